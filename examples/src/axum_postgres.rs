@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::web::{Failure, NewOrder, Order, OrderPlaced};
 
 /// How long a node that crashed keeps its events from the others.
-const LEASE: Duration = Duration::from_secs(30);
+const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 /// Serves until `stop` is ready. Then HTTP stops first, so that no new events come, and the outbox
 /// after it, which delivers what is queued.
@@ -29,7 +29,7 @@ pub async fn run(
 ) -> Result<ShutdownReport, BoxError> {
     let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
     create_tables(&pool).await?;
-    let outbox = Outbox::multi_node(store.clone(), routes(pool.clone()), LEASE).start()?;
+    let outbox = Outbox::multi_node(store.clone(), routes(pool.clone()), LEASE_DURATION).start()?;
     let writer = store.writer(&outbox);
     let app = app(Shop { pool: pool.clone(), writer, store: store.clone() });
 
@@ -110,8 +110,8 @@ async fn show_order(State(shop): State<Shop>, Path(id): Path<i64>) -> Result<Res
 /// 200 as long as the database answers. How long the oldest event waits is told and not judged: events
 /// that are late are no reason to take a node out that still takes orders.
 async fn health(State(shop): State<Shop>) -> Response {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    match timeout(PATIENCE, shop.store.oldest_pending(None)).await {
+    const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+    match timeout(STORE_TIMEOUT, shop.store.oldest_pending(None)).await {
         Ok(Ok(oldest)) => {
             Json(json!({ "oldest_event_ms": oldest.unwrap_or_default().as_millis() })).into_response()
         }

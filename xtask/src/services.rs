@@ -73,7 +73,7 @@ const LIBRARIES: &[Service] = &[
 /// Starts the servers, and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
     let _lock = lock()?;
-    end_forgotten_runs()?;
+    stop_abandoned_runs()?;
     if let Some(set) = running()? {
         println!("They run already.\n");
         describe(&set);
@@ -87,7 +87,7 @@ pub(crate) fn up() -> Result<(), String> {
 /// Stops the servers, in whatever state they are.
 pub(crate) fn down() -> Result<(), String> {
     let _lock = lock()?;
-    end_forgotten_runs()?;
+    stop_abandoned_runs()?;
     match load(&up_file())? {
         Some(set) => set.stop().map(|()| println!("The servers are stopped, and their data is removed.")),
         None => {
@@ -115,7 +115,7 @@ pub(crate) struct ServersForRun {
 impl ServersForRun {
     pub(crate) fn start() -> Result<Self, String> {
         let _lock = lock()?;
-        end_forgotten_runs()?;
+        stop_abandoned_runs()?;
         if let Some(set) = running()? {
             return Ok(Self { set, is_private: false });
         }
@@ -199,7 +199,7 @@ fn running() -> Result<Option<ServerSet>, String> {
 }
 
 /// The servers of test runs that were killed before they could stop them.
-fn end_forgotten_runs() -> Result<(), String> {
+fn stop_abandoned_runs() -> Result<(), String> {
     let Ok(files) = fs::read_dir(folder()) else { return Ok(()) };
     for file in files.flatten() {
         let name = file.file_name();

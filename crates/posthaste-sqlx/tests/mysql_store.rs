@@ -6,11 +6,11 @@ mod cases {
     #[macro_use]
     pub(crate) mod cancel;
     #[macro_use]
-    pub(crate) mod layout;
+    pub(crate) mod foreign;
     #[macro_use]
-    pub(crate) mod layout_engine;
+    pub(crate) mod foreign_engine;
     #[macro_use]
-    pub(crate) mod layout_open;
+    pub(crate) mod foreign_open;
     #[macro_use]
     pub(crate) mod payloads;
     #[macro_use]
@@ -22,10 +22,10 @@ mod mysql {
     mod cancel;
     mod conformance;
     mod diagnose;
+    pub(crate) mod foreign;
+    mod foreign_engine;
+    pub(crate) mod foreign_open;
     mod grants;
-    pub(crate) mod layout;
-    mod layout_engine;
-    pub(crate) mod layout_open;
     mod locked;
     mod open;
     mod parked;
@@ -38,4 +38,4 @@ mod mysql {
 }
 
 // The names by which the cases of every server know them.
-use mysql::{layout, layout_open, support};
+use mysql::{foreign, foreign_open, support};

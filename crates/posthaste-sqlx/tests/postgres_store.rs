@@ -6,11 +6,11 @@ mod cases {
     #[macro_use]
     pub(crate) mod cancel;
     #[macro_use]
-    pub(crate) mod layout;
+    pub(crate) mod foreign;
     #[macro_use]
-    pub(crate) mod layout_engine;
+    pub(crate) mod foreign_engine;
     #[macro_use]
-    pub(crate) mod layout_open;
+    pub(crate) mod foreign_open;
     #[macro_use]
     pub(crate) mod payloads;
     #[macro_use]
@@ -20,18 +20,18 @@ mod cases {
 mod postgres {
     mod adopt;
     mod archive;
-    mod bouncer;
     mod cancel;
     mod commit;
     mod conformance;
     mod diagnose;
+    pub(crate) mod foreign;
+    mod foreign_engine;
+    pub(crate) mod foreign_open;
     mod grants;
-    pub(crate) mod layout;
-    mod layout_engine;
-    pub(crate) mod layout_open;
     mod open;
     mod operators;
     mod payloads;
+    mod pgbouncer;
     mod rows;
     pub(crate) mod support;
     mod sweep;
@@ -41,4 +41,4 @@ mod postgres {
 }
 
 // The names by which the cases of every server know them.
-use postgres::{layout, layout_open, support};
+use postgres::{foreign, foreign_open, support};

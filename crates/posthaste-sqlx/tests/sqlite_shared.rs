@@ -1,5 +1,5 @@
 //! Several writers, engines, a purger and two processes on one SQLite file. This program starts itself
-//! once more as the second process. A program of its own: it keeps what the whole process complains about.
+//! once more as the second process. A program of its own: it keeps the warnings of the whole process.
 //!
 //! The soak runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
 #![cfg(feature = "sqlite")]
@@ -27,15 +27,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Level;
 
-const DB: &str = "POSTHASTE_TEST_DB";
-const ROLE: &str = "POSTHASTE_TEST_ROLE";
-const SECONDS: &str = "POSTHASTE_TEST_SECONDS";
+const DB_VAR: &str = "POSTHASTE_TEST_DB";
+const ROLE_VAR: &str = "POSTHASTE_TEST_ROLE";
+const SECONDS_VAR: &str = "POSTHASTE_TEST_SECONDS";
 
-/// What a whole process complains about.
-struct Complaints(Log);
+/// The warnings of a whole process.
+struct Warnings(Log);
 
-impl Complaints {
-    /// From now on everything that this process complains about is kept.
+impl Warnings {
+    /// From now on every warning of this process is kept.
     fn keep() -> Self {
         Self(Log::of_process_where(|metadata| {
             metadata.is_event()
@@ -52,20 +52,20 @@ impl Complaints {
 }
 
 /// The second process, killed when it is no longer needed.
-struct Second {
+struct SecondProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
 }
 
-const MARK: &str = "@@ ";
+const LINE_PREFIX: &str = "@@ ";
 
-impl Second {
+impl SecondProcess {
     async fn start(db: &Db, role: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "second_process", "--ignored", "--nocapture"])
-            .env(DB, db.path())
-            .env(ROLE, role)
+            .env(DB_VAR, db.path())
+            .env(ROLE_VAR, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -75,25 +75,25 @@ impl Second {
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
                 // The test harness writes its own words before and between ours.
-                if let Some((_, said)) = line.split_once(MARK) {
-                    let _ = sender.send(said.to_owned());
+                if let Some((_, output)) = line.split_once(LINE_PREFIX) {
+                    let _ = sender.send(output.to_owned());
                 }
             }
         });
         let stdin = child.stdin.take();
         let mut second = Self { child, stdin, lines };
-        second.says("READY").await;
+        second.wait_for_report("READY").await;
         second
     }
 
-    fn tell(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("not stopped yet");
         writeln!(stdin, "{line}").expect("it listens");
     }
 
-    async fn says(&mut self, expected: &str) {
+    async fn wait_for_report(&mut self, expected: &str) {
         loop {
-            let line = soon(expected, self.lines.recv()).await;
+            let line = within_timeout(expected, self.lines.recv()).await;
             let line = line.unwrap_or_else(|| panic!("the second process ended before it said {expected}"));
             if line == expected {
                 return;
@@ -104,29 +104,29 @@ impl Second {
     /// Stops it and answers everything it had to say, by its first word.
     async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
         drop(self.stdin.take());
-        let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        while let Some(line) = soon("the second process ends", self.lines.recv()).await {
+        let mut output: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        while let Some(line) = within_timeout("the second process ends", self.lines.recv()).await {
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-            said.entry(word.to_owned()).or_default().push(rest.to_owned());
+            output.entry(word.to_owned()).or_default().push(rest.to_owned());
         }
-        assert!(said.contains_key("END"), "the second process ended badly: {said:?}");
-        said
+        assert!(output.contains_key("END"), "the second process ended badly: {output:?}");
+        output
     }
 }
 
-impl Drop for Second {
+impl Drop for SecondProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn say(word: &str, rest: &str) {
-    println!("\n{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+fn report(word: &str, rest: &str) {
+    println!("\n{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
-/// What the parent tells, line by line, until it closes the pipe.
-fn listen() -> mpsc::UnboundedReceiver<String> {
+/// The commands of the parent, line by line, until it closes the pipe.
+fn read_commands() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -139,78 +139,78 @@ fn listen() -> mpsc::UnboundedReceiver<String> {
 #[test]
 #[ignore = "the second process, which the other tests of this file start"]
 fn second_process() {
-    let (Ok(path), Ok(role)) = (std::env::var(DB), std::env::var(ROLE)) else { return };
+    let (Ok(path), Ok(role)) = (std::env::var(DB_VAR), std::env::var(ROLE_VAR)) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let log = Complaints::keep();
+        let log = Warnings::keep();
         let options = SqliteConnectOptions::new().filename(path);
         let store = SqliteStore::connect(&options).await.expect("the store opens");
         let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options).await.expect("a pool");
-        let told = listen();
+        let commands = read_commands();
         match role.as_str() {
-            "engine" => run_engine(store, pool, told, 0, Duration::ZERO).await,
-            "soak" => run_engine(store, pool, told, 4, soak_time()).await,
-            "holder" => hold(store, told).await,
-            "writer" => run_writer(store, pool, told).await,
+            "engine" => run_engine(store, pool, commands, 0, Duration::ZERO).await,
+            "soak" => run_engine(store, pool, commands, 4, soak_time()).await,
+            "holder" => hold_events(store, commands).await,
+            "writer" => run_writer(store, pool, commands).await,
             role => panic!("no role {role}"),
         }
         for line in log.lines() {
-            say("LOG", &line);
+            report("LOG", &line);
         }
-        say("END", "");
+        report("END", "");
     });
 }
 
 async fn run_engine(
     store: SqliteStore,
     pool: SqlitePool,
-    mut told: mpsc::UnboundedReceiver<String>,
+    mut commands: mpsc::UnboundedReceiver<String>,
     writers: usize,
     time: Duration,
 ) {
     let recorder = Recorder::new();
     let outbox = match writers {
-        0 => start_engine(&store, Slow(recorder.clone())),
+        0 => start_engine(&store, SlowDestination(recorder.clone())),
         _ => start_engine(&store, recorder.clone()),
     };
-    say("READY", "");
+    report("READY", "");
     let journal = write_for(time, writers, "second", &store.writer(&outbox), &outbox, &pool).await;
-    while told.recv().await.is_some() {}
+    while commands.recv().await.is_some() {}
     outbox.shutdown().await;
-    journal.committed.iter().for_each(|id| say("COMMITTED", id));
-    journal.unknown.iter().for_each(|id| say("UNKNOWN", id));
-    journal.errors.iter().for_each(|error| say("ERROR", error));
-    recorder.ids().iter().for_each(|id| say("DELIVERED", id.as_str()));
+    journal.committed.iter().for_each(|id| report("COMMITTED", id));
+    journal.unknown.iter().for_each(|id| report("UNKNOWN", id));
+    journal.errors.iter().for_each(|error| report("ERROR", error));
+    recorder.ids().iter().for_each(|id| report("DELIVERED", id.as_str()));
 }
 
 /// Takes events and never finishes them.
-async fn hold(store: SqliteStore, mut told: mpsc::UnboundedReceiver<String>) {
+async fn hold_events(store: SqliteStore, mut commands: mpsc::UnboundedReceiver<String>) {
     let routes = Routes::new().handle("Tested", async |delivery: Delivery| {
-        say("HOLDS", delivery.id().as_str());
+        report("HOLDS", delivery.id().as_str());
         std::future::pending::<()>().await;
     });
     let _outbox = Outbox::multi_node(store, routes, Duration::from_secs(2)).start().expect("it starts");
-    say("READY", "");
-    while told.recv().await.is_some() {}
+    report("READY", "");
+    while commands.recv().await.is_some() {}
 }
 
 /// Writes what it is told to, as a service without an engine does.
-async fn run_writer(store: SqliteStore, pool: SqlitePool, mut told: mpsc::UnboundedReceiver<String>) {
+async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::UnboundedReceiver<String>) {
     let writer = store.writer(&Outbox::writer_only(store.clone()).build().expect("a good configuration"));
-    say("READY", "");
-    while let Some(id) = told.recv().await {
+    report("READY", "");
+    while let Some(id) = commands.recv().await {
         let mut tx = writer.begin(&pool).await.expect("a transaction");
         tx.write(event(&id)).await.expect("written");
         tx.commit().await.expect("committed");
-        say("COMMITTED", &id);
+        report("COMMITTED", &id);
     }
 }
 
 /// Takes a moment for each event, in which another engine could claim it.
-struct Slow(Recorder);
+struct SlowDestination(Recorder);
 
 #[async_trait]
-impl Destination for Slow {
+impl Destination for SlowDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let mut moment = tokio::time::interval(Duration::from_millis(30));
         moment.tick().await;
@@ -236,7 +236,8 @@ fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
 }
 
 fn soak_time() -> Duration {
-    let seconds = std::env::var(SECONDS).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
+    let seconds =
+        std::env::var(SECONDS_VAR).ok().map(|seconds| seconds.parse().expect("a number of seconds"));
     Duration::from_secs(seconds.unwrap_or(30))
 }
 
@@ -327,7 +328,7 @@ async fn orders(db: &Db) {
 }
 
 async fn until_nothing_waits(db: &Db) {
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         let stats = db.store.stats().await.expect("the store answers");
         stats.new + stats.retry == 0
     })
@@ -345,19 +346,19 @@ fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str, us
 // T-SQLITE, F41
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is_ever_busy() {
-    let log = Complaints::keep();
+    let log = Warnings::keep();
     let db = Db::with_pool(8).await;
     orders(&db).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, recorder.clone());
-    let second = Second::start(&db, "soak").await;
+    let second = SecondProcess::start(&db, "soak").await;
     let writer = db.store.writer(&outbox);
     let journal = write_for(soak_time(), 8, "first", &writer, &outbox, &db.pool).await;
     until_nothing_waits(&db).await;
-    let mut said = second.stop().await;
+    let mut output = second.stop().await;
     outbox.shutdown().await;
 
-    let mut take = |word: &str| said.remove(word).unwrap_or_default();
+    let mut take = |word: &str| output.remove(word).unwrap_or_default();
     let (theirs, their_errors, their_log) = (take("COMMITTED"), take("ERROR"), take("LOG"));
     let ours = delivered(&recorder);
     let deliveries: Vec<String> = ours.iter().cloned().chain(take("DELIVERED")).collect();
@@ -387,7 +388,7 @@ async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let db = Db::with_pool(4).await;
-    let second = Second::start(&db, "engine").await;
+    let second = SecondProcess::start(&db, "engine").await;
     let write = async |writer: &SqliteWriter, id: &str| {
         let mut tx = writer.begin(&db.pool).await.unwrap();
         tx.write(event(id)).await.unwrap();
@@ -398,7 +399,7 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     write(&db.plain_writer(), "alone").await;
     until_nothing_waits(&db).await;
     let recorder = Recorder::new();
-    let outbox = start_engine(&db.store, Slow(recorder.clone()));
+    let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
     // Half of them hot here, half for whoever claims them first.
     let (hot, cold) = (db.store.writer(&outbox), db.plain_writer());
     for n in 0..300 {
@@ -424,30 +425,30 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
     let db = Db::new().await;
     let recorder = Recorder::new();
     let outbox = db.start(&recorder); // polls once an hour
-    soon("the engine is idle", outbox.idle()).await.unwrap();
-    let mut second = Second::start(&db, "writer").await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
+    let mut second = SecondProcess::start(&db, "writer").await;
     for n in 1..=5 {
         let id = format!("event{n}");
-        second.tell(&id);
-        second.says(&format!("COMMITTED {id}")).await;
-        soon("it is delivered", recorder.wait_for(n)).await;
+        second.send(&id);
+        second.wait_for_report(&format!("COMMITTED {id}")).await;
+        within_timeout("it is delivered", recorder.wait_for(n)).await;
     }
-    until("all are settled", async || db.count(Status::Done).await == 5).await;
+    wait_until("all are settled", async || db.count(Status::Done).await == 5).await;
     second.stop().await;
 }
 
 #[tokio::test]
 async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
     let db = Db::new().await;
-    let mut second = Second::start(&db, "holder").await;
+    let mut second = SecondProcess::start(&db, "holder").await;
     let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.commit().await.unwrap();
-    second.says("HOLDS a").await;
+    second.wait_for_report("HOLDS a").await;
     drop(second); // killed
     let recorder = Recorder::new();
     let _outbox = db.engine(&recorder).poll_interval(Duration::from_millis(100)).start().unwrap();
-    soon("its lease lapses", recorder.wait_for(1)).await;
-    until("it is settled", async || db.count(Status::Done).await == 1).await;
+    within_timeout("its lease lapses", recorder.wait_for(1)).await;
+    wait_until("it is settled", async || db.count(Status::Done).await == 1).await;
     assert_eq!(db.int("SELECT lost_leases FROM outbox_event").await, 1);
 }

@@ -7,9 +7,9 @@ mod sqlite {
     mod conformance;
     mod diagnose;
     mod engine;
-    mod foreign_rows;
     mod open;
     mod payloads;
+    mod rows;
     pub(crate) mod support;
     mod writer;
     mod writer_conformance;

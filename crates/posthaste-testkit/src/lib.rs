@@ -22,4 +22,4 @@ pub use environment::{unique_name, variable};
 pub use events::{delivered, event, events, set_of};
 pub use findings::{assert_found, diagnosed, diagnosed_with, found, statement_of};
 pub use hook_calls::{HookCalls, TransactionEnds};
-pub use wait::{HOUR, drop_after, soon, throughout, until};
+pub use wait::{HOUR, assert_throughout, drop_after, wait_until, within_timeout};

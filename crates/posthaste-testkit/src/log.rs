@@ -9,11 +9,11 @@ use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// Which spans and events are kept.
-pub type Wanted = fn(&Metadata<'_>) -> bool;
+pub type Filter = fn(&Metadata<'_>) -> bool;
 
 /// An event, a span that began, or values that a span got later.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct LogLine {
     /// Its level; TRACE for values that a span got later.
     pub level: Level,
     /// Where it comes from.
@@ -25,11 +25,11 @@ pub struct Line {
 /// What was logged since it was made.
 #[derive(Debug)]
 pub struct Log {
-    lines: Lines,
+    lines: LogLines,
     _guard: Option<DefaultGuard>,
 }
 
-type Lines = Arc<Mutex<Vec<Line>>>;
+type LogLines = Arc<Mutex<Vec<LogLine>>>;
 
 impl Log {
     /// Keeps everything that this thread logs, at every level, as long as it lives.
@@ -38,27 +38,27 @@ impl Log {
     }
 
     /// The same for a part of it.
-    pub fn of_thread_where(wanted: Wanted) -> Self {
+    pub fn of_thread_where(filter: Filter) -> Self {
         ask_every_subscriber();
-        let lines = Lines::default();
-        let keeper = Keeper { lines: Arc::clone(&lines), wanted };
-        Self { lines, _guard: Some(tracing::subscriber::set_default(keeper)) }
+        let lines = LogLines::default();
+        let subscriber = LogSubscriber { lines: Arc::clone(&lines), filter };
+        Self { lines, _guard: Some(tracing::subscriber::set_default(subscriber)) }
     }
 
     /// Keeps what the whole process logs from the first call on; later calls return the same, whatever they want.
-    pub fn of_process_where(wanted: Wanted) -> Self {
-        static LINES: OnceLock<Lines> = OnceLock::new();
+    pub fn of_process_where(filter: Filter) -> Self {
+        static LINES: OnceLock<LogLines> = OnceLock::new();
         let lines = LINES.get_or_init(|| {
-            let lines = Lines::default();
-            let keeper = Keeper { lines: Arc::clone(&lines), wanted };
-            tracing::subscriber::set_global_default(keeper).expect("this process has no other log");
+            let lines = LogLines::default();
+            let subscriber = LogSubscriber { lines: Arc::clone(&lines), filter };
+            tracing::subscriber::set_global_default(subscriber).expect("this process has no other log");
             lines
         });
         Self { lines: Arc::clone(lines), _guard: None }
     }
 
     /// Everything so far.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<LogLine> {
         lock(&self.lines).clone()
     }
 
@@ -80,16 +80,16 @@ impl Log {
 /// for all. That thread may be a test without a log. While there are two, it asks them both; here is the second.
 /// A test that sets a subscriber of its own must call this first, or its program can have no other tests.
 pub fn ask_every_subscriber() {
-    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
-    LazyLock::force(&SECOND);
+    static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&SECOND_SUBSCRIBER);
 }
 
-struct Keeper {
-    lines: Lines,
-    wanted: Wanted,
+struct LogSubscriber {
+    lines: LogLines,
+    filter: Filter,
 }
 
-impl Keeper {
+impl LogSubscriber {
     fn note(&self, metadata: &Metadata<'static>, record: impl FnOnce(&mut Fields)) {
         self.push(*metadata.level(), metadata.target(), record);
     }
@@ -97,7 +97,7 @@ impl Keeper {
     fn push(&self, level: Level, target: &'static str, record: impl FnOnce(&mut Fields)) {
         let mut fields = Fields(String::new());
         record(&mut fields);
-        lock(&self.lines).push(Line { level, target, fields: fields.0 });
+        lock(&self.lines).push(LogLine { level, target, fields: fields.0 });
     }
 }
 
@@ -109,9 +109,9 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Keeper {
+impl Subscriber for LogSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        (self.wanted)(metadata)
+        (self.filter)(metadata)
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -134,6 +134,6 @@ impl Subscriber for Keeper {
     fn exit(&self, _: &Id) {}
 }
 
-fn lock(lines: &Lines) -> MutexGuard<'_, Vec<Line>> {
+fn lock(lines: &LogLines) -> MutexGuard<'_, Vec<LogLine>> {
     lines.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Processes that a test starts, signals and holds, and the ports they listen on.
+//! Processes that a test starts, signals and suspends, and the ports they listen on.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// A user without rights, and its group: `nobody`.
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 /// A program that ends when the test does.
 pub fn program(path: impl AsRef<OsStr>) -> Command {
@@ -25,7 +25,10 @@ pub fn program(path: impl AsRef<OsStr>) -> Command {
 pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
     let mut command = Command::new("setpriv");
     if is_root() {
-        command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).arg("--clear-groups");
+        command
+            .arg(format!("--reuid={UNPRIVILEGED_UID}"))
+            .arg(format!("--regid={UNPRIVILEGED_UID}"))
+            .arg("--clear-groups");
     }
     command.arg(format!("--pdeathsig={end_signal}")).arg("--").arg(path);
     command
@@ -34,7 +37,8 @@ pub fn unprivileged(path: impl AsRef<OsStr>, end_signal: &str) -> Command {
 /// Gives a folder to whoever runs [`unprivileged`] programs.
 pub(crate) fn give_to_unprivileged(folder: &Path) {
     if is_root() {
-        let owner = Command::new("chown").arg(format!("{NOBODY}:{NOBODY}")).arg(folder).status();
+        let owner =
+            Command::new("chown").arg(format!("{UNPRIVILEGED_UID}:{UNPRIVILEGED_UID}")).arg(folder).status();
         assert!(owner.expect("chown").success());
     }
 }
@@ -50,22 +54,22 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} for {pid}");
 }
 
-/// Holds a process where it is, and returns when all its threads stand still: on a busy machine that takes a moment,
+/// Suspends a process, and returns when all its threads stand still: on a busy machine that takes a moment,
 /// and each of them may answer until then.
-pub fn hold(pid: u32) {
+pub fn suspend(pid: u32) {
     signal(pid, "STOP");
-    while !is_held(pid) {
+    while !is_suspended(pid) {
         std::thread::yield_now();
     }
 }
 
-/// Lets a process go on that was held.
-pub fn release(pid: u32) {
+/// Resumes a process that was suspended.
+pub fn resume(pid: u32) {
     signal(pid, "CONT");
 }
 
 /// Says yes where the system does not tell the states of threads.
-fn is_held(pid: u32) -> bool {
+fn is_suspended(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     // A thread that has ended meanwhile has no state.
     let mut stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());

@@ -30,10 +30,10 @@ pub struct Row {
 }
 
 /// 2020-01-02 03:00 UTC.
-pub const PAST: i64 = 1_577_934_000;
+pub const PAST_SECONDS: i64 = 1_577_934_000;
 
 /// 2100: a clock that is far ahead, so that the age of what waits is always zero.
-pub const FAR: i64 = 4_102_444_800;
+pub const FUTURE_SECONDS: i64 = 4_102_444_800;
 
 const ORDER: Row = Row {
     id: "",
@@ -44,8 +44,8 @@ const ORDER: Row = Row {
     headers: None,
     status: 0,
     attempts: 0,
-    available_at: PAST,
-    inserted_at: PAST,
+    available_at: PAST_SECONDS,
+    inserted_at: PAST_SECONDS,
     done_at: None,
     last_error: None,
 };
@@ -57,7 +57,7 @@ pub const ROWS: [Row; 7] = [
         order: Some("o-7"),
         tenant: Some("acme"),
         payload: r#"{"total": 42}"#,
-        inserted_at: FAR,
+        inserted_at: FUTURE_SECONDS,
         ..ORDER
     },
     Row {
@@ -65,8 +65,8 @@ pub const ROWS: [Row; 7] = [
         order: Some("o-8"),
         status: 2,
         attempts: 3,
-        available_at: FAR,
-        inserted_at: FAR,
+        available_at: FUTURE_SECONDS,
+        inserted_at: FUTURE_SECONDS,
         last_error: Some("timeout"),
         ..ORDER
     },
@@ -80,15 +80,15 @@ pub const ROWS: [Row; 7] = [
     },
     Row { id: "d-2", order: Some("o-2"), tenant: Some("bolt"), ..dead(246, "connection refused") },
     Row { id: "d-3", event_type: "MailSent", attempts: 0, ..dead(247, "no route") },
-    Row { id: "f-1", order: Some("o-3"), ..done(PAST + 248) },
-    Row { id: "f-2", order: Some("o-4"), ..done(PAST + 249) },
+    Row { id: "f-1", order: Some("o-3"), ..done(PAST_SECONDS + 248) },
+    Row { id: "f-2", order: Some("o-4"), ..done(PAST_SECONDS + 249) },
 ];
 
 /// A row that is DONE in the far future.
-pub const DONE_LATER: Row = Row { id: "f-3", order: Some("o-5"), ..done(FAR) };
+pub const DONE_LATER: Row = Row { id: "f-3", order: Some("o-5"), ..done(FUTURE_SECONDS) };
 
 const fn dead(seconds: i64, error: &'static str) -> Row {
-    Row { status: 3, attempts: 10, done_at: Some(PAST + seconds), last_error: Some(error), ..ORDER }
+    Row { status: 3, attempts: 10, done_at: Some(PAST_SECONDS + seconds), last_error: Some(error), ..ORDER }
 }
 
 const fn done(at: i64) -> Row {
@@ -118,7 +118,7 @@ fn values(row: &Row, time: impl Fn(i64) -> String) -> String {
         row.status.to_string(),
         row.attempts.to_string(),
         time(row.available_at),
-        time(PAST),
+        time(PAST_SECONDS),
         time(row.inserted_at),
         row.done_at.map_or("NULL".to_owned(), time),
         text(row.last_error),

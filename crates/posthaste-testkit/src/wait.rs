@@ -10,17 +10,17 @@ use tokio::time::{interval, timeout};
 pub const HOUR: Duration = Duration::from_secs(3600);
 
 /// The longest that a test waits for something that takes a moment.
-const SOON_TIMEOUT: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for something that has to happen soon, and fails if it does not.
-pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    timeout(SOON_TIMEOUT, work).await.unwrap_or_else(|_| panic!("not within {SOON_TIMEOUT:?}: {what}"))
+pub async fn within_timeout<T>(what: &str, work: impl Future<Output = T>) -> T {
+    timeout(WAIT_TIMEOUT, work).await.unwrap_or_else(|_| panic!("not within {WAIT_TIMEOUT:?}: {what}"))
 }
 
 /// Asks again and again until the answer is yes. For what gives no signal: another process, or rows that somebody
 /// else changes.
-pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    soon(what, async {
+pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    within_timeout(what, async {
         let mut ticks = interval(Duration::from_millis(10));
         while !is_so().await {
             ticks.tick().await;
@@ -30,7 +30,7 @@ pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 /// Asks again and again for this long, and fails as soon as the answer is no.
-pub async fn throughout(span: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub async fn assert_throughout(span: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_millis(20));
     while started.elapsed() < span {

@@ -92,8 +92,8 @@ macro_rules! server_tests {
     )*};
 }
 
-/// Writes an event on a pool of sqlx that leads to another database, through one of the Writer's doors, and then
-/// sends a COMMIT whatever was answered.
+/// Writes an event on a pool of sqlx that leads to another database, through the Writer, and then sends
+/// a COMMIT whatever it returned.
 #[macro_export]
 macro_rules! write_elsewhere {
     ($writer:expr, $pool:expr, $event:expr, $way:expr, $begin:expr) => {

@@ -18,13 +18,13 @@ async fn main() -> Result<(), BoxError> {
     let pool = PgPool::connect(&database_url("DATABASE_URL")?).await?;
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let report = run(listener, pool, told_to_stop()).await?;
+    let report = run(listener, pool, stop_signal()).await?;
     println!("stopped: {report:?}");
     Ok(())
 }
 
 /// Ready after Ctrl-C, or after the SIGTERM by which containers are stopped.
-async fn told_to_stop() {
+async fn stop_signal() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

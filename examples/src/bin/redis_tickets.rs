@@ -13,8 +13,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-const LEASE: Duration = Duration::from_secs(30);
-const VALID_FOR: Duration = Duration::from_millis(500);
+const LEASE_DURATION: Duration = Duration::from_secs(30);
+const TICKET_LIFETIME: Duration = Duration::from_millis(500);
 
 struct Tickets {
     store: RedisStore,
@@ -36,7 +36,7 @@ async fn main() -> Result<(), BoxError> {
         let _ = delivered.send(ticket);
         async {}
     })));
-    let outbox = Outbox::multi_node(store.clone(), routes, LEASE).start()?;
+    let outbox = Outbox::multi_node(store.clone(), routes, LEASE_DURATION).start()?;
 
     let expiry = store.expiry(&outbox);
     let worker = expiry.worker(async |due: DueExpiry| Ok(event("TicketExpired", &due.ticket_id)?));
@@ -48,11 +48,11 @@ async fn main() -> Result<(), BoxError> {
     // Two tickets are minted; one is revoked, the other one is left to expire.
     let (revoked, expiring) = (new_ticket(), new_ticket());
     tickets.mint(&revoked, Duration::from_secs(3600)).await?;
-    tickets.mint(&expiring, VALID_FOR).await?;
+    tickets.mint(&expiring, TICKET_LIFETIME).await?;
     tickets.revoke(&revoked).await?;
     let mut missing = 4;
     while missing > 0 {
-        let ticket = timeout(LEASE, deliveries.recv()).await.map_err(|_| "an event is missing")?;
+        let ticket = timeout(LEASE_DURATION, deliveries.recv()).await.map_err(|_| "an event is missing")?;
         missing -= usize::from(ticket.is_some_and(|ticket| [&revoked, &expiring].contains(&&ticket)));
     }
     tickets.revoke(&expiring).await?;

@@ -14,7 +14,7 @@ use posthaste_sqlx::PgStore;
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::NoTls;
 
-const LEASE: Duration = Duration::from_secs(30);
+const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
@@ -28,7 +28,7 @@ async fn main() -> Result<(), BoxError> {
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
-    let outbox = Outbox::multi_node(store.clone(), routes, LEASE).start()?;
+    let outbox = Outbox::multi_node(store.clone(), routes, LEASE_DURATION).start()?;
     let writer = PgWriter::new(store.writer_context(&outbox));
 
     place_order(&writer, &pool, "tea").await?;

@@ -1,7 +1,7 @@
 //! The web service on PostgreSQL from outside: over TCP, with a database of its own on a real server.
 
 use posthaste_examples::axum_postgres::run;
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use sqlx::PgPool;
 
 use crate::support::{Database, Service};
@@ -35,7 +35,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
     let confirmed = async {
         while !service.get("/orders/1").await.ends_with(r#"{"id":1,"item":"tea","confirmed":true}"#) {}
     };
-    soon("the handler runs", confirmed).await;
+    within_timeout("the handler runs", confirmed).await;
     service.stop().await;
     database.remove().await;
 }

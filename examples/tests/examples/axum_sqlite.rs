@@ -2,7 +2,7 @@
 
 use posthaste::ShutdownReport;
 use posthaste_examples::axum_sqlite::run;
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
 use tempfile::TempDir;
@@ -45,7 +45,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
     let confirmed = async {
         while !shop.service.get("/orders/1").await.ends_with(r#"{"id":1,"item":"tea","confirmed":true}"#) {}
     };
-    soon("the handler runs", confirmed).await;
+    within_timeout("the handler runs", confirmed).await;
     shop.close().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use sqlx::PgPool;
 
 use crate::support::Database;
@@ -79,12 +79,12 @@ async fn what_one_process_writes_another_delivers_at_once_and_age_removes() {
     let hour = Duration::from_secs(3600);
     let relay = Outbox::multi_node(store.clone(), routes, lease).poll_interval(hour).start().unwrap();
     let pool = PgPool::connect_with(database.options()).await.unwrap();
-    soon("the relay listens", somebody_listens(&pool)).await;
+    within_timeout("the relay listens", has_listener(&pool)).await;
     relay.idle().await.unwrap();
 
     let first = run(WRITER_ONLY, vec![("DATABASE_URL", database.url())]).await;
     assert_eq!(printed(&first), "order 1 is placed\npurged: 0\n");
-    soon("NOTIFY wakes the relay", seen.wait_for(1)).await;
+    within_timeout("NOTIFY wakes the relay", seen.wait_for(1)).await;
     relay.idle().await.unwrap();
 
     let age = "UPDATE outbox_event SET inserted_at = inserted_at - interval '8 days'";
@@ -92,7 +92,7 @@ async fn what_one_process_writes_another_delivers_at_once_and_age_removes() {
     let second = run(WRITER_ONLY, vec![("DATABASE_URL", database.url())]).await;
     assert_eq!(printed(&second), "order 2 is placed\npurged: 1\n");
 
-    soon("NOTIFY wakes the relay", seen.wait_for(2)).await;
+    within_timeout("NOTIFY wakes the relay", seen.wait_for(2)).await;
     relay.shutdown().await;
     store.close().await;
     pool.close().await;
@@ -113,7 +113,7 @@ async fn order_of_another_driver_is_delivered_and_one_that_was_rolled_back_is_no
     database.remove().await;
 }
 
-async fn somebody_listens(pool: &PgPool) {
+async fn has_listener(pool: &PgPool) {
     let query = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND state = 'idle' AND query LIKE 'LISTEN %'";
     while sqlx::query_scalar::<_, i64>(query).fetch_one(pool).await.expect("a number") == 0 {}

@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use posthaste::{Delivery, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use sqlx::PgPool;
 use tempfile::TempDir;
 
@@ -135,7 +135,7 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
 
     let placed = program.run(&database, "").await;
     assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
-    soon("the event arrives", seen.wait_for(1)).await;
+    within_timeout("the event arrives", seen.wait_for(1)).await;
     relay.idle().await.expect("the store answers");
 
     let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.expect("one order");

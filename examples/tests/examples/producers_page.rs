@@ -45,9 +45,9 @@ async fn delivered(store: impl Store) -> Vec<String> {
 }
 
 /// All of the page, but for the one that is due in an hour.
-const DUE: [&str; 2] = ["019a8f3e-7c51-7d2a-9b1e-6f0c2d4a8e17", "order-17-paid"];
+const DUE_EVENT_IDS: [&str; 2] = ["019a8f3e-7c51-7d2a-9b1e-6f0c2d4a8e17", "order-17-paid"];
 
-const ORDERS: &str = "CREATE TABLE orders (id int, item text)";
+const ORDERS_TABLE_SQL: &str = "CREATE TABLE orders (id int, item text)";
 
 #[test]
 fn page_shows_the_programs_as_they_are() {
@@ -73,13 +73,13 @@ async fn least_rights_are_enough_for_the_page_on_postgres() {
     let user = fresh_user();
     let (rights, written) = sql("PostgreSQL", &user);
     for statements in [
-        format!("{ORDERS}; CREATE ROLE {user}; GRANT INSERT ON orders TO {user}; {rights}"),
+        format!("{ORDERS_TABLE_SQL}; CREATE ROLE {user}; GRANT INSERT ON orders TO {user}; {rights}"),
         format!("SET ROLE {user}; {written}"),
     ] {
         sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut connection).await.expect("they run");
     }
 
-    assert_eq!(delivered(store.clone()).await, DUE);
+    assert_eq!(delivered(store.clone()).await, DUE_EVENT_IDS);
 
     let forget = format!("RESET ROLE; DROP OWNED BY {user}; DROP ROLE {user}");
     sqlx::raw_sql(AssertSqlSafe(forget)).execute(&mut connection).await.unwrap();
@@ -97,7 +97,7 @@ async fn least_rights_are_enough_for_the_page_on_mysql() {
     // The database has the name of its user.
     let user = fresh_user();
     let (rights, written) = sql("MySQL", &user);
-    let create = format!("CREATE DATABASE {user}; USE {user}; CREATE USER {user}; {ORDERS}");
+    let create = format!("CREATE DATABASE {user}; USE {user}; CREATE USER {user}; {ORDERS_TABLE_SQL}");
     sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut root).await.expect("a database");
     let store = MySqlStore::builder(&server.clone().database(&user)).migrate().connect().await.unwrap();
     let grant = format!("GRANT INSERT ON orders TO {user}; {rights}");
@@ -109,7 +109,7 @@ async fn least_rights_are_enough_for_the_page_on_mysql() {
     sqlx::raw_sql(AssertSqlSafe(written)).execute(&mut connection).await.expect("they run");
     connection.close().await.unwrap();
 
-    assert_eq!(delivered(store.clone()).await, DUE);
+    assert_eq!(delivered(store.clone()).await, DUE_EVENT_IDS);
 
     store.close().await;
     let forget = format!("DROP DATABASE {user}; DROP USER {user}");

@@ -78,7 +78,7 @@ impl Programs {
             port,
             stop_signal: "TERM",
         };
-        set.serve_slowly(&start, |port| knows_versions(port).unwrap_or(false))?;
+        set.serve_slowly(&start, |port| is_ready(port).unwrap_or(false))?;
         set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
@@ -136,7 +136,7 @@ background.threads=1
 }
 
 /// Whether the broker answers which versions of its protocol it knows.
-fn knows_versions(port: u16) -> io::Result<bool> {
+fn is_ready(port: u16) -> io::Result<bool> {
     /// Its length, the kind of request, its version, a number that comes back, and no name.
     const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -185,7 +185,7 @@ mod tests {
                 stream.read_exact(&mut [0; 14]).unwrap();
                 stream.write_all(answer).unwrap();
             });
-            assert_eq!(knows_versions(port).unwrap_or(false), expected, "{answer:?}");
+            assert_eq!(is_ready(port).unwrap_or(false), expected, "{answer:?}");
             server.join().unwrap();
         }
     }

@@ -133,22 +133,22 @@ impl Programs {
             port,
             stop_signal: "TERM",
         };
-        set.serve(&start, || greets(port))?;
+        set.serve(&start, || is_ready(port))?;
         set.export(URL_VAR, format!("mysql://root@127.0.0.1:{port}/posthaste"));
         Ok(())
     }
 }
 
 /// The server speaks first, once it has prepared everything: a packet of version 10 of the protocol.
-fn greets(port: u16) -> bool {
-    const VERSION: usize = 4;
+fn is_ready(port: u16) -> bool {
+    const VERSION_OFFSET: usize = 4;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut begin = [0; VERSION + 1];
+    let mut begin = [0; VERSION_OFFSET + 1];
     let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
         stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
         stream.read_exact(&mut begin)
     });
-    greeting.is_ok() && begin[VERSION] == 10
+    greeting.is_ok() && begin[VERSION_OFFSET] == 10
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let port = listener.local_addr().unwrap().port();
             let server = thread::spawn(move || listener.accept().unwrap().0.write_all(greeting).unwrap());
-            assert_eq!(greets(port), expected, "{greeting:?}");
+            assert_eq!(is_ready(port), expected, "{greeting:?}");
             server.join().unwrap();
         }
     }
@@ -195,6 +195,6 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        assert!(!greets(port));
+        assert!(!is_ready(port));
     }
 }

@@ -61,13 +61,13 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     ];
     let start =
         ServerStart { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
-    set.serve(&start, || greets(port))?;
+    set.serve(&start, || is_ready(port))?;
     set.export(URL_VAR, format!("nats://127.0.0.1:{port}"));
     Ok(())
 }
 
 /// The server speaks first, and says what it can do.
-fn greets(port: u16) -> bool {
+fn is_ready(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut line = String::new();
     let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|stream| {
@@ -97,7 +97,7 @@ mod tests {
             let port = listener.local_addr().unwrap().port();
             let server =
                 thread::spawn(move || listener.accept().unwrap().0.write_all(greeting.as_bytes()).unwrap());
-            assert_eq!(greets(port), expected, "{greeting:?}");
+            assert_eq!(is_ready(port), expected, "{greeting:?}");
             server.join().unwrap();
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Below what systems hand out to outgoing connections, so that no client takes the port of a server
 /// that has not started yet, or that a test is just starting again.
-const PORTS: Range<u16> = 20_000..32_000;
+const PORT_RANGE: Range<u16> = 20_000..32_000;
 
 /// A free port of 127.0.0.1.
 pub(super) fn free() -> Result<u16, String> {
@@ -20,10 +20,11 @@ pub(super) fn free_pair() -> Result<(u16, u16), String> {
 
 fn find(is_free: impl Fn(u16) -> bool) -> Result<u16, String> {
     // Every start begins elsewhere, so that two of them seldom choose the same port.
-    let begin =
-        PORTS.start + u16::try_from(RandomState::new().hash_one(()) % PORTS.len() as u64).unwrap_or(0);
-    first_free(begin, is_free)
-        .ok_or_else(|| format!("No port of 127.0.0.1 is free between {} and {}", PORTS.start, PORTS.end))
+    let begin = PORT_RANGE.start
+        + u16::try_from(RandomState::new().hash_one(()) % PORT_RANGE.len() as u64).unwrap_or(0);
+    first_free(begin, is_free).ok_or_else(|| {
+        format!("No port of 127.0.0.1 is free between {} and {}", PORT_RANGE.start, PORT_RANGE.end)
+    })
 }
 
 fn is_free(port: u16) -> bool {
@@ -32,7 +33,7 @@ fn is_free(port: u16) -> bool {
 
 /// Goes once around the range.
 fn first_free(begin: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
-    (begin..PORTS.end).chain(PORTS.start..begin).find(|port| is_free(*port))
+    (begin..PORT_RANGE.end).chain(PORT_RANGE.start..begin).find(|port| is_free(*port))
 }
 
 #[cfg(test)]
@@ -56,7 +57,7 @@ mod tests {
     #[test]
     fn chosen_port_can_be_listened_on() {
         let port = free().unwrap();
-        assert!(PORTS.contains(&port));
+        assert!(PORT_RANGE.contains(&port));
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
     }
 

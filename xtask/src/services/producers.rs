@@ -82,7 +82,7 @@ impl Language {
             (Some(folder), _) => folder,
             (None, None) => self.obtain()?.display().to_string(),
             (None, Some(program)) => {
-                set.note(&self.left_out(program));
+                set.note(&self.skip_note(program));
                 String::new()
             }
         };
@@ -113,7 +113,7 @@ impl Language {
         Ok(format!("producer-{}-{:016x}", self.folder, hasher.finish()))
     }
 
-    fn left_out(&self, program: &str) -> String {
+    fn skip_note(&self, program: &str) -> String {
         format!("LEFT OUT: the producer in {} did not run: {program} is not installed here", self.name)
     }
 }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn language_that_is_missing_is_said_to() {
-        let said = LANGUAGES[2].left_out("go");
+        let said = LANGUAGES[2].skip_note("go");
         assert_eq!(said, "LEFT OUT: the producer in Go did not run: go is not installed here");
     }
 }

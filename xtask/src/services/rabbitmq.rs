@@ -88,7 +88,7 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
     let start = ServerStart { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
-    set.serve_slowly(&start, speaks_amqp)?;
+    set.serve_slowly(&start, is_ready)?;
     set.export(URL_VAR, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
     Ok(())
 }
@@ -123,9 +123,9 @@ fn environment(home: &Path, port: u16, dist_port: u16, epmd_port: u16) -> Vec<(&
 }
 
 /// The server answers the greeting of the protocol's version with its first method.
-fn speaks_amqp(port: u16) -> bool {
+fn is_ready(port: u16) -> bool {
     const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
-    const METHOD: u8 = 1;
+    const METHOD_FRAME: u8 = 1;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut begin = [0];
     let answer = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
@@ -133,7 +133,7 @@ fn speaks_amqp(port: u16) -> bool {
         stream.write_all(GREETING)?;
         stream.read_exact(&mut begin)
     });
-    answer.is_ok() && begin == [METHOD]
+    answer.is_ok() && begin == [METHOD_FRAME]
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
                 stream.write_all(answer).unwrap();
                 greeting
             });
-            assert_eq!(speaks_amqp(port), expected, "{answer:?}");
+            assert_eq!(is_ready(port), expected, "{answer:?}");
             assert_eq!(&server.join().unwrap(), b"AMQP\0\0\x09\x01");
         }
     }

@@ -74,11 +74,11 @@ pub(super) fn serve(set: &mut ServerSet, name: &str, port: u16, more: &[&str]) -
 
 /// A server that still reads its data answers as well, with an error.
 fn is_ready(port: u16) -> bool {
-    ask(port, "PING").is_ok_and(|reply| reply == "+PONG")
+    send_command(port, "PING").is_ok_and(|reply| reply == "+PONG")
 }
 
 /// What the server there replies: a line with the sign of its kind, or the text of many lines.
-pub(super) fn ask(port: u16, command: &str) -> io::Result<String> {
+pub(super) fn send_command(port: u16, command: &str) -> io::Result<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
     stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;

@@ -35,7 +35,7 @@ fn join(nodes: &[Node]) -> Result<(), String> {
     // Each pair: to hear of each other from a third takes them seconds.
     for (index, node) in nodes.iter().enumerate() {
         for other in &nodes[..index] {
-            node.tell(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port, other.bus_port))?;
+            node.execute(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port, other.bus_port))?;
         }
     }
     if process::wait_until(|| nodes.iter().all(|node| is_whole(&node.describe_cluster()))) {
@@ -67,15 +67,15 @@ impl Node {
         redis::serve(set, &format!("Redis-Cluster-{}", index + 1), port, &settings)?;
         let node = Self { port, bus_port };
         // Different ones, or the nodes would first have to settle whose is newer.
-        node.tell(&format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;
+        node.execute(&format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;
         let slots = slots(index);
-        node.tell(&format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start(), slots.end()))?;
+        node.execute(&format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start(), slots.end()))?;
         Ok(node)
     }
 
-    fn tell(&self, command: &str) -> Result<(), String> {
+    fn execute(&self, command: &str) -> Result<(), String> {
         let port = self.port;
-        match redis::ask(port, command) {
+        match redis::send_command(port, command) {
             Ok(reply) if reply == "+OK" => Ok(()),
             Ok(reply) => Err(format!("Redis on port {port} does not do `{command}`: {reply}")),
             Err(error) => Err(format!("Redis on port {port} does not answer `{command}`: {error}")),
@@ -83,7 +83,7 @@ impl Node {
     }
 
     fn describe_cluster(&self) -> String {
-        redis::ask(self.port, "CLUSTER INFO").unwrap_or_else(|error| error.to_string())
+        redis::send_command(self.port, "CLUSTER INFO").unwrap_or_else(|error| error.to_string())
     }
 }
 

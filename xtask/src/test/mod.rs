@@ -92,7 +92,7 @@ fn build(options: &Options, report: &Report) -> Option<Vec<Program>> {
     report.step("clippy and build of the tests", started.elapsed());
     diagnostics.iter().for_each(|diagnostic| println!("{diagnostic}"));
     if !clippy {
-        report.leave_out("clippy");
+        report.skip("clippy");
     }
     match &programs {
         None => report.failed("build of the tests".to_owned()),
@@ -114,7 +114,7 @@ fn run_tidy(options: &Options, report: &Report) {
 fn run_checks(checks: Vec<Check>, options: &Options, report: &Report) {
     for check in checks.iter().filter(|check| options.wants(&check.name)) {
         match check.component.filter(|_| !check.is_installed()) {
-            Some(component) => report.leave_out(component),
+            Some(component) => report.skip(component),
             None => run_check(check, report),
         }
     }

@@ -20,7 +20,7 @@ pub(super) struct Program {
 }
 
 /// The longest first, so that none of them is left for the end.
-const LONGEST_PROGRAMS: &[&str] =
+const SLOWEST_PROGRAMS: &[&str] =
     &["cli", "publishers", "mysql_store", "postgres_store", "simulation", "writers", "redis"];
 
 /// What a build made.
@@ -58,9 +58,9 @@ impl Program {
         if let Some(test) = &options.test {
             programs.retain(|program| program.target == *test);
         }
-        let rank = |program: &Self| LONGEST_PROGRAMS.iter().position(|name| *name == program.target);
+        let rank = |program: &Self| SLOWEST_PROGRAMS.iter().position(|name| *name == program.target);
         programs
-            .sort_by_key(|program| (rank(program).unwrap_or(LONGEST_PROGRAMS.len()), program.to_string()));
+            .sort_by_key(|program| (rank(program).unwrap_or(SLOWEST_PROGRAMS.len()), program.to_string()));
         programs
     }
 

@@ -29,7 +29,7 @@ impl Report {
         self.lock().notes.push(note.to_owned());
     }
 
-    pub(super) fn leave_out(&self, component: &str) {
+    pub(super) fn skip(&self, component: &str) {
         self.note(&format!("LEFT OUT: {component} is not installed here (rustup component add {component})"));
     }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn missing_component_is_named_with_its_remedy() {
         let report = Report::default();
-        report.leave_out("clippy");
+        report.skip("clippy");
         assert_eq!(
             report.lock().notes,
             ["LEFT OUT: clippy is not installed here (rustup component add clippy)"]

@@ -3,12 +3,12 @@
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const PAGE: &str = "ARCHITECTURE.md";
+const CODE_MAP_FILE: &str = "ARCHITECTURE.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut folder = "";
     let mut violations = Vec::new();
-    for (line_no, line) in numbered(tree.text(PAGE).unwrap_or_default()) {
+    for (line_no, line) in numbered(tree.text(CODE_MAP_FILE).unwrap_or_default()) {
         if line.starts_with('#') {
             folder =
                 spans(line).next().filter(|name| tree.has(name.trim_end_matches('/'))).unwrap_or_default();
@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 |path: &str| path.starts_with(folder) && format!("/{path}").ends_with(&format!("/{name}"));
             if !tree.rust_files().any(|(path, _)| is_it(path)) {
                 let advice = format!("there is no `{name}` in `{folder}`: name the file that took its place");
-                violations.push(Violation::new(PAGE, line_no, advice));
+                violations.push(Violation::new(CODE_MAP_FILE, line_no, advice));
             }
         }
     }
@@ -35,7 +35,8 @@ mod tests {
     use super::*;
 
     fn found(page: &str) -> Vec<usize> {
-        let tree = Tree::of(&[(PAGE, page), ("crates/a/src/lib.rs", ""), ("crates/b/src/in/row.rs", "")]);
+        let tree =
+            Tree::of(&[(CODE_MAP_FILE, page), ("crates/a/src/lib.rs", ""), ("crates/b/src/in/row.rs", "")]);
         check(&tree).iter().map(|violation| violation.line).collect()
     }
 

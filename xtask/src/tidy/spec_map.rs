@@ -120,11 +120,11 @@ fn has_function(text: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "# Map\n\n| id | proof |\n|---|---|\n";
+    const MAP_HEAD: &str = "# Map\n\n| id | proof |\n|---|---|\n";
 
     /// The advices for a map with these rows, which start on line 5, and the ids S3-01 and T1.
     fn found(rows: &str) -> Vec<String> {
-        let map = format!("{HEAD}{rows}");
+        let map = format!("{MAP_HEAD}{rows}");
         let tree = Tree::of(&[
             (spec_ids::IDS_FILE, "S3-01\nT1\n"),
             (MAP_FILE, &map),
@@ -133,18 +133,18 @@ mod tests {
         check(&tree).iter().map(|found| format!("{}: {}", found.line, found.advice)).collect()
     }
 
-    const FIRST: &str = "| S3-01 | `crates/a/tests/b.rs::it_holds` |\n";
+    const FIRST_ROW: &str = "| S3-01 | `crates/a/tests/b.rs::it_holds` |\n";
 
     #[test]
     fn test_and_reason_are_answers() {
         let rows = "| T1 | `crates/a/tests/b.rs::it_holds`, `crates/a/tests/b.rs::m::generic` |\n";
-        assert_eq!(found(&format!("{FIRST}{rows}")), [""; 0]);
+        assert_eq!(found(&format!("{FIRST_ROW}{rows}")), [""; 0]);
         for reason in ["later: with the stores on real servers", "not applicable, because Rust has no null"] {
-            assert_eq!(found(&format!("{FIRST}| T1 | {reason} |\n")), [""; 0]);
+            assert_eq!(found(&format!("{FIRST_ROW}| T1 | {reason} |\n")), [""; 0]);
         }
         assert_eq!(
             found(&format!(
-                "{FIRST}\n## Tests\n\n| requirement | proof |\n|:--|--:|\n| T1 | `crates/a/tests/b.rs::it_holds` | note |"
+                "{FIRST_ROW}\n## Tests\n\n| requirement | proof |\n|:--|--:|\n| T1 | `crates/a/tests/b.rs::it_holds` | note |"
             )),
             [""; 0],
             "a table per document"
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn id_without_a_row_is_reported() {
-        assert_eq!(found(FIRST), ["1: T1 has no row: add it"]);
+        assert_eq!(found(FIRST_ROW), ["1: T1 has no row: add it"]);
     }
 
     #[test]
     fn id_with_two_rows_is_reported() {
-        let found = found(&format!("{FIRST}{FIRST}| T1 | later: with the dashboard |\n"));
+        let found = found(&format!("{FIRST_ROW}{FIRST_ROW}| T1 | later: with the dashboard |\n"));
         assert_eq!(found, ["6: S3-01 is already on line 5: join the rows"]);
     }
 
@@ -170,7 +170,7 @@ mod tests {
             ("S3-01, T1", "7: `S3-01, T1` is no id: a row opens with exactly one id"),
         ] {
             let row = format!("| {id} | later: with the dashboard |\n");
-            assert_eq!(found(&format!("{FIRST}{answered}{row}")), [advice]);
+            assert_eq!(found(&format!("{FIRST_ROW}{answered}{row}")), [advice]);
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
             ("`crates/a/tests/b.rs::it_hold`", "crates/a/tests/b.rs has no `fn it_hold`"),
         ] {
             let row = format!("| T1 | {proof} |\n");
-            assert_eq!(found(&format!("{FIRST}{row}")), [format!("6: T1: {advice}")]);
+            assert_eq!(found(&format!("{FIRST_ROW}{row}")), [format!("6: T1: {advice}")]);
         }
     }
 

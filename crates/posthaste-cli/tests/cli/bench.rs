@@ -7,7 +7,7 @@ use sqlx::Connection as _;
 use crate::binary::{json_of, posthaste, text};
 
 /// Benchmarks on servers come one after the other: what one makes would be taken for what another left behind.
-static SERVERS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+static SERVER_LOCK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 const RATES: [&str; 10] = [
     "business_tx_per_s",
@@ -130,7 +130,7 @@ async fn bench_schemas(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = SERVERS.lock().await;
+    let _alone = SERVER_LOCK.lock().await;
     let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -165,7 +165,7 @@ async fn bench_tables(url: &str) -> Result<Vec<String>, sqlx::Error> {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sqlx::Error> {
-    let _alone = SERVERS.lock().await;
+    let _alone = SERVER_LOCK.lock().await;
     let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let before = bench_tables(&url).await?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -193,7 +193,7 @@ fn bench_keys(url: &str) -> redis::RedisResult<Vec<String>> {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()> {
-    let _alone = SERVERS.blocking_lock();
+    let _alone = SERVER_LOCK.blocking_lock();
     let url = variable("POSTHASTE_TEST_REDIS_URL");
     let before = bench_keys(&url)?;
     let report = bench(&url, &["--snapshot-rows", "200"]);
@@ -234,7 +234,7 @@ fn publishing_to_a_file_gives_every_figure_and_every_event() {
 #[test]
 #[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
 fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
-    let _alone = SERVERS.blocking_lock();
+    let _alone = SERVER_LOCK.blocking_lock();
     let (store, redis) = (variable("POSTHASTE_TEST_POSTGRES_URL"), variable("POSTHASTE_TEST_REDIS_URL"));
     let stream = format!("bench:{}", std::process::id());
     let to = redis.replacen("redis://", "redis-stream://", 1) + "0?stream=" + &stream;
@@ -248,7 +248,7 @@ fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<
 
 #[test]
 fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
-    for (to, said) in [
+    for (to, reason) in [
         ("amqp://me:s3ntinel-PW-9f@127.0.0.1:1/%2f?routing_key=q", "refused"),
         ("redis-stream://:s3ntinel-PW-9f@127.0.0.1:1/0?stream=s", "refused"),
         ("kafak://me:s3ntinel-PW-9f@127.0.0.1:1/t", "the benchmark knows no such publisher"),
@@ -259,7 +259,7 @@ fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
         let output = output.expect("the binary runs");
         let printed = text(&output);
         assert!(!output.status.success(), "{to}: {printed}");
-        assert!(printed.contains(said), "{to}: {printed}");
+        assert!(printed.contains(reason), "{to}: {printed}");
         assert!(!printed.contains("s3ntinel"), "{printed}");
     }
 }
@@ -279,7 +279,7 @@ fn assert_layouts_measured(store: &str) {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = SERVERS.lock().await;
+    let _alone = SERVER_LOCK.lock().await;
     let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     assert_layouts_measured(&url);
@@ -290,7 +290,7 @@ async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Result<(), sqlx::Error> {
-    let _alone = SERVERS.lock().await;
+    let _alone = SERVER_LOCK.lock().await;
     let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let before = bench_tables(&url).await?;
     assert_layouts_measured(&url);
@@ -300,8 +300,8 @@ async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Re
 
 #[test]
 fn layout_cannot_be_measured_where_there_are_none() {
-    let words = ["bench", "--store", "memory:", "--layout", "debezium", "--events", "10"];
-    let output = posthaste(&words).output().expect("the binary runs");
+    let args = ["bench", "--store", "memory:", "--layout", "debezium", "--events", "10"];
+    let output = posthaste(&args).output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("layouts are for PostgreSQL, MySQL and MariaDB"), "{}", text(&output));
 }
@@ -336,7 +336,7 @@ fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = SERVERS.lock().await;
+    let _alone = SERVER_LOCK.lock().await;
     let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let before = bench_schemas(&url).await?;
     assert_relayed(&relay(&url));
@@ -347,7 +347,7 @@ async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Res
 #[test]
 #[ignore = "needs MariaDB and Redis: cargo xtask test"]
 fn relay_on_mysql_and_redis_gives_every_figure() {
-    let _alone = SERVERS.blocking_lock();
+    let _alone = SERVER_LOCK.blocking_lock();
     for name in ["POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
         assert_relayed(&relay(&variable(name)));
     }
@@ -382,7 +382,7 @@ fn interrupted_benchmark_ends_its_relay_and_removes_what_it_wrote() {
     let store = format!("sqlite:{}", dir.path().join("bench.db").display());
     let mut bench = posthaste(&["bench", "--store", &store, "--relay", "--idle", "3600"]);
     let mut bench = bench.stderr(std::process::Stdio::null()).spawn().expect("the binary runs");
-    let (child, sink) = crate::relay::process::until("a relay that has delivered", || {
+    let (child, sink) = crate::relay::process::retry_until_ok("a relay that has delivered", || {
         let (child, told) = child_of(bench.id()).ok_or("no child")?;
         let sink = told.split("*=file://").nth(1).ok_or_else(|| told.clone())?.trim().to_owned();
         if std::path::Path::new(&sink).exists() { Ok((child, sink)) } else { Err(sink) }

@@ -2,16 +2,17 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str = "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str =
+    "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit";
 
-const UNTOUCHED: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
+const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 
 #[test]
 fn dry_run_says_what_would_change() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --dry-run"), @"
     3 events would be replayed; nothing was changed
     --- exit code 0
@@ -30,13 +31,13 @@ fn dry_run_says_what_would_change() {
     {"action":"purge","dry_run":true,"matched":3,"exact":true,"changed":0,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), UNTOUCHED);
-    assert_eq!(shop.query(AUDIT), "");
+    assert_eq!(shop.query(STATES_SQL), SEEDED_STATES);
+    assert_eq!(shop.query(AUDIT_SQL), "");
 }
 
 #[test]
 fn nobody_to_ask_means_no() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --type OrderPlaced"), @"
     --- stderr
     error: this would replay 2 events (status=DEAD event_type=OrderPlaced); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -52,35 +53,35 @@ fn nobody_to_ask_means_no() {
     error: this would delete 2 events (DONE older than 7days); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
     --- exit code 2
     ");
-    assert_eq!(shop.query(STATES), UNTOUCHED);
+    assert_eq!(shop.query(STATES_SQL), SEEDED_STATES);
 }
 
 #[test]
 fn one_event_is_replayed_without_a_question() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay d-1"), @"
     1 event replayed
     --- exit code 0
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 0 AND replays = 1"), "d-1");
-    assert_eq!(shop.query(AUDIT), "cli:ann replay d-1 1");
+    assert_eq!(shop.query(AUDIT_SQL), "cli:ann replay d-1 1");
 }
 
 #[test]
 fn all_that_match_are_replayed() {
-    let shop = Shop::seeded();
-    let words = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
-    assert_snapshot!(shop.run_args(&words), @"
+    let shop = SqliteOutbox::seeded();
+    let args = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
+    assert_snapshot!(shop.run_args(&args), @"
     2 events replayed
     --- exit code 0
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-3");
-    assert_eq!(shop.query(AUDIT), "ben replay status=DEAD error_contains=connection refused 2");
+    assert_eq!(shop.query(AUDIT_SQL), "ben replay status=DEAD error_contains=connection refused 2");
 }
 
 #[test]
 fn many_events_are_changed_in_batches() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT i, 'A', '{}', 3 FROM n",
@@ -95,7 +96,7 @@ fn many_events_are_changed_in_batches() {
 
 #[test]
 fn progress_of_a_fan_out_is_forgotten_on_demand() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql(r#"UPDATE outbox_event SET progress = '["mail"]'"#);
     assert_eq!(shop.run("dead replay d-1").code, 0);
     assert_eq!(shop.run("dead replay d-2 --forget-progress").code, 0);
@@ -105,7 +106,7 @@ fn progress_of_a_fan_out_is_forgotten_on_demand() {
 
 #[test]
 fn named_events_that_are_not_dead_fail_the_command() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead discard d-1 n-1 nobody --yes"), @"
     1 event discarded
     --- stderr
@@ -119,18 +120,18 @@ fn named_events_that_are_not_dead_fail_the_command() {
     error: nobody is not the id of a DEAD event
     --- exit code 1
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1");
 }
 
 #[test]
 fn old_done_events_are_purged() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-3=1");
-    assert_eq!(shop.query(AUDIT), "cli:ann purge DONE older than 7days 2");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-3=1");
+    assert_eq!(shop.query(AUDIT_SQL), "cli:ann purge DONE older than 7days 2");
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     0 events deleted
     --- exit code 0
@@ -139,20 +140,20 @@ fn old_done_events_are_purged() {
 
 #[test]
 fn old_dead_events_are_archived() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("purge --dead --older-than 7d --archive --yes --output json"), @r#"
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event_archive ORDER BY seq"), "d-1 d-2 d-3");
 }
 
 #[test]
 fn nothing_to_do_needs_no_answer() {
-    let shop = Shop::empty();
-    for words in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
-        let said = shop.run(words);
-        assert_eq!(said.code, 0, "{said}");
+    let shop = SqliteOutbox::empty();
+    for args in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
+        let output = shop.run(args);
+        assert_eq!(output.code, 0, "{output}");
     }
 }

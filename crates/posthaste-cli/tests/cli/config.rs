@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
-const TEN_MISTAKES: &str = r#"# A relay for the shop.
+const CONFIG_WITH_TEN_MISTAKES: &str = r#"# A relay for the shop.
 [admin]
 listen = "0.0.0.0:9911"
 redy_lag = "5m"
@@ -27,7 +27,7 @@ aggregate = "Order"
 publish = "https://ann:${NOT_SET}@hooks.example/"
 "#;
 
-const GOOD: &str = r#"
+const VALID_CONFIG: &str = r#"
 [admin.tokens.ann]
 role = "operator"
 token = "${TOKEN}"
@@ -44,7 +44,7 @@ publish = "https://ann:s3ntinel-PW-9f@hooks.example/orders/s3ntinel-PW-9f?key=s3
 format = "cloudevents"
 rate = 100
 [outbox.shop.route.webhook]
-signing_key = "${KEY}"
+signing_key = "${SIGNING_KEY}"
 headers = { X-Key = "${TOKEN}" }
 allow_networks = ["10.0.0.0/8"]
 connect_timeout = "2s"
@@ -57,27 +57,27 @@ mode = "ordered"
 route = [{ publish = "stdout:" }]
 "#;
 
-const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const SIGNING_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-fn run(file: &str, args: &[&str]) -> Said {
-    let shop = Shop::without_file();
+fn run(file: &str, args: &[&str]) -> CommandOutput {
+    let shop = SqliteOutbox::without_file();
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
     let mut command = shop.command(&["config"]);
     command
         .args(args)
         .env("TOKEN", "s3ntinel-PW-9f-and-more")
         .env("DB_PASSWORD", "s3ntinel-PW-9f")
-        .env("KEY", KEY);
-    Said::of(command.output().expect("the binary starts"))
+        .env("KEY", SIGNING_KEY);
+    CommandOutput::of(command.output().expect("the binary starts"))
 }
 
-const FILE: [&str; 2] = ["--config", "posthaste.toml"];
+const CONFIG_ARGS: [&str; 2] = ["--config", "posthaste.toml"];
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten() {
-    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1]]);
-    assert!(said.stderr.starts_with("posthaste.toml has 10 problems\n"), "{said}");
-    assert_snapshot!(said, @r#"
+    let output = run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    assert!(output.stderr.starts_with("posthaste.toml has 10 problems\n"), "{output}");
+    assert_snapshot!(output, @r#"
 --- stderr
 posthaste.toml has 10 problems
 
@@ -126,9 +126,10 @@ posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not 
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten_in_json() {
-    let said = run(TEN_MISTAKES, &["check", FILE[0], FILE[1], "--output", "json"]);
-    assert_eq!((said.code, said.stderr.as_str(), said.stdout.lines().count()), (1, "", 1));
-    let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let output =
+        run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    assert_eq!((output.code, output.stderr.as_str(), output.stdout.lines().count()), (1, "", 1));
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(document["problems"].as_array().unwrap().len(), 10);
     assert_snapshot!(serde_json::to_string_pretty(&document).unwrap(), @r#"
 {
@@ -211,13 +212,13 @@ fn file_with_ten_mistakes_is_told_ten_in_json() {
 
 #[test]
 fn good_file_is_told_what_it_describes() {
-    let said = run(GOOD, &["check", FILE[0], FILE[1]]);
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    assert_snapshot!(output, @r#"
 posthaste.toml is good: 2 outboxes, 3 routes
 --- exit code 0
 "#);
-    let said = run(GOOD, &["check", FILE[0], FILE[1], "--output", "json"]);
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    assert_snapshot!(output, @r#"
 {"good":true,"problems":[]}
 --- exit code 0
 "#);
@@ -225,12 +226,12 @@ posthaste.toml is good: 2 outboxes, 3 routes
 
 #[test]
 fn file_that_is_no_toml_is_told_where() {
-    let said = run(
+    let output = run(
         "[outbox.shop]\nstore = \"postgres://u:s3ntinel-PW-9f@db/shop\nworkers 4\nx = = 1\n",
-        &["check", FILE[0], FILE[1]],
+        &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]],
     );
-    assert!(!said.stderr.contains("s3ntinel"), "{said}");
-    assert_snapshot!(said, @r#"
+    assert!(!output.stderr.contains("s3ntinel"), "{output}");
+    assert_snapshot!(output, @r#"
 --- stderr
 posthaste.toml has 4 problems
 
@@ -251,9 +252,9 @@ posthaste.toml:4:7: is no TOML: unexpected key or value, expected newline, `#`
 
 #[test]
 fn configuration_is_shown_with_its_defaults_and_without_secrets() {
-    let said = run(GOOD, &["show", FILE[0], FILE[1]]);
-    assert!(!said.stdout.contains("s3ntinel") && !said.stdout.contains(KEY), "{said}");
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    assert!(!output.stdout.contains("s3ntinel") && !output.stdout.contains(SIGNING_KEY), "{output}");
+    assert_snapshot!(output, @r#"
 [admin]
 listen = "127.0.0.1:9911"
 ready_lag = "5m"
@@ -395,16 +396,16 @@ audit = "file:///var/log/audit.jsonl?fsync=true"
 out = "stdout:"
 --- exit code 0
 "#);
-    let json = run(GOOD, &["show", FILE[0], FILE[1], "--output", "json"]);
+    let json = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    let same: serde_json::Value = toml::from_str(&said.stdout).unwrap();
+    let same: serde_json::Value = toml::from_str(&output.stdout).unwrap();
     assert_eq!(document, same);
 }
 
 #[test]
 fn what_is_shown_is_good_but_for_its_secrets() {
-    let shown = run(GOOD, &["show", FILE[0], FILE[1]]).stdout;
-    let checked = run(&shown, &["check", FILE[0], FILE[1], "--output", "json"]);
+    let shown = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]).stdout;
+    let checked = run(&shown, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
     let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
     let settings: Vec<&str> = document["problems"]
         .as_array()
@@ -436,9 +437,9 @@ webhook = { allow_http = true }
 [[outbox.shop.route]]
 publish = "http://hooks.example/s3ntinel-PW-9f"
 "#;
-    let said = run(file, &["check", FILE[0], FILE[1]]);
-    assert!(!said.stderr.contains("s3ntinel"), "{said}");
-    assert_snapshot!(said, @r#"
+    let output = run(file, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    assert!(!output.stderr.contains("s3ntinel"), "{output}");
+    assert_snapshot!(output, @r#"
 --- stderr
 posthaste.toml has 7 problems
 
@@ -475,16 +476,16 @@ posthaste.toml:18:11: outbox.shop.route[2].publish: http sends events in the cle
 
 #[test]
 fn options_alone_are_a_configuration() {
-    let said =
+    let output =
         run("", &["check", "--store", "sqlite:x.db", "--publish", "Order.*=stdout:", "--publish", "stdout:"]);
-    assert_snapshot!(said, @r#"
+    assert_snapshot!(output, @r#"
 the configuration is good: 1 outbox, 2 routes
 --- exit code 0
 "#);
-    let said =
+    let output =
         run("", &["check", "--publish", "Order.*=kafak://u:s3ntinel-PW-9f@h", "--listen", "0.0.0.0:1"]);
-    assert!(!said.stderr.contains("s3ntinel"), "{said}");
-    assert_snapshot!(said, @r#"
+    assert!(!output.stderr.contains("s3ntinel"), "{output}");
+    assert_snapshot!(output, @r#"
 --- stderr
 the configuration has 2 problems
 
@@ -497,8 +498,8 @@ the configuration has 2 problems
 
 #[test]
 fn options_alone_do_not_allow_http() {
-    let said = run("", &["check", "--store", "sqlite:x.db", "--publish", "http://hooks.example/"]);
-    assert_snapshot!(said, @r#"
+    let output = run("", &["check", "--store", "sqlite:x.db", "--publish", "http://hooks.example/"]);
+    assert_snapshot!(output, @r#"
 --- stderr
 the configuration has 1 problem
 
@@ -509,20 +510,20 @@ the configuration has 1 problem
 
 #[test]
 fn file_and_options_exclude_each_other() {
-    let said = run(GOOD, &["check", FILE[0], FILE[1], "--publish", "stdout:"]);
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--publish", "stdout:"]);
+    assert_snapshot!(output, @r#"
 --- stderr
 error: --config and --publish exclude each other: write it into the file, or leave out --config
 --- exit code 2
 "#);
-    let said = run(GOOD, &["show"]);
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["show"]);
+    assert_snapshot!(output, @r#"
 --- stderr
 error: there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and --publish 'PATTERN=URL'
 --- exit code 2
 "#);
-    let said = run(GOOD, &["show", "--config", "missing.toml"]);
-    assert_snapshot!(said, @r#"
+    let output = run(VALID_CONFIG, &["show", "--config", "missing.toml"]);
+    assert_snapshot!(output, @r#"
 --- stderr
 error: missing.toml has 1 problem
 
@@ -533,7 +534,7 @@ missing.toml: is not there: see whether the path is right
 
 #[test]
 fn environment_is_applied() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     std::fs::write(
         shop.path("posthaste.toml"),
         "[outbox.shop]\nstore = \"sqlite:a.db\"\nroute = [{ publish = \"stdout:\" }]\n",
@@ -543,13 +544,15 @@ fn environment_is_applied() {
     command
         .env("POSTHASTE__OUTBOX__SHOP__WORKERS", "9")
         .env("POSTHASTE__OUTBOX__SHOP__ROUTE__0__RATE", "0.5");
-    let said = Said::of(command.output().unwrap());
-    let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let output = CommandOutput::of(command.output().unwrap());
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(document["outbox"]["shop"]["workers"], 9);
     assert_eq!(document["outbox"]["shop"]["route"][0]["rate"], 0.5);
     let mut command = shop.command(&["config", "check", "--config", "posthaste.toml"]);
-    let said = Said::of(command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap());
-    assert_snapshot!(said, @r#"
+    let output = CommandOutput::of(
+        command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap(),
+    );
+    assert_snapshot!(output, @r#"
 --- stderr
 posthaste.toml has 1 problem
 

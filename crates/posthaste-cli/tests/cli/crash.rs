@@ -10,7 +10,7 @@ use crate::binary::{json_of, posthaste};
 const KILLS: u64 = 50;
 
 /// The most steps of the journal (attempted, committed, delivered) before a kill.
-const MOST_STEPS: usize = 2_000;
+const MAX_STEPS: usize = 2_000;
 
 #[test]
 fn killed_fifty_times_it_loses_and_invents_nothing() {
@@ -18,8 +18,8 @@ fn killed_fifty_times_it_loses_and_invents_nothing() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let dir = tempfile::tempdir().expect("a directory");
-    let place = folder(dir.path());
-    let check = || json_of(&["demo", "--check", "--dir", place, "--journal", place]);
+    let outbox = folder(dir.path());
+    let check = || json_of(&["demo", "--check", "--dir", outbox, "--journal", outbox]);
     // Delivered when the process died, and not yet settled.
     let mut in_flight = 0;
     for _ in 0..KILLS {
@@ -28,7 +28,7 @@ fn killed_fifty_times_it_loses_and_invents_nothing() {
             in_flight += check()["unsettled"].as_u64().expect("a count");
         }
     }
-    let end = json_of(&["demo", "--once", "--events", "10", "--dir", place, "--journal", place]);
+    let end = json_of(&["demo", "--once", "--events", "10", "--dir", outbox, "--journal", outbox]);
     assert_eq!(end["pending"], 0, "{end}");
     let found = check();
     println!("{in_flight} in flight, {found}");
@@ -42,14 +42,14 @@ fn killed_fifty_times_it_loses_and_invents_nothing() {
 
 /// Kills the process after a random number of steps; some are killed before their first.
 fn run_and_kill(dir: &Path, random: &mut fastrand::Rng) {
-    let place = folder(dir);
+    let outbox = folder(dir);
     let seed = random.u32(..).to_string();
-    let mut demo = posthaste(&["demo", "--dir", place, "--journal", place, "--echo", "--rate", "0"])
+    let mut demo = posthaste(&["demo", "--dir", outbox, "--journal", outbox, "--echo", "--rate", "0"])
         .args(["--seed", &seed])
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    let steps = random.usize(0..MOST_STEPS);
+    let steps = random.usize(0..MAX_STEPS);
     let output = BufReader::new(demo.stdout.take().expect("a pipe"));
     let seen = output.lines().map_while(Result::ok).take(steps).count();
     assert_eq!(seen, steps, "it ended by itself");

@@ -7,15 +7,15 @@ use insta::assert_snapshot;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
-use crate::kit::{Said, Shop};
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "s3ntinel-PW-9f";
 
-fn nobody() -> String {
+fn unused_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").to_string()
 }
 
@@ -31,7 +31,7 @@ fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn healthy_outbox_is_one_line() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db is healthy: looked at its store
     --- exit code 0
@@ -48,16 +48,16 @@ fn healthy_outbox_is_one_line() {
 }
 
 /// A server may have notes of its own, which make nobody ill.
-fn assert_healthy(said: &Said) {
-    assert_eq!(said.code, 0, "{said}");
-    let first = said.stdout.lines().next().expect("a line");
-    assert!(first.ends_with(" is healthy: looked at its store"), "{said}");
+fn assert_healthy(output: &CommandOutput) {
+    assert_eq!(output.code, 0, "{output}");
+    let first = output.stdout.lines().next().expect("a line");
+    assert!(first.ends_with(" is healthy: looked at its store"), "{output}");
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn healthy_outbox_on_postgres() {
-    let shop = PgShop::empty();
+    let shop = PgOutbox::empty();
     assert_healthy(&shop.run("doctor"));
     shop.end();
 }
@@ -65,7 +65,7 @@ fn healthy_outbox_on_postgres() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn healthy_outbox_on_mariadb() {
-    let shop = MySqlShop::empty();
+    let shop = MySqlOutbox::empty();
     assert_healthy(&shop.run("doctor"));
     shop.end();
 }
@@ -73,7 +73,7 @@ fn healthy_outbox_on_mariadb() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn healthy_outbox_on_redis() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write_ids("OrderPlaced", &["o-1".to_owned()]);
     assert_healthy(&shop.run("doctor"));
     shop.end();
@@ -82,30 +82,30 @@ fn healthy_outbox_on_redis() {
 /// The words of a finding are the store's.
 #[test]
 fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
-    let shop = Shop::seeded();
-    let said = shop.run("doctor --late 0s");
-    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
-    let lines: Vec<&str> = said.stdout.lines().collect();
-    let [heading, problem, remedy, warning, second_remedy] = lines[..] else { panic!("{said}") };
+    let shop = SqliteOutbox::seeded();
+    let output = shop.run("doctor --late 0s");
+    assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    let [heading, problem, remedy, warning, second_remedy] = lines[..] else { panic!("{output}") };
     assert_eq!(heading, "outbox_event in sqlite:shop.db");
     assert_eq!(problem, "problem: the oldest pending event has waited for 0s [late]");
     assert_eq!(warning, "warning: DEAD events: 3 [dead-events]");
-    assert!([remedy, second_remedy].iter().all(|line| line.starts_with("  ") && line.len() > 10), "{said}");
+    assert!([remedy, second_remedy].iter().all(|line| line.starts_with("  ") && line.len() > 10), "{output}");
 
-    let said = shop.run("doctor --output json");
-    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
-    let mut answer: Value = serde_json::from_str(&said.stdout).expect("a document");
-    assert!(answer["outboxes"][0]["findings"][0]["advice"].take().is_string(), "{said}");
+    let output = shop.run("doctor --output json");
+    assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
+    let mut answer: Value = serde_json::from_str(&output.stdout).expect("a document");
+    assert!(answer["outboxes"][0]["findings"][0]["advice"].take().is_string(), "{output}");
     assert_snapshot!(answer, @r#"{"healthy":false,"outboxes":[{"destinations":0,"findings":[{"advice":null,"code":"dead-events","severity":"warning","what":"DEAD events: 3"}],"healthy":false,"outbox":null,"routes":0,"store":"sqlite:shop.db","table":"outbox_event"}]}"#);
 }
 
 #[test]
 #[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
 fn dead_events_are_found_on_every_server() {
-    let (postgres, mysql, redis) = (PgShop::seeded(), MySqlShop::seeded(), RedisShop::seeded());
-    for said in [postgres.run("doctor"), mysql.run("doctor"), redis.run("doctor")] {
-        assert_eq!(said.code, 1, "{said}");
-        assert!(said.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{said}");
+    let (postgres, mysql, redis) = (PgOutbox::seeded(), MySqlOutbox::seeded(), RedisOutbox::seeded());
+    for output in [postgres.run("doctor"), mysql.run("doctor"), redis.run("doctor")] {
+        assert_eq!(output.code, 1, "{output}");
+        assert!(output.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{output}");
     }
     postgres.end();
     mysql.end();
@@ -114,7 +114,7 @@ fn dead_events_are_found_on_every_server() {
 
 #[test]
 fn outbox_that_is_not_there_is_a_finding() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db
     problem: the outbox in sqlite:shop.db cannot be opened: there is no database file shop.db [no-outbox]
@@ -128,36 +128,36 @@ fn outbox_that_is_not_there_is_a_finding() {
       see that the path leads to a database file which this user may read and write
     --- exit code 1
     ");
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let answer = shop.json("doctor --table billing");
     assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
 }
 
 #[test]
 fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
-    let shop = Shop::without_file();
-    let nobody = nobody();
+    let shop = SqliteOutbox::without_file();
+    let unused_address = unused_address();
     for scheme in ["postgres", "mysql", "redis"] {
-        let said = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{nobody}/0"));
-        assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
+        let output = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{unused_address}/0"));
+        assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
         assert!(
-            said.stdout.contains("cannot be reached") && said.stdout.contains("[store-unreachable]"),
-            "{said}"
+            output.stdout.contains("cannot be reached") && output.stdout.contains("[store-unreachable]"),
+            "{output}"
         );
-        assert!(said.stdout.contains("see that") && !said.stdout.contains(SENTINEL), "{said}");
+        assert!(output.stdout.contains("see that") && !output.stdout.contains(SENTINEL), "{output}");
     }
 }
 
 #[test]
 fn routes_that_do_not_fit_the_store_are_found() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql("UPDATE outbox_event SET parked = 'mail (probed)', available_at = 4102444800000000 WHERE event_id = 'n-1'");
     shop.run("pause shiping");
-    let said = shop.run_args(&["doctor", "--publish", "Invoice.*=stdout:"]);
-    assert_eq!(said.code, 1, "{said}");
-    let (warnings, notes) = said.stdout.split_once("\nnote: ").expect("a note of the store");
-    assert!(notes.contains("[parked-route]"), "{said}");
+    let output = shop.run_args(&["doctor", "--publish", "Invoice.*=stdout:"]);
+    assert_eq!(output.code, 1, "{output}");
+    let (warnings, notes) = output.stdout.split_once("\nnote: ").expect("a note of the store");
+    assert!(notes.contains("[parked-route]"), "{output}");
     assert_snapshot!(warnings, @r#"
     outbox_event in sqlite:shop.db
     warning: "shiping" is paused, and no route of this configuration has that name, so that it stops nothing [unknown-paused-route]
@@ -171,7 +171,7 @@ fn routes_that_do_not_fit_the_store_are_found() {
 
 #[test]
 fn routes_that_fit_are_no_finding() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql(
         "UPDATE outbox_event SET parked = 'mail', available_at = 4102444800000000 WHERE event_id = 'n-1'",
@@ -197,7 +197,7 @@ fn routes_that_fit_are_no_finding() {
 
 #[test]
 fn all_outboxes_of_a_configuration_are_looked_at() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let config = format!(
         r#"
         [outbox.shop]
@@ -214,21 +214,21 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
         name = "rest"
         publish = {{ paper = "file:///no/such/folder/invoices.jsonl", screen = "stdout:" }}
         "#,
-        nobody()
+        unused_address()
     );
     std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
-    let said = shop.run("doctor --config posthaste.toml");
-    assert_eq!(said.code, 1, "{said}");
-    let (first, second) = said.stdout.split_once("\n\n").expect("two outboxes");
+    let output = shop.run("doctor --config posthaste.toml");
+    assert_eq!(output.code, 1, "{output}");
+    let (first, second) = output.stdout.split_once("\n\n").expect("two outboxes");
     assert_eq!(
         first,
         "shop, outbox_event in sqlite:shop.db is healthy: looked at its store, 1 route and 1 destination"
     );
-    assert!(second.starts_with("billing, outbox_event in postgres://***@127.0.0.1:"), "{said}");
+    assert!(second.starts_with("billing, outbox_event in postgres://***@127.0.0.1:"), "{output}");
     let unreached = "\nproblem: the routes \"invoices\", \"rest\" to file:///no/such/folder/invoices.jsonl: no line can \
                      be written: check the path and its rights: ";
-    assert!(second.contains(unreached) && second.contains("[store-unreachable]"), "{said}");
-    assert!(!said.to_string().contains(SENTINEL), "{said}");
+    assert!(second.contains(unreached) && second.contains("[store-unreachable]"), "{output}");
+    assert!(!output.to_string().contains(SENTINEL), "{output}");
     let answer = shop.json("doctor --config posthaste.toml");
     assert_eq!(codes(&answer), [vec![], vec!["store-unreachable", "destination-unreachable"]], "{answer}");
 }
@@ -236,18 +236,20 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
 /// Each publisher says that nobody is there, and none says a password.
 #[test]
 fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
-    let (shop, nobody) = (Shop::empty(), nobody());
+    let (shop, unused_address) = (SqliteOutbox::empty(), unused_address());
     for url in [
-        format!("amqp://ann:{SENTINEL}@{nobody}/%2f?exchange=e&management=http://ann:{SENTINEL}@{nobody}"),
-        format!("nats://ann:{SENTINEL}@{nobody}/orders"),
-        format!("redis-stream://ann:{SENTINEL}@{nobody}/0?stream=orders"),
-        format!("kafka://ann:{SENTINEL}@{nobody}/orders?timeout=3&security.protocol=plaintext"),
+        format!(
+            "amqp://ann:{SENTINEL}@{unused_address}/%2f?exchange=e&management=http://ann:{SENTINEL}@{unused_address}"
+        ),
+        format!("nats://ann:{SENTINEL}@{unused_address}/orders"),
+        format!("redis-stream://ann:{SENTINEL}@{unused_address}/0?stream=orders"),
+        format!("kafka://ann:{SENTINEL}@{unused_address}/orders?timeout=3&security.protocol=plaintext"),
     ] {
-        let said = shop.run_args(&["doctor", "--publish", &url]);
-        assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
-        assert!(said.stdout.contains("\nproblem: the route \"*\" to "), "{said}");
-        assert!(said.stdout.contains("[destination-unreachable]"), "{said}");
-        assert!(!said.to_string().contains(SENTINEL), "{said}");
+        let output = shop.run_args(&["doctor", "--publish", &url]);
+        assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
+        assert!(output.stdout.contains("\nproblem: the route \"*\" to "), "{output}");
+        assert!(output.stdout.contains("[destination-unreachable]"), "{output}");
+        assert!(!output.to_string().contains(SENTINEL), "{output}");
     }
 }
 
@@ -257,37 +259,37 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
 fn note_is_healthy_and_nothing_else_is_said() {
     let broker = variable("POSTHASTE_TEST_AMQP_URL");
     let url = format!("{broker}?exchange=amq.topic");
-    let said = Shop::empty().run_args(&["doctor", "--publish", &url]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{said}");
-    assert!(said.stdout.contains("\nnote: the route \"*\" to amqp://***@"), "{said}");
-    assert!(said.stdout.contains("[rabbitmq-queues-unknown]"), "{said}");
+    let output = SqliteOutbox::empty().run_args(&["doctor", "--publish", &url]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
+    assert!(output.stdout.contains("\nnote: the route \"*\" to amqp://***@"), "{output}");
+    assert!(output.stdout.contains("[rabbitmq-queues-unknown]"), "{output}");
 }
 
 #[test]
 #[ignore = "needs NATS: cargo xtask test"]
 fn broker_is_asked_too() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let nats = variable("POSTHASTE_TEST_NATS_URL");
     let nats = nats.split(',').next().expect("a server");
-    let said = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
+    let output = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
     let expected = format!(
         "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream takes the subject nobody.takes.this, so \
          that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
     );
-    assert!(said.stdout.ends_with(&expected), "{said}");
-    assert_eq!(said.code, 1);
+    assert!(output.stdout.ends_with(&expected), "{output}");
+    assert_eq!(output.code, 1);
 }
 
 #[test]
 fn configuration_that_is_wrong_is_wrong_usage() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     let config = "[outbox.shop]\nstore = \"sqlite:shop.db\"\n[[outbox.shop.route]]\npublish = {}\n";
     std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
-    let said = shop.run("doctor --config posthaste.toml");
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{said}");
-    assert!(said.stderr.contains("is empty: write NAME"), "a route without a destination: {said}");
-    let said = shop.command(&["doctor"]).env_remove("POSTHASTE_STORE").output().expect("the binary starts");
-    let said = Said::of(said);
-    assert_eq!(said.code, 2, "{said}");
-    assert!(said.stderr.contains("the store is missing: write --store URL"), "{said}");
+    let output = shop.run("doctor --config posthaste.toml");
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
+    assert!(output.stderr.contains("is empty: write NAME"), "a route without a destination: {output}");
+    let output = shop.command(&["doctor"]).env_remove("POSTHASTE_STORE").output().expect("the binary starts");
+    let output = CommandOutput::of(output);
+    assert_eq!(output.code, 2, "{output}");
+    assert!(output.stderr.contains("the store is missing: write --store URL"), "{output}");
 }

@@ -2,10 +2,10 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// The table that a service made by itself, after the document.
-const DOCUMENT_TABLE: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id TEXT PRIMARY KEY, event_type TEXT NOT NULL, aggregate_type TEXT, aggregate_id TEXT, tenant_id TEXT,
   payload TEXT NOT NULL, headers TEXT, status INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
@@ -17,7 +17,7 @@ VALUES ('old', 'A', '{}', 0, '2020-01-01 00:00:00', '2020-01-01 00:00:00');
 
 #[test]
 fn apply_creates_file_and_table_once() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     assert_snapshot!(shop.run("migrate apply"), @"
     the table outbox_event is up to date; applied:
       1 outbox
@@ -36,7 +36,7 @@ fn apply_creates_file_and_table_once() {
 
 #[test]
 fn check_tells_scripts_what_to_do() {
-    let shop = Shop::with_sql("CREATE TABLE orders (id INTEGER)");
+    let shop = SqliteOutbox::with_sql("CREATE TABLE orders (id INTEGER)");
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is missing: create it with `posthaste migrate apply`
     --- exit code 1
@@ -58,17 +58,17 @@ fn check_tells_scripts_what_to_do() {
 
 #[test]
 fn printed_sql_makes_the_same_table() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let printed = shop.run("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert!(!shop.path("shop.db").exists(), "print opens nothing");
-    assert_eq!(Shop::with_sql(&printed.stdout).run("migrate check").code, 0);
+    assert_eq!(SqliteOutbox::with_sql(&printed.stdout).run("migrate check").code, 0);
     assert_eq!(shop.json("migrate print")["sql"].as_str().unwrap(), printed.stdout);
 }
 
 #[test]
 fn foreign_table_is_refused() {
-    let shop = Shop::with_sql("CREATE TABLE outbox_event (id INTEGER)");
+    let shop = SqliteOutbox::with_sql("CREATE TABLE outbox_event (id INTEGER)");
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it lacks the columns event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at): choose another name with --table
     --- exit code 1
@@ -95,7 +95,7 @@ fn foreign_table_is_refused() {
 
 #[test]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = SqliteOutbox::with_sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt`, then run `posthaste migrate apply --adopt`
     --- exit code 1
@@ -123,7 +123,7 @@ fn table_of_the_document_is_adopted_when_told() {
 
 #[test]
 fn adoption_in_json_keeps_standard_output_clean() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = SqliteOutbox::with_sql(DOCUMENT_TABLE_SQL);
     let adopted = shop.run("migrate apply --adopt --output json");
     assert_eq!(
         adopted.stdout,
@@ -134,10 +134,10 @@ fn adoption_in_json_keeps_standard_output_clean() {
 
 #[test]
 fn nothing_is_adopted_that_nobody_could_read_about() {
-    let shop = Shop::with_sql(DOCUMENT_TABLE);
+    let shop = SqliteOutbox::with_sql(DOCUMENT_TABLE_SQL);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let said = shop.command(&["migrate", "apply", "--adopt"]).stdout(writer).output().unwrap();
-    assert_eq!(said.status.code(), Some(1));
+    let output = shop.command(&["migrate", "apply", "--adopt"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
     assert_eq!(shop.run("migrate check").code, 1);
 }

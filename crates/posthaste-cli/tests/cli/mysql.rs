@@ -2,14 +2,14 @@
 
 use insta::assert_snapshot;
 
-use crate::mysql_kit::MySqlShop;
+use crate::mysql_outbox::MySqlOutbox;
 
-const STATES: &str = "SELECT CONCAT(event_id, '=', status) FROM outbox_event ORDER BY seq";
-const AUDIT: &str =
+const STATES_SQL: &str = "SELECT CONCAT(event_id, '=', status) FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str =
     "SELECT CONCAT_WS(' ', actor, action, target, `rows`) FROM outbox_event_audit ORDER BY seq";
 
 /// The table that a service made by itself, after the document.
-const DOCUMENT_TABLE: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id varchar(36) PRIMARY KEY, event_type varchar(128) NOT NULL, aggregate_type varchar(64),
   aggregate_id varchar(128), tenant_id varchar(64), payload json NOT NULL, headers json,
@@ -23,7 +23,7 @@ VALUES ('old', 'A', '{}', 0, '2020-01-01 00:00', '2020-01-01 00:00');
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn status_counts_every_state() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     shop.sql("INSERT INTO outbox_event_control VALUES ('mail', UTC_TIMESTAMP(6), 'ann')");
     assert_snapshot!(shop.run("status"), @"
     outbox_event in mysql://***@db.example/shop
@@ -61,7 +61,7 @@ fn status_counts_every_state() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -92,7 +92,7 @@ fn event_is_shown_with_headers_and_payload() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate   last died             reason
     2       OrderPlaced  Order       2020-01-02T03:04:06Z  connection refused
@@ -120,9 +120,9 @@ fn dead_events_are_listed_replayed_and_discarded() {
     error: n-1 is not the id of a DEAD event
     --- exit code 1
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
     assert_eq!(
-        shop.query(AUDIT),
+        shop.query(AUDIT_SQL),
         "cli:ann replay status=DEAD event_type=OrderPlaced 2 cli:ann discard status=DEAD id=d-3 1"
     );
     shop.end();
@@ -131,7 +131,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn old_events_are_purged_and_archived() {
-    let shop = MySqlShop::seeded();
+    let shop = MySqlOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -140,7 +140,7 @@ fn old_events_are_purged_and_archived() {
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2");
     assert_eq!(shop.json("event show d-1")["status"], "ARCHIVED");
     shop.end();
 }
@@ -148,7 +148,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn schema_is_created_checked_and_printed() {
-    let shop = MySqlShop::bare();
+    let shop = MySqlOutbox::without_table();
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is missing: create it with `posthaste migrate apply`
     --- exit code 1
@@ -171,8 +171,8 @@ fn schema_is_created_checked_and_printed() {
     --- exit code 0
     "#);
 
-    let other = MySqlShop::bare();
-    let printed = other.run_as_it_is("migrate print");
+    let other = MySqlOutbox::without_table();
+    let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
     other.sql(&printed.stdout);
@@ -184,8 +184,8 @@ fn schema_is_created_checked_and_printed() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = MySqlShop::bare();
-    shop.sql(DOCUMENT_TABLE);
+    let shop = MySqlOutbox::without_table();
+    shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt`, then run `posthaste migrate apply --adopt`
     --- exit code 1
@@ -211,11 +211,11 @@ fn table_of_the_document_is_adopted_when_told() {
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn scheme_of_mariadb_is_the_same() {
-    let shop = MySqlShop::seeded();
-    let same = shop.through(shop.url().replacen("mysql:", "mariadb:", 1));
-    for words in ["migrate check", "status", "dead list", "event show d-2"] {
-        let said = same.run(words);
-        assert_eq!(said.code, 0, "{words}: {said}");
+    let shop = MySqlOutbox::seeded();
+    let same = shop.with_url(shop.url().replacen("mysql:", "mariadb:", 1));
+    for args in ["migrate check", "status", "dead list", "event show d-2"] {
+        let output = same.run(args);
+        assert_eq!(output.code, 0, "{args}: {output}");
     }
     shop.end();
 }

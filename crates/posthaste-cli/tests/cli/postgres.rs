@@ -3,14 +3,14 @@
 use insta::assert_snapshot;
 use posthaste_testkit::variable;
 
-use crate::postgres_kit::PgShop;
+use crate::postgres_outbox::PgOutbox;
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str =
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str =
     "SELECT actor || ' ' || action || ' ' || target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// The table that a service made by itself, after the document.
-const DOCUMENT_TABLE: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id varchar(36) PRIMARY KEY, event_type varchar(128) NOT NULL, aggregate_type varchar(64),
   aggregate_id varchar(128), tenant_id varchar(64), payload json NOT NULL, headers json,
@@ -24,7 +24,7 @@ VALUES ('old', 'A', '{}', 0, '2020-01-01 00:00Z', '2020-01-01 00:00Z');
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn status_counts_every_state() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     shop.sql("INSERT INTO outbox_event_control VALUES ('mail', now(), 'ann')");
     assert_snapshot!(shop.run("status"), @"
     shop.outbox_event in postgres://***@db.example/shop
@@ -62,7 +62,7 @@ fn status_counts_every_state() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -93,7 +93,7 @@ fn event_is_shown_with_headers_and_payload() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate   last died             reason
     2       OrderPlaced  Order       2020-01-02T03:04:06Z  connection refused
@@ -121,9 +121,9 @@ fn dead_events_are_listed_replayed_and_discarded() {
     error: n-1 is not the id of a DEAD event
     --- exit code 1
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=0 d-2=0 f-1=1 f-2=1");
     assert_eq!(
-        shop.query(AUDIT),
+        shop.query(AUDIT_SQL),
         "cli:ann replay status=DEAD event_type=OrderPlaced 2 cli:ann discard status=DEAD id=d-3 1"
     );
     shop.end();
@@ -132,7 +132,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn old_events_are_purged_and_archived() {
-    let shop = PgShop::seeded();
+    let shop = PgOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -141,7 +141,7 @@ fn old_events_are_purged_and_archived() {
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2");
     assert_eq!(shop.json("event show d-1")["status"], "ARCHIVED");
     shop.end();
 }
@@ -149,7 +149,7 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn schema_is_created_checked_and_printed() {
-    let shop = PgShop::bare();
+    let shop = PgOutbox::without_table();
     assert_snapshot!(shop.run("migrate check"), @"
     the table shop.outbox_event is missing: create it with `posthaste migrate apply --schema shop`
     --- exit code 1
@@ -172,8 +172,8 @@ fn schema_is_created_checked_and_printed() {
     --- exit code 0
     "#);
 
-    let other = PgShop::bare();
-    let printed = other.run_as_it_is("migrate print");
+    let other = PgOutbox::without_table();
+    let printed = other.run_raw("migrate print");
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert_eq!(other.run("migrate check").code, 1, "print changes nothing");
     other.sql(&printed.stdout);
@@ -185,8 +185,8 @@ fn schema_is_created_checked_and_printed() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn table_of_the_document_is_adopted_when_told() {
-    let shop = PgShop::bare();
-    shop.sql(DOCUMENT_TABLE);
+    let shop = PgOutbox::without_table();
+    shop.sql(DOCUMENT_TABLE_SQL);
     assert_snapshot!(shop.run("migrate check"), @"
     the table shop.outbox_event is foreign: another program made it (it has the columns of document 003, and no schema version): see what would be done to it with `posthaste migrate print --adopt --schema shop`, then run `posthaste migrate apply --adopt --schema shop`
     --- exit code 1
@@ -212,14 +212,13 @@ fn table_of_the_document_is_adopted_when_told() {
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn everything_works_behind_pgbouncer() {
-    let direct = PgShop::seeded();
+    let direct = PgOutbox::seeded();
     let url = variable("POSTHASTE_TEST_PGBOUNCER_URL");
-    let shop = direct.through(url);
-    for words in
-        ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
+    let shop = direct.with_url(url);
+    for args in ["migrate check", "migrate apply", "status", "dead list", "dead replay d-1", "event show d-2"]
     {
-        let said = shop.run(&format!("{words} --pgbouncer"));
-        assert_eq!(said.code, 0, "{words}: {said}");
+        let output = shop.run(&format!("{args} --pgbouncer"));
+        assert_eq!(output.code, 0, "{args}: {output}");
     }
     assert_eq!(shop.run("purge --done --older-than 7d --yes --pgbouncer").stdout, "2 events deleted\n");
     direct.end();

@@ -6,14 +6,14 @@ use posthaste_testkit::variable;
 use redis::cmd;
 use redis::streams::StreamRangeReply;
 
-use crate::kit::Said;
-use crate::redis_kit::RedisShop;
+use crate::redis_outbox::RedisOutbox;
 use crate::servers::command_on;
+use crate::sqlite_outbox::CommandOutput;
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn status_counts_every_state() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_eq!(shop.run("pause mail").code, 0);
     assert_snapshot!(shop.run("status"), @"
     shop in redis://db.example/
@@ -53,7 +53,7 @@ fn status_counts_every_state() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn events_that_no_engine_has_seen_are_counted() {
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write(RedisStore::builder(shop.url()).unwrap(), 3);
     let status = shop.json("status");
     assert_eq!((&status["pending"]["new"], &status["pending"]["due"]), (&3.into(), &3.into()), "{status}");
@@ -63,15 +63,15 @@ fn events_that_no_engine_has_seen_are_counted() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn outbox_of_the_default_name_is_meant_without_one() {
-    let shop = RedisShop::empty();
-    let said = Said::of(command_on(shop.url(), "status").output().unwrap());
-    assert!(said.stdout.starts_with("outbox in redis://"), "{said}");
+    let shop = RedisOutbox::empty();
+    let output = CommandOutput::of(command_on(shop.url(), "status").output().unwrap());
+    assert!(output.stdout.starts_with("outbox in redis://"), "{output}");
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn event_is_shown_with_headers_and_payload() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("event show d-1"), @r#"
     id            d-1
     type          OrderPlaced
@@ -105,7 +105,7 @@ fn event_is_shown_with_headers_and_payload() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn dead_events_are_listed_replayed_and_discarded() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("dead list"), @"
     events  type         aggregate  last died             reason
     2       OrderPlaced  Order      2020-01-02T03:04:06Z  connection refused
@@ -134,7 +134,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
     --- exit code 1
     ");
     assert_eq!(shop.states(), "d-1=0 d-2=0 f-1=1 f-2=1 n-1=0 n-2=2 ");
-    let audit: StreamRangeReply = shop.ask(cmd("XRANGE").arg(shop.key("audit")).arg("-").arg("+"));
+    let audit: StreamRangeReply = shop.query(cmd("XRANGE").arg(shop.key("audit")).arg("-").arg("+"));
     let noted = audit.ids.iter().map(|entry| {
         ["actor", "action", "target", "rows"].map(|field| entry.get::<String>(field).unwrap()).join(" ")
     });
@@ -149,7 +149,7 @@ fn dead_events_are_listed_replayed_and_discarded() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn old_events_are_purged_and_archived() {
-    let shop = RedisShop::seeded();
+    let shop = RedisOutbox::seeded();
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -166,11 +166,11 @@ fn old_events_are_purged_and_archived() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn there_is_nothing_to_migrate() {
-    let shop = RedisShop::empty();
-    for words in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
-        let said = shop.run(words);
+    let shop = RedisOutbox::empty();
+    for args in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
+        let output = shop.run(args);
         let nothing = (0, "nothing to migrate: an outbox in Redis has no schema\n", "");
-        assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), nothing, "{words}");
+        assert_eq!((output.code, output.stdout.as_str(), output.stderr.as_str()), nothing, "{args}");
     }
     assert_snapshot!(shop.run("migrate apply --output json"), @r#"
     {"table":"shop","applied":[]}
@@ -184,24 +184,28 @@ fn there_is_nothing_to_migrate() {
     {"sql":""}
     --- exit code 0
     "#);
-    assert_eq!(shop.ask::<u8>(cmd("EXISTS").arg(shop.key("settings"))), 0, "who only looks decides nothing");
+    assert_eq!(
+        shop.query::<u8>(cmd("EXISTS").arg(shop.key("settings"))),
+        0,
+        "who only looks decides nothing"
+    );
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn cluster_is_counted_as_a_whole() {
     let nodes = variable("POSTHASTE_TEST_REDIS_CLUSTER_URL");
-    let shop = RedisShop::empty();
+    let shop = RedisOutbox::empty();
     shop.write(RedisStore::cluster(nodes.split(',')).unwrap().shards(5), 20);
-    let cluster = shop.through(format!("redis+cluster://{}/", nodes.replace("redis://", "")));
+    let cluster = shop.with_url(format!("redis+cluster://{}/", nodes.replace("redis://", "")));
     let status = cluster.json("status");
     assert_eq!(status["pending"]["new"], 20, "{status}");
-    let node = shop.through(nodes.split(',').next().unwrap().to_owned());
+    let node = shop.with_url(nodes.split(',').next().unwrap().to_owned());
     assert_snapshot!(node.run("status"), @"
     --- stderr
     error: the outbox in redis://db.example cannot be opened
       because: the Redis server db.example is a node of a cluster: name its nodes with `RedisStore::cluster`, or on the command line as redis+cluster://host:port,host:port
     --- exit code 1
     ");
-    nodes.split(',').for_each(|node| shop.through(node.to_owned()).end());
+    nodes.split(',').for_each(|node| shop.with_url(node.to_owned()).end());
 }

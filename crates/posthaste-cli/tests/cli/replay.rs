@@ -9,18 +9,18 @@ use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
-const STATES: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
-const AUDIT: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
+const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
+const AUDIT_SQL: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// Runs the binary while an engine delivers from the same file.
 fn run_beside_an_engine(
-    shop: &Shop,
+    shop: &SqliteOutbox,
     on_done: OnDone,
     deliver: fn(&Delivery) -> Outcome,
-    words: &str,
-) -> Said {
+    args: &str,
+) -> CommandOutput {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let config = Config {
@@ -34,12 +34,12 @@ fn run_beside_an_engine(
         let store = SqliteStore::builder(&shop.options()).connect().await.expect("the outbox opens");
         Outbox::from_config(store, config, routes).start().expect("the engine starts")
     });
-    let said = shop.run(words);
+    let output = shop.run(args);
     runtime.block_on(outbox.shutdown());
-    said
+    output
 }
 
-fn dead(shop: &Shop, count: usize) {
+fn dead(shop: &SqliteOutbox, count: usize) {
     shop.sql(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT 'e-' || i, 'A', '{{}}', 3 FROM n"
@@ -47,35 +47,34 @@ fn dead(shop: &Shop, count: usize) {
 }
 
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
-fn noted(shop: &Shop) -> String {
-    let text = shop.query(AUDIT);
-    let words = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
-    words
-        .filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
+fn audited(shop: &SqliteOutbox) -> String {
+    let text = shop.query(AUDIT_SQL);
+    let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
+    args.filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
         .collect::<Vec<_>>()
         .join(" ")
 }
 
 #[test]
 fn others_follow_a_canary_that_arrives() {
-    let shop = Shop::seeded();
-    let said =
+    let shop = SqliteOutbox::seeded();
+    let output =
         run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::Done, "dead replay --all --canary 1 --yes");
-    assert_snapshot!(said, @"
+    assert_snapshot!(output, @"
     canary of 1 event: 1 delivered, 0 DEAD again, 0 still waiting
     3 events replayed
     --- exit code 0
     ");
-    assert_eq!(noted(&shop), "d-1 1 status=DEAD older 2", "the canary is on record by its id");
+    assert_eq!(audited(&shop), "d-1 1 status=DEAD older 2", "the canary is on record by its id");
     let first = "SELECT event_id FROM outbox_event WHERE replays = 1 ORDER BY seq";
     assert_eq!(shop.query(first), "d-1 d-2 d-3");
 }
 
 #[test]
 fn canary_that_is_gone_was_delivered() {
-    let shop = Shop::seeded();
-    let words = "dead replay --all --canary 2 --yes --output json";
-    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, words), @r#"
+    let shop = SqliteOutbox::seeded();
+    let args = "dead replay --all --canary 2 --yes --output json";
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
     --- exit code 0
     "#);
@@ -89,9 +88,9 @@ fn others_are_left_alone_if_a_canary_dies_again() {
             _ => Outcome::Done,
         }
     }
-    let words = "dead replay --all --canary 2 --yes";
-    let shop = Shop::seeded();
-    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, words), @"
+    let args = "dead replay --all --canary 2 --yes";
+    let shop = SqliteOutbox::seeded();
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, args), @"
     canary of 2 events: 1 delivered, 1 DEAD again, 0 still waiting
     2 events replayed
     2 events still DEAD: nothing more was replayed, because of the canary
@@ -100,10 +99,10 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     --- exit code 1
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
-    assert_eq!(shop.query(AUDIT), "d-1 1 d-2 1");
-    let json = Shop::seeded();
-    let words = &format!("{words} --output json");
-    assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, words), @r#"
+    assert_eq!(shop.query(AUDIT_SQL), "d-1 1 d-2 1");
+    let json = SqliteOutbox::seeded();
+    let args = &format!("{args} --output json");
+    assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":2,"remaining":2,"unchanged":[],"stopped":"canary","canary":{"replayed":2,"delivered":1,"dead":[{"id":"d-1","reason":"no such customer"}],"waiting":[]}}
     --- stderr
     error: d-1 is DEAD again: no such customer
@@ -113,7 +112,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
 
 #[test]
 fn canary_that_nobody_takes_is_a_question_for_a_relay() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes"), @"
     canary of 2 events: 0 delivered, 0 DEAD again, 2 still waiting
     2 events replayed
@@ -123,7 +122,7 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
     error: d-2 is still waiting: no engine has taken it: is a relay running?
     --- exit code 1
     ");
-    assert_eq!(shop.query(STATES), "n-1=0 n-2=2 d-1=0 d-2=0 d-3=3 f-1=1 f-2=1 f-3=1");
+    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-1=0 d-2=0 d-3=3 f-1=1 f-2=1 f-3=1");
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes --output json"), @r#"
     {"action":"replay","dry_run":false,"matched":1,"exact":true,"changed":1,"remaining":0,"unchanged":[],"stopped":"canary","canary":{"replayed":1,"delivered":0,"dead":[],"waiting":[{"id":"d-3","why":"no engine has taken it: is a relay running?"}]}}
     --- stderr
@@ -134,7 +133,7 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
 
 #[test]
 fn canary_asks_before_it_sends() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     assert_snapshot!(shop.run("dead replay --all --canary 2"), @"
     --- stderr
     error: this would replay 3 events, the oldest 2 first (status=DEAD); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -144,12 +143,12 @@ fn canary_asks_before_it_sends() {
     3 events would be replayed; nothing was changed
     --- exit code 0
     ");
-    assert_eq!(shop.query(AUDIT), "");
+    assert_eq!(shop.query(AUDIT_SQL), "");
 }
 
 #[test]
 fn rate_is_kept_in_small_batches() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     dead(&shop, 25);
     let began = Instant::now();
     assert_snapshot!(shop.run("dead replay --all --rate 100 --yes"), @"
@@ -157,27 +156,27 @@ fn rate_is_kept_in_small_batches() {
     --- exit code 0
     ");
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
-    assert_eq!(noted(&shop), "status=DEAD 10 status=DEAD older 10 status=DEAD older 5");
+    assert_eq!(audited(&shop), "status=DEAD 10 status=DEAD older 10 status=DEAD older 5");
 }
 
 #[test]
 fn interrupted_replay_says_how_far_it_came() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     dead(&shop, 100);
     let mut command = shop.command(&["dead", "replay", "--all", "--rate", "1", "--yes"]);
     let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It listens for Ctrl-C before it replays.
     let deadline = Instant::now() + Duration::from_secs(60);
-    while shop.query(AUDIT).is_empty() {
+    while shop.query(AUDIT_SQL).is_empty() {
         assert!(Instant::now() < deadline, "nothing is replayed");
     }
     let killed = Command::new("kill").args(["-INT", &replay.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let said = Said::of(replay.wait_with_output().unwrap());
-    assert_eq!((said.code, said.stderr.as_str()), (1, ""), "{said}");
-    let replayed = shop.query(AUDIT).split_whitespace().filter(|word| *word == "1").count();
+    let output = CommandOutput::of(replay.wait_with_output().unwrap());
+    assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
+    let replayed = shop.query(AUDIT_SQL).split_whitespace().filter(|word| *word == "1").count();
     let events = if replayed == 1 { "event" } else { "events" };
     let first = format!("{replayed} {events} replayed, then interrupted\n");
     let rest = format!("{} events still DEAD: run the same command again for the rest\n", 100 - replayed);
-    assert_eq!(said.stdout, first + &rest);
+    assert_eq!(output.stdout, first + &rest);
 }

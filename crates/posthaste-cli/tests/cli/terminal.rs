@@ -1,31 +1,31 @@
 //! What reaches a terminal, and what happens when it goes away.
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
-const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'd-9  Fake' || char(8238) || char(127)";
 
-fn hostile_shop() -> Shop {
-    let shop = Shop::empty();
+fn hostile_shop() -> SqliteOutbox {
+    let shop = SqliteOutbox::empty();
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
            payload, headers, status, last_error, locked_by, parked, progress)
-         VALUES ('h-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE},
-           json_object('k', {HOSTILE}), json_object({HOSTILE}, {HOSTILE}), 3, {HOSTILE}, {HOSTILE}, {HOSTILE},
-           json_array({HOSTILE}));
+         VALUES ('h-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL},
+           json_object('k', {HOSTILE_TEXT_SQL}), json_object({HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}), 3, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL},
+           json_array({HOSTILE_TEXT_SQL}));
          INSERT INTO outbox_event (event_id, event_type, payload, last_error, status)
-         VALUES ({HOSTILE}, 'A', {HOSTILE}, {HOSTILE}, 3);
+         VALUES ({HOSTILE_TEXT_SQL}, 'A', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 3);
          INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
-         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, '{{}}');
-         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});
+         VALUES ('p-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, '{{}}');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE_TEXT_SQL}, 0, {HOSTILE_TEXT_SQL});
          INSERT INTO outbox_event_audit (at, actor, action, target, rows)
-         VALUES (0, {HOSTILE}, {HOSTILE}, {HOSTILE}, 1);"
+         VALUES (0, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 1);"
     ));
     shop
 }
 
-fn acts(c: char) -> bool {
+fn acts_on_terminal(c: char) -> bool {
     c.is_control() && c != '\n' || c == '\u{202e}'
 }
 
@@ -50,10 +50,10 @@ fn hostile_texts_reach_no_terminal() {
         &["dead", "replay", "--all", "--error", "x\x1b[2J"],
     ] {
         for format in ["text", "json"] {
-            let said = shop.run_args(&[args, &["--output", format]].concat());
-            assert!(!said.stdout.contains(acts), "{args:?}: {:?}", said.stdout);
-            assert!(!said.stderr.contains(acts), "{args:?}: {:?}", said.stderr);
-            assert!(!said.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", said.stdout);
+            let output = shop.run_args(&[args, &["--output", format]].concat());
+            assert!(!output.stdout.contains(acts_on_terminal), "{args:?}: {:?}", output.stdout);
+            assert!(!output.stderr.contains(acts_on_terminal), "{args:?}: {:?}", output.stderr);
+            assert!(!output.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", output.stdout);
         }
     }
 }
@@ -70,8 +70,8 @@ fn escaped_json_still_means_the_same() {
 
 #[test]
 fn closed_pipes_are_no_reason_to_panic() {
-    let shop = Shop::seeded();
-    for words in [
+    let shop = SqliteOutbox::seeded();
+    for args in [
         "status",
         "status --watch",
         "status --watch --output json",
@@ -91,36 +91,36 @@ fn closed_pipes_are_no_reason_to_panic() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let args: Vec<&str> = words.split(' ').collect();
-        let mut command = shop.command(&args);
+        let split: Vec<&str> = args.split(' ').collect();
+        let mut command = shop.command(&split);
         command.env("RUST_LOG", "trace").stdout(writer.try_clone().unwrap()).stderr(writer);
         let code = command.status().unwrap().code();
-        assert!(matches!(code, Some(0..=2)), "{words}: {code:?}");
+        assert!(matches!(code, Some(0..=2)), "{args}: {code:?}");
     }
 }
 
 #[test]
 fn nothing_is_left_lying_beside_the_database() {
-    let shop = Shop::seeded();
-    for words in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
-        shop.run(words);
-        assert!(!shop.path("shop.db-wal").exists(), "{words}");
+    let shop = SqliteOutbox::seeded();
+    for args in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
+        shop.run(args);
+        assert!(!shop.path("shop.db-wal").exists(), "{args}");
     }
 }
 
 #[test]
 fn who_reads_only_the_first_line_sees_no_error() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let said = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
-    assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap().as_str()), (Some(0), ""));
+    let output = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
 #[test]
 fn nothing_but_the_answer_is_on_standard_output() {
-    let shop = Shop::seeded();
-    let said = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
-    serde_json::from_slice::<serde_json::Value>(&said.stdout).unwrap();
+    let shop = SqliteOutbox::seeded();
+    let output = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
     assert!(shop.run("status").stderr.is_empty());
 }

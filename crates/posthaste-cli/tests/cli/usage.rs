@@ -2,21 +2,21 @@
 
 use insta::assert_snapshot;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
-fn refused(words: &str) -> String {
-    let said = Shop::without_file().run(words);
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{words}: {said}");
-    said.stderr
+fn refused(args: &str) -> String {
+    let output = SqliteOutbox::without_file().run(args);
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{args}: {output}");
+    output.stderr
 }
 
 #[test]
 fn store_must_be_named() {
-    let shop = Shop::without_file();
-    let said = shop.command(&["status"]).env_remove("POSTHASTE_STORE").output().unwrap();
-    assert_eq!(said.status.code(), Some(2));
-    let told = String::from_utf8(said.stderr).unwrap();
-    assert!(told.starts_with("error: the store is missing: write --store URL"), "{told}");
+    let shop = SqliteOutbox::without_file();
+    let output = shop.command(&["status"]).env_remove("POSTHASTE_STORE").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.starts_with("error: the store is missing: write --store URL"), "{message}");
 }
 
 #[test]
@@ -58,22 +58,23 @@ fn options_of_postgres_are_for_postgres() {
 
 #[test]
 fn url_in_the_wrong_place_is_repeated_without_its_password() {
-    for words in ["status", "event show x", "dead list --limit", "--output", "purge --older-than"] {
-        let said = refused(&format!("{words} postgres://ann:sEcret@db.example/shop"));
-        assert!(!said.contains("sEcret"), "{said}");
-        let said = refused(&format!("{words} postgres://db.example/shop?password=sEcret"));
-        assert!(!said.contains("sEcret"), "{said}");
+    for args in ["status", "event show x", "dead list --limit", "--output", "purge --older-than"] {
+        let output = refused(&format!("{args} postgres://ann:sEcret@db.example/shop"));
+        assert!(!output.contains("sEcret"), "{output}");
+        let output = refused(&format!("{args} postgres://db.example/shop?password=sEcret"));
+        assert!(!output.contains("sEcret"), "{output}");
     }
 }
 
 #[test]
 fn help_never_shows_the_store_of_the_environment() {
-    let shop = Shop::without_file();
-    for words in [["status", "--help"], ["purge", "-h"]] {
-        let mut command = shop.command(&words);
-        let said = command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
-        assert_eq!(said.status.code(), Some(0));
-        let text = String::from_utf8(said.stdout).unwrap();
+    let shop = SqliteOutbox::without_file();
+    for args in [["status", "--help"], ["purge", "-h"]] {
+        let mut command = shop.command(&args);
+        let output =
+            command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("POSTHASTE_STORE") && !text.contains("sEcret"), "{text}");
     }
 }
@@ -81,9 +82,9 @@ fn help_never_shows_the_store_of_the_environment() {
 #[test]
 fn store_in_memory_is_refused_with_the_reason() {
     for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
-        for words in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
-            let said = refused(&format!("{words} --store {url}"));
-            assert!(said.contains("a store in memory ends with the process that made it"), "{said}");
+        for args in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
+            let output = refused(&format!("{args} --store {url}"));
+            assert!(output.contains("a store in memory ends with the process that made it"), "{output}");
         }
     }
 }
@@ -145,19 +146,19 @@ fn changes_must_say_what_they_are_meant_for() {
 #[test]
 fn name_of_a_route_is_checked() {
     for route in ["", "a\nb", &"x".repeat(201)] {
-        let said = Shop::without_file().run_args(&["pause", route]);
-        assert!(said.stderr.contains("1 to 200 characters without control characters"), "{said}");
-        assert_eq!(said.code, 2);
+        let output = SqliteOutbox::without_file().run_args(&["pause", route]);
+        assert!(output.stderr.contains("1 to 200 characters without control characters"), "{output}");
+        assert_eq!(output.code, 2);
     }
 }
 
 #[test]
 fn help_has_examples_and_the_version_is_there() {
-    let shop = Shop::without_file();
+    let shop = SqliteOutbox::without_file();
     let help = shop.run("--help");
     assert_eq!(help.code, 0);
     assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("Exit codes:"), "{help}");
-    for words in [
+    for args in [
         "dead replay --help",
         "dead discard --help",
         "event list --help",
@@ -167,12 +168,12 @@ fn help_has_examples_and_the_version_is_there() {
         "status --help",
         "doctor --help",
     ] {
-        let help = shop.run(words);
+        let help = shop.run(args);
         assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("JSON:"), "{help}");
     }
-    for words in ["audit --help", "dead list --help", "event show --help"] {
-        assert!(shop.run(words).stdout.contains("JSON:"), "{words}");
+    for args in ["audit --help", "dead list --help", "event show --help"] {
+        assert!(shop.run(args).stdout.contains("JSON:"), "{args}");
     }
-    let Said { code, stdout, .. } = shop.run("--version");
+    let CommandOutput { code, stdout, .. } = shop.run("--version");
     assert_eq!((code, stdout), (0, format!("posthaste {}\n", env!("CARGO_PKG_VERSION"))));
 }

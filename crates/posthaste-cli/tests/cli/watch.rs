@@ -1,4 +1,4 @@
-//! `posthaste status --watch`: look after look.
+//! `posthaste status --watch`: sample after sample.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -6,23 +6,23 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::kit::{Said, Shop};
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
-const TWO_LOOKS: &str = "status --watch --count 2 --interval 100ms";
+const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
-/// Without the time of each look.
-fn without_times(said: Said) -> Said {
-    let lines = said.stdout.lines().map(|line| line.split(" at 20").next().unwrap_or(line));
-    Said { stdout: lines.map(|line| format!("{line}\n")).collect(), ..said }
+/// Without the time of each sample.
+fn without_times(output: CommandOutput) -> CommandOutput {
+    let lines = output.stdout.lines().map(|line| line.split(" at 20").next().unwrap_or(line));
+    CommandOutput { stdout: lines.map(|line| format!("{line}\n")).collect(), ..output }
 }
 
-fn looks(said: &Said) -> Vec<Value> {
-    said.stdout.lines().map(|line| serde_json::from_str(line).expect("a document per line")).collect()
+fn samples(output: &CommandOutput) -> Vec<Value> {
+    output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document per line")).collect()
 }
 
 #[test]
 fn every_look_is_a_block_of_text() {
-    assert_snapshot!(without_times(Shop::seeded().run(TWO_LOOKS)), @"
+    assert_snapshot!(without_times(SqliteOutbox::seeded().run(WATCH_TWICE)), @"
     outbox_event in sqlite:shop.db
 
     pending      2  1 NEW, 1 RETRY
@@ -82,11 +82,11 @@ fn every_look_is_a_block_of_text() {
 
 #[test]
 fn every_look_is_a_line_of_json() {
-    let said = Shop::seeded().run(&format!("{TWO_LOOKS} --output json"));
-    let looks = looks(&said);
-    assert_eq!((said.code, looks.len()), (0, 2), "{said}");
-    assert_eq!(looks[0]["rates"], Value::Null);
-    let rates = &looks[1]["rates"];
+    let output = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
+    let samples = samples(&output);
+    assert_eq!((output.code, samples.len()), (0, 2), "{output}");
+    assert_eq!(samples[0]["rates"], Value::Null);
+    let rates = &samples[1]["rates"];
     assert!(rates["seconds"].as_f64().unwrap() >= 0.1, "{rates}");
     for rate in ["backlog_per_second", "delivered_per_second", "written_per_second"] {
         assert_eq!(rates[rate], 0.0, "{rate} of {rates}");
@@ -95,12 +95,12 @@ fn every_look_is_a_line_of_json() {
 
 #[test]
 fn rates_say_what_happened_between_two_looks() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut look = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-    look();
+    let mut next_sample = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    next_sample();
     shop.sql(
         "UPDATE outbox_event SET status = 1, done_at = 1577934000000000 WHERE event_id = 'n-1';
          INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('w-1', 'A', '{}'), ('w-2', 'A', '{}')",
@@ -108,7 +108,7 @@ fn rates_say_what_happened_between_two_looks() {
     // The two statements may fall on two sides of a look.
     let (mut backlog, mut delivered, mut written) = (0.0, 0.0, 0.0);
     while written < 1.5 {
-        let rates = look()["rates"].clone();
+        let rates = next_sample()["rates"].clone();
         let seconds = rates["seconds"].as_f64().unwrap();
         backlog += seconds * rates["backlog_per_second"].as_f64().unwrap();
         delivered += seconds * rates["delivered_per_second"].as_f64().unwrap();
@@ -120,9 +120,9 @@ fn rates_say_what_happened_between_two_looks() {
     assert!(interrupted.success());
     // Whatever it is about to print has to have somewhere to go.
     lines.by_ref().for_each(drop);
-    let said = watch.wait_with_output().unwrap();
+    let output = watch.wait_with_output().unwrap();
     assert_eq!(
-        (said.status.code(), said.stderr.as_slice()),
+        (output.status.code(), output.stderr.as_slice()),
         (Some(0), &b""[..]),
         "Ctrl-C is the way to end it"
     );
@@ -130,25 +130,25 @@ fn rates_say_what_happened_between_two_looks() {
 
 #[test]
 fn error_of_the_store_is_shown_and_tried_again() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut looks = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut samples = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut errors = BufReader::new(watch.stderr.take().unwrap()).lines();
-    assert!(looks.next().unwrap().unwrap().contains(r#""dead":3"#));
+    assert!(samples.next().unwrap().unwrap().contains(r#""dead":3"#));
     shop.sql("ALTER TABLE outbox_event RENAME TO away");
     let error = errors.next().unwrap().unwrap();
     assert_eq!(error, "error: the outbox cannot be looked at");
     shop.sql("ALTER TABLE away RENAME TO outbox_event; DELETE FROM outbox_event WHERE status = 3");
-    assert!(looks.map(Result::unwrap).any(|look| look.contains(r#""dead":0"#)), "it goes on");
+    assert!(samples.map(Result::unwrap).any(|next_sample| next_sample.contains(r#""dead":0"#)), "it goes on");
     watch.kill().unwrap();
     watch.wait().unwrap();
 }
 
 #[test]
 fn last_look_that_fails_is_the_exit_code() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     shop.sql("DROP TABLE outbox_event_control");
-    let said = shop.run("status --watch --count 1");
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said}");
+    let output = shop.run("status --watch --count 1");
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
 }

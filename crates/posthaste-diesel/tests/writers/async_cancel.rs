@@ -5,7 +5,7 @@ macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
         mod $module {
             use posthaste::{Admin as _, CommitError, StoreError};
-            use posthaste_testkit::{drop_after, event, soon};
+            use posthaste_testkit::{drop_after, event, within_timeout};
 
             async_harness!($db, $connection);
 
@@ -19,9 +19,9 @@ macro_rules! cases {
                     let id = format!("event-{n}");
                     let mut connection = pool.get().await.expect("a connection");
                     let work = harness.writer.transaction(&mut connection, async |tx| {
-                        tx.conn().batch_execute($db::TEXTS.business).await?;
+                        tx.conn().batch_execute($db::STATEMENTS.business).await?;
                         tx.write(event(&id)).await?;
-                        Ok::<_, Stop>(())
+                        Ok::<_, EarlyEnd>(())
                     });
                     if drop_after(n % 12, work).await.is_some_and(|answer| answer.is_ok()) {
                         committed.push(id.clone());
@@ -29,7 +29,7 @@ macro_rules! cases {
                     drop(connection);
                     let before = harness.db.orders().await;
                     let mut next = pool.get().await.expect("a connection");
-                    next.batch_execute($db::TEXTS.business).await.expect("the connection works");
+                    next.batch_execute($db::STATEMENTS.business).await.expect("the connection works");
                     assert!(harness.db.orders().await > before, "{n}: it is committed by itself");
                 }
                 harness.scene.outbox().idle().await.expect("the store answers");
@@ -53,11 +53,11 @@ macro_rules! cases {
                 let inner = tx.savepoint(async |tx| {
                     tx.write(event("inner")).await?;
                     written.notify_one();
-                    std::future::pending::<Result<(), Stop>>().await
+                    std::future::pending::<Result<(), EarlyEnd>>().await
                 });
                 tokio::select! {
                     ended = inner => panic!("it waits for ever: {ended:?}"),
-                    () = soon("the inner event is written", written.notified()) => {}
+                    () = within_timeout("the inner event is written", written.notified()) => {}
                 }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");

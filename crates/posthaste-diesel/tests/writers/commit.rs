@@ -9,7 +9,7 @@ use posthaste_sql::WriterContext;
 use crate::support::{Postgres, event};
 
 /// The COMMIT after a row of this table fails with the code in it.
-const FAILING: &str = "CREATE TABLE failing (code text);
+const FAILING_COMMIT_SQL: &str = "CREATE TABLE failing (code text);
     CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = NEW.code; END $$;
     CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON failing DEFERRABLE INITIALLY DEFERRED
@@ -17,7 +17,7 @@ const FAILING: &str = "CREATE TABLE failing (code text);
 
 /// A violated constraint only the server itself can mean. The other code is what PgBouncer says for a server that
 /// it has lost, which may have committed.
-const CODES: [(&str, bool); 2] = [("23514", true), ("08P01", false)];
+const ERROR_CODES: [(&str, bool); 2] = [("23514", true), ("08P01", false)];
 
 fn commit(writer: &PgWriter, url: &str, code: &str) -> Result<(), BoxError> {
     let mut connection = diesel::PgConnection::establish(url)?;
@@ -37,9 +37,9 @@ async fn commit_async(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(
 }
 
 #[track_caller]
-fn assert_told(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
-    let told = answer.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
-    match told {
+fn assert_commit_error(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
+    let outcome = answer.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
+    match outcome {
         Some(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: nobody knows"),
         Some(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server has said no"),
         _ => panic!("{code}: {answer:?}"),
@@ -50,14 +50,14 @@ fn assert_told(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) 
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
     let db = Postgres::open().await;
-    db.execute(FAILING).await;
+    db.execute(FAILING_COMMIT_SQL).await;
     let context = WriterContext::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
     let (at_once, later) = (PgWriter::new(context.clone()), AsyncPgWriter::new(context));
-    for (code, is_rolled_back) in CODES {
+    for (code, is_rolled_back) in ERROR_CODES {
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
-        assert_told(&answer, code, is_rolled_back);
-        assert_told(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
+        assert_commit_error(&answer, code, is_rolled_back);
+        assert_commit_error(&commit_async(&later, &db.url(), code).await, code, is_rolled_back);
     }
     db.close().await;
 }

@@ -9,10 +9,10 @@ use posthaste::{Admin as _, CommitError, StoreError, WriteError};
 use posthaste_diesel::{AsyncMySqlWriter, MySqlWriter};
 use sqlx::{MySql as Sqlx, Transaction};
 
-use crate::support::{MySql, Stop, event};
+use crate::support::{EarlyEnd, MySql, event};
 
-const MINE: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
-const THEIRS: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";
+const OWN_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 1";
+const RIVAL_UPDATE_SQL: &str = "UPDATE locks SET n = n + 1 WHERE id = 2";
 
 /// Another transaction that holds what we want, and wants what we hold. It has changed more rows than we, so
 /// the server ends ours.
@@ -33,23 +33,23 @@ impl Rival {
         for _ in 0..100 {
             sqlx::query("INSERT INTO ballast () VALUES (), (), ()").execute(&mut *tx).await.expect("ballast");
         }
-        sqlx::query(THEIRS).execute(&mut *tx).await.expect("nobody else wants it");
+        sqlx::query(RIVAL_UPDATE_SQL).execute(&mut *tx).await.expect("nobody else wants it");
         tx
     }
 
     /// Waits for what we hold; returns when it does.
     async fn wait_for_ours(db: &MySql, mut tx: Transaction<'static, Sqlx>) -> Self {
         let waiting = tokio::spawn(async move {
-            sqlx::query(MINE).execute(&mut *tx).await.expect("it wins");
+            sqlx::query(OWN_UPDATE_SQL).execute(&mut *tx).await.expect("it wins");
             tx.rollback().await.expect("it goes");
         });
         let waits = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' AND \
                      trx_query LIKE 'UPDATE locks%'";
         // The server answers what it knew before if it is asked again within a tenth of a second.
-        let mut look = tokio::time::interval(std::time::Duration::from_millis(200));
-        look.tick().await;
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(200));
+        ticks.tick().await;
         while sqlx::query_scalar::<_, i64>(waits).fetch_one(&db.pool).await.expect("a count") == 0 {
-            look.tick().await;
+            ticks.tick().await;
         }
         Self { waiting }
     }
@@ -69,8 +69,9 @@ fn assert_no_transaction(answer: Result<impl Sized, WriteError>) {
     assert!(matches!(error, WriteError::Store(StoreError::NoTransaction)), "{error:?}");
 }
 
-fn assert_rolled_back(answer: Result<(), Stop>) {
-    let rolled_back = matches!(answer, Err(Stop::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
+fn assert_rolled_back(answer: Result<(), EarlyEnd>) {
+    let rolled_back =
+        matches!(answer, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
     assert!(rolled_back, "{answer:?}");
 }
 
@@ -95,18 +96,18 @@ async fn transaction_that_a_deadlock_ended_delivers_nothing_and_takes_nothing_mo
             let mut connection = MysqlConnection::establish(&db.url()).expect("a connection");
             let fight = |connection: &mut MysqlConnection| {
                 let rival = runtime.block_on(Rival::begin(&db));
-                connection.batch_execute(MINE).expect("nobody else wants it");
+                connection.batch_execute(OWN_UPDATE_SQL).expect("nobody else wants it");
                 let rival = runtime.block_on(Rival::wait_for_ours(&db, rival));
-                assert_deadlock(connection.batch_execute(THEIRS));
+                assert_deadlock(connection.batch_execute(RIVAL_UPDATE_SQL));
                 runtime.block_on(rival.end());
             };
             let answer = writer.transaction(&mut connection, |tx| {
                 tx.write(event("undone"))?;
-                tx.conn().batch_execute(MySql::TEXTS.business)?;
+                tx.conn().batch_execute(MySql::STATEMENTS.business)?;
                 fight(tx.conn());
                 // Its error is swallowed.
                 assert_no_transaction(tx.write(event("late")));
-                Ok::<_, Stop>(())
+                Ok::<_, EarlyEnd>(())
             });
             assert_rolled_back(answer);
             let own = connection.transaction(|connection| {
@@ -132,18 +133,18 @@ async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_takes_noth
     let mut connection = AsyncMysqlConnection::establish(&db.url()).await.expect("a connection");
     let fight = async |connection: &mut AsyncMysqlConnection| {
         let rival = Rival::begin(&db).await;
-        connection.batch_execute(MINE).await.expect("nobody else wants it");
+        connection.batch_execute(OWN_UPDATE_SQL).await.expect("nobody else wants it");
         let rival = Rival::wait_for_ours(&db, rival).await;
-        assert_deadlock(connection.batch_execute(THEIRS).await);
+        assert_deadlock(connection.batch_execute(RIVAL_UPDATE_SQL).await);
         rival.end().await;
     };
     let answer = writer.transaction(&mut connection, async |tx| {
         tx.write(event("undone")).await?;
-        tx.conn().batch_execute(MySql::TEXTS.business).await?;
+        tx.conn().batch_execute(MySql::STATEMENTS.business).await?;
         fight(tx.conn()).await;
         // Its error is swallowed.
         assert_no_transaction(tx.write(event("late")).await);
-        Ok::<_, Stop>(())
+        Ok::<_, EarlyEnd>(())
     });
     assert_rolled_back(answer.await);
     assert_nothing_stays(&db, &scene).await;

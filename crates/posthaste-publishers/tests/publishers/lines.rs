@@ -13,13 +13,13 @@ use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::trouble::one_line_that_advises;
+use crate::broker_faults::one_line_that_advises;
 
-struct Lines {
+struct LinesFile {
     folder: TempDir,
 }
 
-impl Lines {
+impl LinesFile {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -45,7 +45,7 @@ fn received(line: Value) -> Received {
 }
 
 #[async_trait]
-impl DestinationHarness for Lines {
+impl DestinationHarness for LinesFile {
     fn destination(&self) -> Arc<dyn Destination> {
         Arc::new(LinesPublisher::file(self.path()))
     }
@@ -73,7 +73,7 @@ impl DestinationHarness for Lines {
     async fn close(&self) {}
 }
 
-posthaste::destination_conformance!(Lines::new());
+posthaste::destination_conformance!(LinesFile::new());
 
 fn event(json: &str) -> Delivery {
     Delivery::first(Event::builder("Made").json_text(json).build().expect("a good event"))
@@ -81,7 +81,7 @@ fn event(json: &str) -> Delivery {
 
 #[tokio::test]
 async fn payload_of_many_lines_becomes_one() {
-    let lines = Lines::new();
+    let lines = LinesFile::new();
     let outcomes = lines.destination().deliver(&[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
     assert!(matches!(outcomes[..], [Outcome::Done]));
     assert_eq!(lines.lines()[0]["payload"]["a"], "x\ny");
@@ -89,7 +89,7 @@ async fn payload_of_many_lines_becomes_one() {
 
 #[tokio::test]
 async fn file_that_was_moved_away_is_made_anew() {
-    let lines = Lines::new();
+    let lines = LinesFile::new();
     let destination = LinesPublisher::file(lines.path()).fsync(true);
     destination.deliver(&[event("1")]).await;
     std::fs::rename(lines.path(), lines.folder.path().join("old")).expect("moved");
@@ -103,7 +103,7 @@ async fn file_that_was_moved_away_is_made_anew() {
 #[tokio::test]
 async fn file_is_made_for_its_owner_and_group_alone_and_keeps_the_mode_that_it_has() {
     use std::os::unix::fs::PermissionsExt as _;
-    let lines = Lines::new();
+    let lines = LinesFile::new();
     let mode = || lines.path().metadata().expect("a file").permissions().mode() & 0o777;
     let destination = LinesPublisher::file(lines.path());
     destination.deliver(&[event("1")]).await;
@@ -115,7 +115,7 @@ async fn file_is_made_for_its_owner_and_group_alone_and_keeps_the_mode_that_it_h
 
 #[tokio::test]
 async fn place_where_nothing_can_be_written_is_out_of_reach() {
-    let lines = Lines::new();
+    let lines = LinesFile::new();
     // A folder in place of the file: root, too, can write no lines there.
     let destination = LinesPublisher::file(lines.folder.path());
     let outcomes = destination.deliver(&[event("1")]).await;
@@ -124,7 +124,7 @@ async fn place_where_nothing_can_be_written_is_out_of_reach() {
 
 #[tokio::test]
 async fn check_says_whether_lines_can_be_written_and_makes_no_file() {
-    let lines = Lines::new();
+    let lines = LinesFile::new();
     let check = async |path: PathBuf| LinesPublisher::file(path).check().await;
     assert_eq!(check(lines.path()).await, Ok(()));
     assert!(!lines.path().exists(), "the first event makes it");

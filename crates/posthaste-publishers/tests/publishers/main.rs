@@ -6,6 +6,8 @@
 /// RabbitMQ.
 #[cfg(feature = "amqp")]
 mod amqp;
+/// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
+mod broker_faults;
 /// Webhooks.
 #[cfg(feature = "http")]
 mod http;
@@ -23,5 +25,3 @@ mod nats;
 mod redis_streams;
 /// A password that must be in no text and in no log.
 mod secrets;
-/// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
-mod trouble;

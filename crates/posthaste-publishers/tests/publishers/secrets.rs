@@ -8,13 +8,13 @@ use tracing_subscriber::filter::LevelFilter;
 pub(crate) const SENTINEL: &str = "s3ntinel-PW-9f";
 
 /// By this the child knows what to do.
-const CHILD: &str = "POSTHASTE_TEST_LOG_CHILD";
+const CHILD_VAR: &str = "POSTHASTE_TEST_LOG_CHILD";
 
 /// Runs this test of this program in a process of its own, which logs everything: neither the text nor its bytes
 /// are in the log. The library's name is, or else nothing was logged.
 pub(crate) async fn nothing_secret_is_logged_by(child: &'static str, library: &str) {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", child, "--ignored", "--nocapture"]).env(CHILD, "yes");
+    command.args(["--exact", child, "--ignored", "--nocapture"]).env(CHILD_VAR, "yes");
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("a wait");
     let output = output.expect("a child");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -28,7 +28,7 @@ pub(crate) async fn nothing_secret_is_logged_by(child: &'static str, library: &s
 
 /// Whether this is such a process. What is run among all other tests has nothing to do.
 pub(crate) fn is_child() -> bool {
-    std::env::var(CHILD).is_ok()
+    std::env::var(CHILD_VAR).is_ok()
 }
 
 /// From here on, this process logs everything to its standard output.

@@ -53,14 +53,14 @@ impl<C: redis::aio::ConnectionLike + Clone + Send + Sync> OnRedis<C> {
     /// A row that somebody edited.
     async fn edit(&self, id: &str, status: &str, attempts: &str) {
         let state = format!("{status}\t1700000000000-10\t\t{attempts}\t0\t0\t0\t\t\t\t\t");
-        self.run("HSETNX", "entries", &[id, GOOD]).await;
+        self.run("HSETNX", "entries", &[id, VALID_BODY]).await;
         self.run("HSET", "state", &[id, &state]).await;
         self.run("ZADD", "waiting", &["0", &format!("1700000000000-10:{id}")]).await;
         self.run("ZADD", "pending", &["0", id]).await;
     }
 }
 
-const GOOD: &str = r#"{"event_type":"Tested","payload":"{}"}"#;
+const VALID_BODY: &str = r#"{"event_type":"Tested","payload":"{}"}"#;
 
 #[async_trait]
 impl<C: redis::aio::ConnectionLike + Clone + Send + Sync> Harness for OnRedis<C> {

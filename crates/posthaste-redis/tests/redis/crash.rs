@@ -10,13 +10,13 @@ use posthaste::{Event, Outbox, Recorder, Route, Routes, Status};
 use posthaste_redis::{RedisCommitError, RedisStore, RedisWriter};
 use posthaste_testkit::proxy::BlackHole;
 use posthaste_testkit::server::RedisServer;
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
 use crate::support::{self, event, url_of};
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(15);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a service knows of its mints.
 #[derive(Default)]
@@ -109,16 +109,16 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let delivered = || engines.iter().map(|(_, recorder)| recorder.count()).sum::<usize>();
     let mut longest = Duration::ZERO;
     for round in 1..=10 {
-        until("mints go on", async || acknowledged() >= round * MINTS / 11).await;
+        wait_until("mints go on", async || acknowledged() >= round * MINTS / 11).await;
         server.restart().await;
         let (back, before) = (Instant::now(), delivered());
-        until("deliveries go on", async || delivered() > before).await;
+        wait_until("deliveries go on", async || delivered() > before).await;
         longest = longest.max(back.elapsed());
     }
     for minter in minters {
-        soon("the last mints are acknowledged", minter).await.expect("no minter panics");
+        within_timeout("the last mints are acknowledged", minter).await.expect("no minter panics");
     }
-    until("everything is settled", async || pending(&store).await == Some(0)).await;
+    wait_until("everything is settled", async || pending(&store).await == Some(0)).await;
     for (outbox, _) in &engines {
         outbox.shutdown().await;
     }
@@ -152,7 +152,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let minted: BTreeSet<String> =
         minted.iter().map(|key| key["{outbox:0}:mint:".len()..].to_owned()).collect();
     assert_eq!(minted, once, "every mint has its event");
-    assert!(longest < RECOVERY, "{longest:?}");
+    assert!(longest < RECOVERY_TIMEOUT, "{longest:?}");
 }
 
 // S1-05: scripts are taught again to a server that forgot them.
@@ -178,11 +178,11 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
         if round % 2 == 1 {
             server.restart().await;
             let claims = async || store.oldest_pending(None).await.is_ok();
-            until("the store has found its server again", claims).await;
+            wait_until("the store has found its server again", claims).await;
         }
     }
-    soon("all are delivered", recorder.wait_for(minted)).await;
-    until("all are settled", async || pending(&store).await == Some(0)).await;
+    within_timeout("all are delivered", recorder.wait_for(minted)).await;
+    wait_until("all are settled", async || pending(&store).await == Some(0)).await;
     assert_eq!(with_status(&store, Some(Status::Done)).await.len(), minted);
     outbox.shutdown().await;
 }
@@ -199,14 +199,14 @@ async fn connections_that_fall_silent_are_replaced() {
     let nobody = Outbox::writer_only(behind.clone()).build().expect("a good configuration");
     let writer = behind.writer(&nobody);
     writer.write(event("Before", "1")).await.expect("it is stored");
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
 
     proxy.swallow();
     let since = Instant::now();
     writer.write(event("After", "1")).await.expect("it is stored");
-    soon("it is delivered on new connections", recorder.wait_for(2)).await;
+    within_timeout("it is delivered on new connections", recorder.wait_for(2)).await;
     let took = since.elapsed();
     println!("recovered within {took:?}");
-    assert!(took < RECOVERY, "{took:?}");
+    assert!(took < RECOVERY_TIMEOUT, "{took:?}");
     outbox.shutdown().await;
 }

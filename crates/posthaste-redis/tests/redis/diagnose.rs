@@ -4,7 +4,7 @@ use posthaste::Admin as _;
 use posthaste::admin::{Finding, Severity, Tolerance};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::RedisServer;
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 
 use crate::support::{self, engine, event};
 
@@ -41,8 +41,8 @@ async fn healthy_outbox_has_no_findings() {
     assert_eq!(diagnosed(&store, Tolerance::default()).await, []);
     let (outbox, recorder) = engine(&store);
     store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is written");
-    soon("it is delivered", recorder.wait_for(1)).await;
-    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     assert_eq!(diagnosed(&store, Tolerance::default()).await, []);
     outbox.shutdown().await;
 }

@@ -7,10 +7,10 @@ use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::RedisServer;
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 
+use crate::errors::claim;
 use crate::support::{self, event, url_of};
-use crate::trouble::claim;
 
 /// Makes a server a replica of what is at this port.
 async fn demote(server: &RedisServer, primary: u16) {
@@ -41,22 +41,26 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store, Duration::from_millis(100));
     write_at(&old, "Before").await;
-    soon("the first is delivered", recorder.wait_for(1)).await;
-    until("the first is settled", async || store.oldest_pending(None).await.is_ok_and(|age| age.is_none()))
-        .await;
+    within_timeout("the first is delivered", recorder.wait_for(1)).await;
+    wait_until("the first is settled", async || {
+        store.oldest_pending(None).await.is_ok_and(|age| age.is_none())
+    })
+    .await;
 
     demote(&old, if follows { new.port() } else { 1 }).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let there = write_at(&new, "After").await;
-    soon("the second is delivered", recorder.wait_for(2)).await;
-    until("it is settled where it was written", async || {
+    within_timeout("the second is delivered", recorder.wait_for(2)).await;
+    wait_until("it is settled where it was written", async || {
         there.oldest_pending(None).await.is_ok_and(|age| age.is_none())
     })
     .await;
     let writer = store.writer(&outbox);
-    until("the writer has found the new primary", async || writer.write(event("Later", "1")).await.is_ok())
-        .await;
-    soon("it is delivered", recorder.wait_for(3)).await;
+    wait_until("the writer has found the new primary", async || {
+        writer.write(event("Later", "1")).await.is_ok()
+    })
+    .await;
+    within_timeout("it is delivered", recorder.wait_for(3)).await;
     outbox.shutdown().await;
 }
 
@@ -82,18 +86,18 @@ async fn wake_up_is_heard_from_the_new_primary() {
     let store = RedisStore::connect(&url_of(address.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store, Duration::from_secs(3600));
     write_at(&old, "Before").await;
-    soon("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
+    within_timeout("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
     demote(&old, 1).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let writer = store.writer(&outbox);
-    until("the store has found the new primary", async || writer.write(event("Own", "1")).await.is_ok())
+    wait_until("the store has found the new primary", async || writer.write(event("Own", "1")).await.is_ok())
         .await;
-    soon("it is delivered", recorder.wait_for(2)).await;
+    within_timeout("it is delivered", recorder.wait_for(2)).await;
     let there = RedisStore::connect(&new.url()).await.expect("it opens");
     let nobody = Outbox::writer_only(there.clone()).build().expect("a good configuration");
     let stranger = there.writer(&nobody);
     // The listener connects a moment later, so that the first wake-ups may be missed.
-    until("the wake-up of the new primary is heard", async || {
+    wait_until("the wake-up of the new primary is heard", async || {
         let before = recorder.count();
         stranger.write(event("After", "1")).await.expect("it is stored");
         tokio::time::timeout(Duration::from_secs(1), recorder.wait_for(before + 1)).await.is_ok()

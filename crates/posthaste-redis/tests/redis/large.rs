@@ -48,31 +48,31 @@ async fn with_large_bodies(count: usize) -> (RedisServer, RedisStore, Multiplexe
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repair_and_lists_hold_few_large_bodies_at_once() {
-    const COUNT: usize = 150;
-    const MOST: u64 = 64 * MIB;
-    let (_server, store, mut connection) = with_large_bodies(COUNT).await;
+    const EVENTS: usize = 150;
+    const MAX_MEMORY_BYTES: u64 = 64 * MIB;
+    let (_server, store, mut connection) = with_large_bodies(EVENTS).await;
     let (before, _) = memory(&mut connection).await;
     let assert_bounded = async |connection: &mut MultiplexedConnection, what: &str| {
         let (_, peak) = memory(connection).await;
-        assert!(peak < before + MOST, "{what}: {} MiB more", (peak - before) / MIB);
+        assert!(peak < before + MAX_MEMORY_BYTES, "{what}: {} MiB more", (peak - before) / MIB);
     };
 
     let repaired = store.repair_worker().run_once().await.expect("the repair works");
-    assert_eq!(repaired.bodies, COUNT as u64, "all are found");
+    assert_eq!(repaired.bodies, EVENTS as u64, "all are found");
     let scripts = calls(&mut connection, "evalsha").await;
-    assert!(scripts >= COUNT as u64 / 4, "each reads few of them: {scripts}");
+    assert!(scripts >= EVENTS as u64 / 4, "each reads few of them: {scripts}");
     assert_bounded(&mut connection, "the repair").await;
 
-    let (mut page, mut ids) = (PageRequest::first(COUNT), Vec::new());
+    let (mut page, mut ids) = (PageRequest::first(EVENTS), Vec::new());
     loop {
         let read = store.list(&Filter::default(), &page).await.expect("the list works");
         ids.extend(read.items.into_iter().map(|row| row.id));
         let Some(next) = read.next else { break };
-        page = PageRequest::after(next, COUNT);
+        page = PageRequest::after(next, EVENTS);
     }
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), COUNT, "all are listed");
+    assert_eq!(ids.len(), EVENTS, "all are listed");
     let backlog = store.backlog(BacklogBy::Type, 10).await.expect("the backlog is read");
     assert!(!backlog.complete && backlog.groups.len() == 1, "{backlog:?}");
     assert_bounded(&mut connection, "lists").await;
@@ -128,13 +128,13 @@ async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn purge_deletes_large_rows_in_several_steps_and_all_of_them() {
-    const COUNT: usize = 150;
-    let (_server, store, mut connection) = with_large_bodies(COUNT).await;
+    const EVENTS: usize = 150;
+    let (_server, store, mut connection) = with_large_bodies(EVENTS).await;
     store.repair_worker().run_once().await.expect("the repair works");
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("RESETSTAT");
     let purge =
         Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 1000, now: None };
-    assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), COUNT as u64);
+    assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), EVENTS as u64);
     let calls = calls(&mut connection, "hdel").await;
     assert!(calls >= 6, "a call for bodies and one for states in each of three steps: {calls}");
     assert_eq!(store.stats().await.expect("stats").new, 0);

@@ -1,16 +1,16 @@
 //! The Redis store on real servers. One program for all of them: linking it is most of the work.
 
 mod conformance;
-mod counted;
+mod counters;
 mod crash;
 mod diagnose;
+mod errors;
 mod expiry;
 mod failover;
-mod far;
 mod large;
-mod places;
+mod sequence;
 mod shards;
 mod silent_shard;
+mod slow_link;
 mod support;
-mod trouble;
 mod writer;

@@ -8,7 +8,7 @@ use posthaste::store::{
 };
 use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 
 use crate::support::{self, store_with_shards};
 
@@ -55,7 +55,7 @@ fn bytes_of(claimed: &Claimed) -> usize {
 }
 
 /// The same id with two aggregates in different shards: two rows, each with a payload of its own.
-async fn twins(store: &RedisStore) {
+async fn write_duplicate_id(store: &RedisStore) {
     let twin = |(aggregate, payload): (&String, &str)| {
         let event = Event::builder("Twin").id("twin").aggregate("Ticket", aggregate.as_str());
         event.json_text(payload).build().expect("a good event")
@@ -70,7 +70,7 @@ async fn twins(store: &RedisStore) {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
     let (store, name) = store_with_shards(2).await;
-    twins(&store).await;
+    write_duplicate_id(&store).await;
     let owner = Owner::from("me");
     let claimed = claim(&store, &owner, usize::MAX).await.events;
     let payloads: BTreeSet<&[u8]> = claimed.iter().map(|leased| &leased.event.payload()[..]).collect();
@@ -90,13 +90,13 @@ async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_in_two_shards_is_delivered_with_both_payloads() {
     let (store, name) = store_with_shards(2).await;
-    twins(&store).await;
+    write_duplicate_id(&store).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(100));
     let outbox = outbox.start().expect("a good configuration");
-    soon("both are delivered", recorder.wait_for(2)).await;
-    until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
     let deliveries = recorder.deliveries();
     let payloads: BTreeSet<&[u8]> = deliveries.iter().map(|delivery| &delivery.payload()[..]).collect();
     assert!(payloads.into_iter().eq([b"1", b"2"]), "one of them was never sent");
@@ -108,23 +108,26 @@ async fn id_in_two_shards_is_delivered_with_both_payloads() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn claim_keeps_to_its_bytes_over_all_shards_together() {
     const SHARDS: u16 = 4;
-    const ROW: usize = 100_000;
-    const MOST: usize = 250_000;
+    const ROW_BYTES: usize = 100_000;
+    const MAX_CLAIM_BYTES: usize = 250_000;
     let (store, name) = store_with_shards(SHARDS).await;
     let aggregates = aggregates(&store, SHARDS.into());
     let rows = 3 * aggregates.len();
-    write(&store, aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW)).collect())
-        .await;
+    write(
+        &store,
+        aggregates.iter().cycle().take(rows).map(|aggregate| of_size(aggregate, ROW_BYTES)).collect(),
+    )
+    .await;
     let owner = Owner::from("me");
     let mut found = 0;
     while found < rows {
-        let claimed = claim(&store, &owner, MOST).await;
+        let claimed = claim(&store, &owner, MAX_CLAIM_BYTES).await;
         assert!(!claimed.events.is_empty(), "{found} of {rows}");
-        assert!(bytes_of(&claimed) <= MOST, "{} rows at once", claimed.events.len());
+        assert!(bytes_of(&claimed) <= MAX_CLAIM_BYTES, "{} rows at once", claimed.events.len());
         found += claimed.events.len();
         assert_eq!(claimed.cut, found < rows, "after {found}");
     }
-    let claimed = claim(&store, &owner, MOST).await;
+    let claimed = claim(&store, &owner, MAX_CLAIM_BYTES).await;
     assert!(claimed.events.is_empty() && !claimed.cut);
     support::remove(&mut support::connect(&support::server_url()).await, &name, SHARDS).await;
 }

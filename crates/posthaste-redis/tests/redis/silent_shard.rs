@@ -11,7 +11,7 @@ use posthaste::store::{
 };
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::{RedisCluster, RedisServer};
-use posthaste_testkit::{HOUR, soon, until};
+use posthaste_testkit::{HOUR, wait_until, within_timeout};
 
 use crate::shards::{aggregates, claim, of_size, write};
 use crate::support::connect;
@@ -20,14 +20,14 @@ const SHARDS: u16 = 8;
 
 /// An outbox with an event in each shard, and a node that has some of the shards, but not the first: there it is
 /// said which routes are paused.
-struct Scene {
+struct Fixture {
     cluster: RedisCluster,
     store: RedisStore,
     aggregates: Vec<String>,
-    victim: usize,
+    silent_node: usize,
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         let cluster = RedisCluster::start().await;
         let urls = cluster.urls();
@@ -39,20 +39,21 @@ impl Scene {
         for aggregate in &aggregates {
             nodes.push(cluster.node_of(store.tag(aggregate)).await);
         }
-        let victim = nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
+        let silent_node =
+            nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
         write(&store, aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect()).await;
-        Self { cluster, store, aggregates, victim }
+        Self { cluster, store, aggregates, silent_node }
     }
 
-    fn victim(&self) -> &RedisServer {
-        &self.cluster.nodes[self.victim]
+    fn silent_node(&self) -> &RedisServer {
+        &self.cluster.nodes[self.silent_node]
     }
 
     /// The aggregates whose shards are on the other nodes.
     async fn on_the_others(&self) -> BTreeSet<String> {
         let mut others = BTreeSet::new();
         for aggregate in &self.aggregates {
-            if self.cluster.node_of(self.store.tag(aggregate)).await != self.victim {
+            if self.cluster.node_of(self.store.tag(aggregate)).await != self.silent_node {
                 others.insert(aggregate.clone());
             }
         }
@@ -76,29 +77,29 @@ fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
 async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back() {
     // Each of these claims would wait for seconds.
     const CLAIMS: usize = 40;
-    const PATIENCE: Duration = Duration::from_secs(60);
-    let scene = Scene::new().await;
-    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
-    let before = claim(&scene.store, &owner, 0).await;
+    const CLAIMS_TIMEOUT: Duration = Duration::from_secs(60);
+    let fixture = Fixture::new().await;
+    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
+    let before = claim(&fixture.store, &owner, 0).await;
     assert!(before.paused.is_empty() && before.events.len() == 1);
-    scene.victim().hold();
-    assert!(scene.store.pause("mail", "ann").await.expect("it is paused"));
+    fixture.silent_node().suspend();
+    assert!(fixture.store.pause("mail", "ann").await.expect("it is paused"));
 
     let (mut found, since) = (before.events, Instant::now());
     for _ in 0..CLAIMS {
-        let claimed = claim(&scene.store, &owner, usize::MAX).await;
+        let claimed = claim(&fixture.store, &owner, usize::MAX).await;
         assert!(claimed.paused.iter().eq(["mail"]), "the pause is seen: {:?}", claimed.paused);
         found.extend(claimed.events);
     }
     let took = since.elapsed();
     println!("{CLAIMS} claims beside a node that stands still: {took:?}");
-    assert!(took < PATIENCE, "{took:?}");
+    assert!(took < CLAIMS_TIMEOUT, "{took:?}");
     assert_eq!(aggregates_of(&found), others);
 
-    scene.victim().release();
+    fixture.silent_node().resume();
     let found = AtomicUsize::new(found.len());
-    until("the others are claimed when the node goes on", async || {
-        let more = claim(&scene.store, &owner, usize::MAX).await.events.len();
+    wait_until("the others are claimed when the node goes on", async || {
+        let more = claim(&fixture.store, &owner, usize::MAX).await.events.len();
         found.fetch_add(more, Ordering::SeqCst) + more == usize::from(SHARDS)
     })
     .await;
@@ -107,24 +108,29 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_stands_still() {
-    let scene = Scene::new().await;
-    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
-    let leases: Vec<Lease> = scene.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
-    scene.victim().hold();
+    let fixture = Fixture::new().await;
+    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
+    let leases: Vec<Lease> = fixture.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
+    fixture.silent_node().suspend();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
-    let held = soon("they are renewed", scene.store.renew(&renew)).await.expect("the others answer");
+    let held =
+        within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
     let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
-    let parked = soon("they are parked", scene.store.park(&park)).await.expect("the others answer");
+    let parked =
+        within_timeout("they are parked", fixture.store.park(&park)).await.expect("the others answer");
     assert_eq!(parked, others.len() as u64);
     let unpark = Unpark { route: "mail", limit: 100, now: None };
-    let unparked = soon("they come back", scene.store.unpark(&unpark)).await.expect("the others answer");
+    let unparked =
+        within_timeout("they come back", fixture.store.unpark(&unpark)).await.expect("the others answer");
     assert_eq!(unparked, others.len() as u64);
-    let again = claim(&scene.store, &owner, usize::MAX).await.events;
+    let again = claim(&fixture.store, &owner, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
     let release = Release { owner: &owner, leases: &leases, now: None };
-    let released = soon("they are released", scene.store.release(&release)).await.expect("the others answer");
+    let released = within_timeout("they are released", fixture.store.release(&release))
+        .await
+        .expect("the others answer");
     assert_eq!(released, others.len() as u64);
 }
 
@@ -132,9 +138,9 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_when_it_goes_on() {
-    let scene = Scene::new().await;
-    let (owner, others) = (Owner::from("me"), scene.on_the_others().await);
-    let claimed = scene.all(&owner).await;
+    let fixture = Fixture::new().await;
+    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
+    let claimed = fixture.all(&owner).await;
     let settlement = |leased: &Leased| Settlement {
         lease: leased.lease.clone(),
         verdict: Verdict::Done,
@@ -143,16 +149,17 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
-    scene.victim().hold();
+    fixture.silent_node().suspend();
     for known in [Settled::Done, Settled::Stale] {
-        let settled =
-            soon("outcomes are written", scene.store.settle(&settle)).await.expect("the others answer");
+        let settled = within_timeout("outcomes are written", fixture.store.settle(&settle))
+            .await
+            .expect("the others answer");
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }
-    scene.victim().release();
-    until("its own outcomes are written", async || {
-        let settled = scene.store.settle(&settle).await.expect("the others answer");
+    fixture.silent_node().resume();
+    wait_until("its own outcomes are written", async || {
+        let settled = fixture.store.settle(&settle).await.expect("the others answer");
         settled.contains(&Settled::Done)
     })
     .await;
@@ -162,9 +169,9 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
-    let scene = Scene::new().await;
+    let fixture = Fixture::new().await;
     let owner = Owner::from("me");
-    let mut claimed = scene.all(&owner).await;
+    let mut claimed = fixture.all(&owner).await;
     let settlement = |leased: &Leased| Settlement {
         lease: leased.lease.clone(),
         verdict: Verdict::Done,
@@ -173,21 +180,21 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
     let settle = async |leased: &[Leased]| {
         let settlements: Vec<Settlement> = leased.iter().map(settlement).collect();
         let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-        scene.store.settle(&settle).await
+        fixture.store.settle(&settle).await
     };
     let tag_of =
-        |leased: &Leased| scene.store.tag(leased.event.aggregate_id().expect("an aggregate")).to_owned();
+        |leased: &Leased| fixture.store.tag(leased.event.aggregate_id().expect("an aggregate")).to_owned();
     let mut broken = None;
-    for (place, leased) in claimed.iter().enumerate() {
-        if scene.cluster.node_of(&tag_of(leased)).await == scene.victim {
-            broken = Some(place);
+    for (index, leased) in claimed.iter().enumerate() {
+        if fixture.cluster.node_of(&tag_of(leased)).await == fixture.silent_node {
+            broken = Some(index);
         }
     }
     let broken = broken.expect("the node has a shard");
     let leased = claimed.remove(broken);
     claimed.insert(0, leased);
     let tag = tag_of(&claimed[0]);
-    let mut there = connect(&scene.victim().url()).await;
+    let mut there = connect(&fixture.silent_node().url()).await;
     let _: () = redis::cmd("SET")
         .arg(format!("{tag}:audit"))
         .arg("not ours")
@@ -195,8 +202,8 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
         .await
         .expect("SET");
     settle(&claimed[..1]).await.expect_err("a key holds something else");
-    for (index, node) in scene.cluster.nodes.iter().enumerate() {
-        if index != scene.victim {
+    for (index, node) in fixture.cluster.nodes.iter().enumerate() {
+        if index != fixture.silent_node {
             let mut flush = redis::cmd("SCRIPT");
             let _: () =
                 flush.arg("FLUSH").query_async(&mut connect(&node.url()).await).await.expect("SCRIPT FLUSH");

@@ -1,20 +1,20 @@
-//! The writer's door: the service's own commands and its events in one transaction.
+//! The writer: the service's own commands and its events in one transaction.
 
 use std::sync::{Arc, Mutex};
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes, Status, WriteError, WriterHook};
 use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore};
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
 use crate::support::{self, engine, event, key};
 
 /// Every call of a hook, in order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+struct HookLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Log {
+impl HookLog {
     fn note(&self, name: &'static str) {
         self.0.lock().expect("no panic").push(name);
     }
@@ -24,7 +24,7 @@ impl Log {
     }
 }
 
-impl WriterHook for Log {
+impl WriterHook for HookLog {
     fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
         self.note("before_write");
         match events.iter().any(|event| event.event_type() == "Refused") {
@@ -68,9 +68,9 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
 
     assert_eq!(minted, 1);
     assert_eq!(connection.get::<_, String>(&ticket).await.expect("GET"), "minted");
-    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     assert_eq!(recorder.ids(), std::slice::from_ref(&id));
-    soon("it is settled", outbox.idle()).await.expect("the store answers");
+    within_timeout("it is settled", outbox.idle()).await.expect("the store answers");
     let row = store.get(&id).await.expect("the store answers").expect("it is kept").row;
     assert_eq!(row.status, Status::Done);
     outbox.shutdown().await;
@@ -80,7 +80,7 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
     let (store, name) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let mut tx = store.writer(&outbox).begin();
     tx.set(key(&name, "ticket"), "minted");
@@ -96,7 +96,7 @@ async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn hooks_run_in_order_and_may_refuse_or_suppress() {
     let (store, _) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let writer = store.writer(&outbox);
     let mut connection = support::connect(&support::server_url()).await;
@@ -139,7 +139,7 @@ async fn id_that_exists_is_a_no_op_through_every_door() {
         assert_eq!(mint(&mut connection, &store, &again, "x").await, None);
         again.committed(None).expect("no error");
     }
-    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     assert_eq!(recorder.deliveries().iter().map(|d| d.payload().to_vec()).collect::<Vec<_>>(), [b"1"]);
     assert_eq!(count(&store).await, 1);
     outbox.shutdown().await;
@@ -152,11 +152,11 @@ async fn mint(
     event: &posthaste_redis::ScriptEvent,
     ticket: &str,
 ) -> Option<String> {
-    const MINT: &str = "
+    const MINT_SCRIPT: &str = "
         local stored = posthaste_enqueue(2, 2)
         redis.call('SET', KEYS[1], ARGV[1])
         return stored";
-    redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT}"))
+    redis::Script::new(&format!("{ENQUEUE_LUA}\n{MINT_SCRIPT}"))
         .key(format!("{}:ticket:{ticket}", store.tag(ticket)))
         .key(event.keys())
         .arg("minted")
@@ -177,7 +177,7 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
     let part = writer.for_script(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
     let stored = mint(&mut connection, &store, &part, "17").await;
     part.committed(stored.as_deref()).expect("a good answer");
-    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     outbox.shutdown().await;
 }
 
@@ -202,7 +202,7 @@ async fn enqueue_alone_is_the_documents_script() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn watched_key_that_changed_stores_nothing() {
     let (store, name) = support::store().await;
-    let log = Log::default();
+    let log = HookLog::default();
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
     let (mut mine, mut other) =
         (support::connect(&support::server_url()).await, support::connect(&support::server_url()).await);
@@ -248,7 +248,7 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
     let error = tx.commit(&mut connection).await.expect_err("one command fails");
     let RedisCommitError::PartlyApplied { place: 1, replies, .. } = error else { panic!("{error:?}") };
     assert_eq!(replies.values().len(), 2);
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
     outbox.shutdown().await;
 }
 
@@ -278,7 +278,7 @@ async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
         tx.commit(&mut connection).await.expect("it commits");
         assert_eq!(count(&store).await, 1, "{foreign}");
         let (outbox, recorder) = engine(&store);
-        soon("it is delivered", recorder.wait_for(1)).await;
+        within_timeout("it is delivered", recorder.wait_for(1)).await;
         outbox.shutdown().await;
     }
 }
@@ -293,9 +293,9 @@ async fn write_wakes_the_engine_of_another_process() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let relay = Outbox::single_node(elsewhere, routes).poll_interval(std::time::Duration::from_secs(3600));
     let relay = relay.start().expect("a good configuration");
-    soon(
+    within_timeout(
         "it listens",
-        until("one subscriber", async || {
+        wait_until("one subscriber", async || {
             let mut connection = support::connect(&support::server_url()).await;
             let mut count = redis::cmd("PUBSUB");
             count.arg("NUMSUB").arg(format!("{name}:wake"));
@@ -304,10 +304,10 @@ async fn write_wakes_the_engine_of_another_process() {
         }),
     )
     .await;
-    soon("it has nothing to do", relay.idle()).await.expect("the store answers");
+    within_timeout("it has nothing to do", relay.idle()).await.expect("the store answers");
     let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
     store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored");
-    soon("it is delivered without a poll", recorder.wait_for(1)).await;
+    within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     relay.shutdown().await;
 }
 
@@ -329,7 +329,7 @@ async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
         tx.write(event("TicketMinted", &ticket)).expect("a good event");
         tx.commit(&mut connection).await.expect("it commits");
     }
-    soon("all are delivered", recorder.wait_for(20)).await;
+    within_timeout("all are delivered", recorder.wait_for(20)).await;
 
     let elsewhere =
         (0..).map(|n| n.to_string()).find(|other| store.tag(other) != store.tag("17")).expect("another");

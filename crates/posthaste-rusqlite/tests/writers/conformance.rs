@@ -13,11 +13,11 @@ use posthaste_sqlx::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
-const BUSINESS: &str = "INSERT INTO orders DEFAULT VALUES";
-const REFUSES: &str = "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event
+const INSERT_ORDER_SQL: &str = "INSERT INTO orders DEFAULT VALUES";
+const REFUSING_TRIGGER_SQL: &str = "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event
 WHEN NEW.event_type = 'Unwritable' BEGIN SELECT RAISE(ABORT, 'not this type'); END";
-const FAILS: &str = "INSERT INTO nowhere DEFAULT VALUES";
-const ABORTS: &str = "INSERT OR ROLLBACK INTO orders VALUES (1), (1)";
+const FAILING_SQL: &str = "INSERT INTO nowhere DEFAULT VALUES";
+const ABORTING_SQL: &str = "INSERT OR ROLLBACK INTO orders VALUES (1), (1)";
 
 struct Rusqlite {
     connection: Mutex<Connection>,
@@ -36,7 +36,7 @@ impl Rusqlite {
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").expect("a table");
-        connection.execute_batch(REFUSES).expect("a trigger");
+        connection.execute_batch(REFUSING_TRIGGER_SQL).expect("a trigger");
         let scene = Scene::start(store.clone());
         let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
         Self { connection: Mutex::new(connection), store, scene, writer, dir }
@@ -67,7 +67,7 @@ impl Rusqlite {
         };
         match end {
             OwnEnd::Aborted => {
-                tx.execute_batch(ABORTS).expect_err("it fails");
+                tx.execute_batch(ABORTING_SQL).expect_err("it fails");
                 tx.commit().expect_err("there is nothing to commit");
             }
             OwnEnd::Rollback => tx.rollback()?,
@@ -102,12 +102,12 @@ macro_rules! play_steps {
                     execute($tx, "ROLLBACK TO mine")?;
                     execute($tx, "RELEASE mine")?;
                 }
-                Step::Business => execute($tx, BUSINESS)?,
+                Step::Business => execute($tx, INSERT_ORDER_SQL)?,
                 Step::FailedStatement => {
-                    let _ = $tx.execute_batch(FAILS).expect_err("it fails");
+                    let _ = $tx.execute_batch(FAILING_SQL).expect_err("it fails");
                 }
                 Step::Abort => {
-                    let _ = $tx.execute_batch(ABORTS).expect_err("it fails");
+                    let _ = $tx.execute_batch(ABORTING_SQL).expect_err("it fails");
                 }
             }
         }

@@ -8,12 +8,12 @@ use posthaste::{BoxError, CommitError, Outbox, Recorder, Route, Routes, StoreErr
 use posthaste_rusqlite::{SqliteTx, SqliteWriter};
 use posthaste_sql::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
-use posthaste_testkit::{TransactionEnds, delivered, event, soon};
+use posthaste_testkit::{TransactionEnds, delivered, event, within_timeout};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A file of one's own, an engine on it, and the ends of all transactions.
-struct World {
+struct Fixture {
     connection: Connection,
     store: SqliteStore,
     outbox: Outbox,
@@ -23,7 +23,7 @@ struct World {
     _dir: TempDir,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("test.db");
@@ -48,7 +48,7 @@ impl World {
     }
 
     async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 }
@@ -59,7 +59,7 @@ fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
 
 #[tokio::test]
 async fn transaction_commits_on_ok_and_rolls_back_on_an_error_and_a_panic() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     let answer = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
         tx.execute("INSERT INTO orders DEFAULT VALUES", [])?;
         tx.write(event("kept"))?;
@@ -88,7 +88,7 @@ async fn transaction_commits_on_ok_and_rolls_back_on_an_error_and_a_panic() {
 /// What rusqlite's users write: a loop over rows, with a statement that borrows the connection.
 #[tokio::test]
 async fn events_are_written_while_a_query_is_read() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     w.connection.execute_batch("INSERT INTO orders VALUES (1, 'tea'), (2, 'coffee')").unwrap();
     let tx = w.writer.begin(&mut w.connection).unwrap();
     let mut items = tx.prepare("SELECT item FROM orders").unwrap();
@@ -103,7 +103,7 @@ async fn events_are_written_while_a_query_is_read() {
 /// No runtime is needed where an event is written.
 #[tokio::test]
 async fn event_of_a_plain_thread_is_delivered_hot() {
-    let World { mut connection, outbox, writer, recorder, store, _dir, .. } = World::new().await;
+    let Fixture { mut connection, outbox, writer, recorder, store, _dir, .. } = Fixture::new().await;
     let thread = std::thread::spawn(move || {
         let tx = writer.begin(&mut connection)?;
         tx.write(event("a"))?;
@@ -111,7 +111,7 @@ async fn event_of_a_plain_thread_is_delivered_hot() {
         Ok::<_, BoxError>(())
     });
     tokio::task::spawn_blocking(|| thread.join()).await.unwrap().unwrap().unwrap();
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
     assert_eq!(recorder.deliveries()[0].source, posthaste::Source::Hot);
     outbox.shutdown().await;
     store.close().await;
@@ -119,7 +119,7 @@ async fn event_of_a_plain_thread_is_delivered_hot() {
 
 #[tokio::test]
 async fn commit_that_a_deferred_foreign_key_refuses_is_rolled_back_and_delivers_nothing() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     w.connection.pragma_update(None, "foreign_keys", true).unwrap();
     w.connection
         .execute_batch("CREATE TABLE child (id INTEGER REFERENCES orders DEFERRABLE INITIALLY DEFERRED)")
@@ -140,7 +140,7 @@ async fn commit_that_a_deferred_foreign_key_refuses_is_rolled_back_and_delivers_
 /// SQLite rolls back by itself, and goes on in autocommit: whatever came next would be committed alone.
 #[tokio::test]
 async fn nothing_is_written_after_a_full_disk_has_ended_the_transaction() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     let pages: i64 = w.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     w.connection.query_row(&format!("PRAGMA max_page_count = {}", pages + 4), [], |_| Ok(())).unwrap();
     let tx = w.writer.begin(&mut w.connection).unwrap();
@@ -162,7 +162,7 @@ async fn nothing_is_written_after_a_full_disk_has_ended_the_transaction() {
 
 #[tokio::test]
 async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_known() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     let tx = w.writer.begin(&mut w.connection).unwrap();
     tx.write(event("undone")).unwrap();
     tx.execute_batch("ROLLBACK").unwrap();
@@ -176,14 +176,14 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let answer = tx.commit();
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert!(w.ends.take().is_empty());
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["committed"]);
 }
 
 /// Nobody can tell how many savepoints are open there.
 #[tokio::test]
 async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
-    let World { connection, store, outbox, _dir, .. } = World::new().await;
+    let Fixture { connection, store, outbox, _dir, .. } = Fixture::new().await;
     outbox.shutdown().await;
     let scene = Scene::start(store.clone());
     let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
@@ -199,7 +199,7 @@ async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
 
 #[tokio::test]
 async fn writer_context_without_a_store_writes_what_a_relay_finds() {
-    let mut w = World::new().await;
+    let mut w = Fixture::new().await;
     let ends = TransactionEnds::default();
     let context = WriterContext::<Sqlite>::writer_only().hook(ends.clone()).build();
     let writer = SqliteWriter::new(context.clone());
@@ -211,6 +211,6 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     tx.commit().unwrap();
     context.committed(receipt);
     assert_eq!(ends.take(), ["committed by-tx", "committed by-receipt"]);
-    soon("the relay delivers", w.recorder.wait_for(2)).await;
+    within_timeout("the relay delivers", w.recorder.wait_for(2)).await;
     assert_eq!(w.delivered().await, ["by-receipt", "by-tx"]);
 }

@@ -38,7 +38,7 @@ macro_rules! cancel_tests {
     };
 }
 
-struct World {
+struct Fixture {
     db: Db,
     writer: Writer,
     outbox: Outbox,
@@ -47,9 +47,9 @@ struct World {
 
 /// How many calls each test drops. A server that is fast enough answers many of them before, so fewer are
 /// enough after very many rounds.
-const DROPPED: usize = 250;
-const ENOUGH: usize = 25;
-const MOST_ROUNDS: usize = 50 * DROPPED;
+const DROPPED_CALLS: usize = 250;
+const MIN_DROPPED_CALLS: usize = 25;
+const MAX_ROUNDS: usize = 50 * DROPPED_CALLS;
 
 /// Counts dropped calls until there are enough.
 #[derive(Default)]
@@ -61,11 +61,15 @@ struct Dropped {
 impl Dropped {
     fn next_round(&mut self) -> Option<usize> {
         self.rounds += 1;
-        if self.rounds > MOST_ROUNDS {
-            assert!(self.calls >= ENOUGH, "only {} of {MOST_ROUNDS} calls were dropped", self.calls);
+        if self.rounds > MAX_ROUNDS {
+            assert!(
+                self.calls >= MIN_DROPPED_CALLS,
+                "only {} of {MAX_ROUNDS} calls were dropped",
+                self.calls
+            );
             return None;
         }
-        (self.calls < DROPPED).then_some(self.rounds)
+        (self.calls < DROPPED_CALLS).then_some(self.rounds)
     }
 
     fn count<T>(&mut self, answer: Option<T>) -> Option<T> {
@@ -74,7 +78,7 @@ impl Dropped {
     }
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::with_pool(1).await;
         let recorder = Recorder::new();
@@ -83,12 +87,15 @@ impl World {
     }
 
     async fn begin(&self) -> Tx {
-        soon("the connection comes back", self.writer.begin(&self.db.pool)).await.expect("a transaction")
+        within_timeout("the connection comes back", self.writer.begin(&self.db.pool))
+            .await
+            .expect("a transaction")
     }
 
     /// A connection for statements that may be dropped, as a careful service borrows it.
     async fn acquire(&self) -> PoolConnection<Database> {
-        let mut connection = soon("the connection comes back", self.db.pool.acquire()).await.unwrap();
+        let mut connection =
+            within_timeout("the connection comes back", self.db.pool.acquire()).await.unwrap();
         if !DROPPED_STATEMENT_IS_HARMLESS {
             connection.close_on_drop();
         }
@@ -97,7 +104,7 @@ impl World {
 
     /// The next one who borrows the connection starts from nothing.
     async fn assert_clean(&self, round: usize) {
-        let connection = soon("the connection comes back", self.db.pool.acquire()).await;
+        let connection = within_timeout("the connection comes back", self.db.pool.acquire()).await;
         let mut connection = connection.expect("a connection");
         assert!(!connection.is_in_transaction(), "the driver counts a transaction after round {round}");
         let clean = is_outside_a_transaction(&mut connection).await;
@@ -112,7 +119,7 @@ impl World {
                 "UPDATE outbox_event SET available_at = TIMESTAMP '2000-01-01 00:00:00' WHERE status = 0",
             )
             .await;
-        until("everything is delivered", async || {
+        wait_until("everything is delivered", async || {
             self.outbox.idle().await.expect("the store answers");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })
@@ -128,7 +135,7 @@ impl World {
 
 // F36
 pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let begun = drop_after(fastrand::usize(1..5), w.writer.begin(&w.db.pool)).await;
@@ -141,11 +148,11 @@ pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
 /// What the one above would see without Posthaste's own `begin`, and why `pool.begin()` must never stand
 /// in a timeout or a `select!`. Printed, not asserted: a later sqlx may have healed it.
 pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (mut dropped, mut stale) = (Dropped::default(), 0);
     while dropped.next_round().is_some() {
         drop(dropped.count(drop_after(fastrand::usize(1..5), w.db.pool.begin()).await));
-        let mut connection = soon("the connection comes back", w.db.pool.acquire()).await.unwrap();
+        let mut connection = within_timeout("the connection comes back", w.db.pool.acquire()).await.unwrap();
         if !is_outside_a_transaction(&mut connection).await {
             stale += 1;
             connection.execute("ROLLBACK").await.unwrap();
@@ -156,7 +163,7 @@ pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
 }
 
 pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -173,7 +180,7 @@ pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_noth
 /// A write that was dropped may have happened: the transaction goes on, and its commit tells. Where the driver
 /// cannot go on, the transaction ends there.
 pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -198,7 +205,7 @@ pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
 }
 
 pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_accordingly() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -213,7 +220,7 @@ pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_acc
 }
 
 pub(crate) async fn dropped_rollback_is_a_rollback() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -229,7 +236,7 @@ pub(crate) async fn dropped_rollback_is_a_rollback() {
 /// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
 /// the `Tx` afterwards must not be committed by itself.
 pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -265,7 +272,7 @@ fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
 }
 
 pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let work = w.writer.transaction(&w.db.pool, async |tx: &mut Tx| {
@@ -289,7 +296,7 @@ pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
 
 /// The caller's mistake, an insert outside a transaction, must not become the next borrower's.
 pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;
@@ -303,7 +310,7 @@ pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
 }
 
 pub(crate) async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_was_committed() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;
@@ -323,7 +330,7 @@ pub(crate) async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_
     w.close().await;
 }
 
-const CALLS: usize = 22;
+const STORE_CALLS: usize = 22;
 
 /// One of the calls of a store, each of which may have happened when its caller goes away.
 async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
@@ -392,18 +399,18 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
     let (owner, mut leases) = (Owner::random("me"), Vec::new());
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
-        let n = round % CALLS;
+        let n = round % STORE_CALLS;
         let work = call(&db.store, n, &mut leases, &owner);
         // A call that was dropped took its connection along, so the next one has to connect first.
         if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
             answer.unwrap_or_else(|error| panic!("call {n} in round {round}: {error:?}"));
         }
-        until("no transaction stays open", async || db.open_transactions().await == 0).await;
+        wait_until("no transaction stays open", async || db.open_transactions().await == 0).await;
     }
     let stats = db.store.stats().await.unwrap();
     let gone = 200 - (stats.new + stats.retry + stats.done + stats.archived);
     assert!(
-        gone <= dropped.rounds.div_ceil(CALLS) as u64,
+        gone <= dropped.rounds.div_ceil(STORE_CALLS) as u64,
         "one at most for every call that deletes: {stats:?}"
     );
     let both = "SELECT count(*) FROM outbox_event JOIN outbox_event_archive USING (event_id)";

@@ -35,10 +35,10 @@ macro_rules! node_tests {
     };
 }
 
-const SHORT_LEASE: Duration = Duration::from_secs(2);
+const SHORT_LEASE_DURATION: Duration = Duration::from_secs(2);
 
 async fn until_nothing_waits(db: &Db) {
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         let stats = db.store.stats().await.expect("the store answers");
         stats.new + stats.retry == 0
     })
@@ -89,7 +89,7 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     }
     // Half of them hot on the nodes, half for whoever claims them first.
     for (n, node) in nodes.iter_mut().enumerate() {
-        node.tell(&format!("WRITE 2800 node{n}"));
+        node.send(&format!("WRITE 2800 node{n}"));
     }
     let writer = db.plain_writer();
     let cold = async |name| write_as_service(&writer, &db.pool, name, 2800, Duration::ZERO, |_, _| ()).await;
@@ -97,17 +97,21 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     let mut journal = Journal::default();
     [a, b, c, d].into_iter().for_each(|written| journal.absorb(written));
     for node in &mut nodes {
-        node.says("WROTE", 1).await;
+        node.wait_for_report("WROTE", 1).await;
     }
     until_nothing_waits(&db).await;
     let mut delivered = Vec::new();
     for node in nodes {
-        let said = node.stop().await;
-        journal.absorb(Journal::of(&said));
-        println!("{} delivered, {} of them hot", said.delivered().len(), said.counter("outbox.enqueue.hot"));
-        assert!(said.delivered().len() > 500, "every node took part");
-        assert!(said.counter("outbox.enqueue.hot") > 0 && said.counter("outbox.enqueue.cold") > 0);
-        delivered.extend_from_slice(said.delivered());
+        let output = node.stop().await;
+        journal.absorb(Journal::of(&output));
+        println!(
+            "{} delivered, {} of them hot",
+            output.delivered().len(),
+            output.counter("outbox.enqueue.hot")
+        );
+        assert!(output.delivered().len() > 500, "every node took part");
+        assert!(output.counter("outbox.enqueue.hot") > 0 && output.counter("outbox.enqueue.cold") > 0);
+        delivered.extend_from_slice(output.delivered());
     }
     let counts = counts(&delivered);
     journal.check(counts.keys().copied());
@@ -125,8 +129,11 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let db = Db::new().await;
-    let config =
-        Config { lease: SHORT_LEASE, sink: Sink::Takes(Duration::from_millis(2)), ..Config::new(&db) };
+    let config = Config {
+        lease: SHORT_LEASE_DURATION,
+        handling: Handling::Takes(Duration::from_millis(2)),
+        ..Config::new(&db)
+    };
     let mut steady = Vec::new();
     for _ in 0..3 {
         steady.push(Node::start(&config).await);
@@ -136,12 +143,12 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     let mut journal = Journal::default();
     for life in 0..20 {
         let mut victim = Node::start(&config).await;
-        victim.tell(&format!("WRITE 1000000 life{life}"));
-        victim.says("DELIVERED", random.usize(1..300)).await;
-        let said = victim.kill().await;
-        in_flight.add(unsettled(&db, said.delivered()).await);
-        journal.absorb(Journal::of(&said));
-        delivered.extend_from_slice(said.delivered());
+        victim.send(&format!("WRITE 1000000 life{life}"));
+        victim.wait_for_report("DELIVERED", random.usize(1..300)).await;
+        let output = victim.kill().await;
+        in_flight.add(unsettled(&db, output.delivered()).await);
+        journal.absorb(Journal::of(&output));
+        delivered.extend_from_slice(output.delivered());
     }
     let by_victims = delivered.len();
     journal.absorb(load.stop().await);
@@ -190,8 +197,8 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
     let _alone = alone().await;
     let db = Db::new().await;
     let lease = Duration::from_millis(300);
-    let sink = Sink::Takes(Duration::from_millis(5));
-    let config = Config { lease, poll: Duration::from_millis(50), sink, ..Config::new(&db) };
+    let handling = Handling::Takes(Duration::from_millis(5));
+    let config = Config { lease, poll: Duration::from_millis(50), handling, ..Config::new(&db) };
     write(&db, "Made", (0..100).map(|n| format!("before{n}"))).await;
     write(&db, "Aborting", ["poison".to_owned()]).await;
     write(&db, "Made", (0..100).map(|n| format!("behind{n}"))).await;
@@ -199,7 +206,7 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
     let mut deaths = 0;
     while waiting().await > 0 {
         let mut node = Node::start(&config).await;
-        until("it ends, or nothing waits", async || node.has_ended() || waiting().await == 0).await;
+        wait_until("it ends, or nothing waits", async || node.has_ended() || waiting().await == 0).await;
         deaths += usize::from(node.has_ended());
     }
     println!("{deaths} processes died");
@@ -213,29 +220,30 @@ pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_be
 pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_holds() {
     let _alone = alone().await;
     let db = Db::new().await;
-    let config = Config { lease: SHORT_LEASE, workers: 20, sink: Sink::Holds, ..Config::new(&db) };
+    let config =
+        Config { lease: SHORT_LEASE_DURATION, workers: 20, handling: Handling::Holds, ..Config::new(&db) };
     let mut stopped = Node::start(&config).await;
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
-    stopped.says("DELIVERED", 10).await;
+    stopped.wait_for_report("DELIVERED", 10).await;
     stopped.suspend();
     // It fails all of them in the moment in which it goes on, before it can see that they are lost.
-    stopped.tell("GO");
+    stopped.send("GO");
     let mut next = Node::start(&config).await;
-    next.says("DELIVERED", 10).await;
+    next.wait_for_report("DELIVERED", 10).await;
     let before = rows(&db).await;
     assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE status = 0 AND attempts = 0").await, 10);
     assert_eq!(db.int("SELECT min(lost_leases) FROM outbox_event").await, 1);
 
     stopped.resume();
-    let said = stopped.stop().await;
+    let output = stopped.stop().await;
     assert_eq!(rows(&db).await, before, "the late outcomes change nothing");
-    let conflicts = said.counter("outbox.lease.conflicts");
+    let conflicts = output.counter("outbox.lease.conflicts");
     println!("{conflicts} conflicts");
     assert!(conflicts >= 10, "each of them is counted, {conflicts} were");
-    assert_eq!(said.counter("outbox.dispatch.failure"), 0);
+    assert_eq!(output.counter("outbox.dispatch.failure"), 0);
 
-    next.tell("GO");
-    until("the other one settles them", async || {
+    next.send("GO");
+    wait_until("the other one settles them", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE status = 2 AND attempts = 1").await == 10
     })
     .await;
@@ -248,17 +256,17 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     let _alone = alone().await;
     let db = Db::new().await;
     let config = Config {
-        lease: SHORT_LEASE,
+        lease: SHORT_LEASE_DURATION,
         workers: 8,
-        sink: Sink::Takes(Duration::from_millis(10)),
+        handling: Handling::Takes(Duration::from_millis(10)),
         ..Config::new(&db)
     };
     let steady = Node::start(&config).await;
     let mut stopped = Node::start(&config).await;
     let load = Load::start("load", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2));
-    stopped.says("DELIVERED", 200).await;
+    stopped.wait_for_report("DELIVERED", 200).await;
     stopped.suspend();
-    until("its leases lapse, and the other one delivers", async || {
+    wait_until("its leases lapse, and the other one delivers", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE status = 1 AND lost_leases > 0").await > 0
     })
     .await;
@@ -267,10 +275,10 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     let settled_without_it = db.int("SELECT count(*) FROM outbox_event WHERE lost_leases > 0").await;
     let before = rows(&db).await;
     stopped.resume();
-    let said = stopped.stop().await;
+    let output = stopped.stop().await;
     assert_eq!(rows(&db).await, before, "the late outcomes change nothing");
-    let late = said.counter("outbox.settle.late.done");
-    let mut delivered = said.delivered().to_vec();
+    let late = output.counter("outbox.settle.late.done");
+    let mut delivered = output.delivered().to_vec();
     delivered.extend_from_slice(steady.stop().await.delivered());
     let counts = counts(&delivered);
     journal.check(counts.keys().copied());
@@ -295,8 +303,8 @@ pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
     let mut old = Node::start(&config(&["Old"])).await;
     write(&db, "New", (0..200).map(|n| format!("new{n}"))).await;
     write(&db, "Old", (0..200).map(|n| format!("old{n}"))).await;
-    old.says("DELIVERED", 200).await;
-    until("the old node parks what it does not know", async || {
+    old.wait_for_report("DELIVERED", 200).await;
+    wait_until("the old node parks what it does not know", async || {
         db.int("SELECT count(*) FROM outbox_event WHERE parked IS NOT NULL").await == 200
     })
     .await;
@@ -333,14 +341,14 @@ pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_
     ];
     // The nodes write what is due later, by their own clocks; the others are written here.
     for (n, node) in nodes.iter_mut().enumerate() {
-        node.tell(&format!("WRITE 2800 node{n}"));
+        node.send(&format!("WRITE 2800 node{n}"));
     }
     let writer = db.plain_writer();
     let cold = async |name| write_as_service(&writer, &db.pool, name, 2800, Duration::ZERO, |_, _| ()).await;
     let (mut journal, more) = tokio::join!(cold("a"), cold("b"));
     journal.absorb(more);
     for node in &mut nodes {
-        node.says("WROTE", 1).await;
+        node.wait_for_report("WROTE", 1).await;
     }
     until_nothing_waits(&db).await;
     let skew =
@@ -349,10 +357,10 @@ pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_
     assert_eq!(db.int(skew).await, 1, "the clocks of the nodes are two hours apart");
     let mut delivered = Vec::new();
     for node in nodes {
-        let said = node.stop().await;
-        journal.absorb(Journal::of(&said));
-        assert!(said.delivered().len() > 500, "both took part");
-        delivered.extend_from_slice(said.delivered());
+        let output = node.stop().await;
+        journal.absorb(Journal::of(&output));
+        assert!(output.delivered().len() > 500, "both took part");
+        delivered.extend_from_slice(output.delivered());
     }
     let counts = counts(&delivered);
     journal.check(counts.keys().copied());

@@ -78,7 +78,7 @@ pub(crate) async fn single_and_batch_inserts_come_back_byte_for_byte_and_write_t
         db.execute("DELETE FROM outbox_event").await;
         write(&db, &writer, &events, batch).await;
         assert_round_trip(&db, &events).await;
-        tables.push(db.timeless_rows().await);
+        tables.push(db.rows_without_times().await);
     }
     assert_eq!(tables[0].len(), events.len());
     assert_eq!(tables[0], tables[1]);
@@ -122,8 +122,8 @@ pub(crate) async fn a_thousand_events_go_in_one_call_and_all_arrive_as_they_were
     assert_eq!(receipt.ids().count(), 1000);
     tx.commit().await.unwrap();
     outbox.committed(receipt);
-    soon("all are delivered", recorder.wait_for(1000)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", recorder.wait_for(1000)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 1000, "once each");
     let by_id: BTreeMap<EventId, Event> =
         recorder.deliveries().into_iter().map(|delivery| (delivery.id().clone(), delivery.event)).collect();
@@ -143,7 +143,7 @@ pub(crate) async fn cold_delivery_gives_the_bytes_that_were_written() {
     write(&db, &db.plain_writer(), &events, true).await;
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     let deliveries = recorder.deliveries();
     for event in events {
         let delivery = deliveries.iter().find(|delivery| delivery.id() == event.id()).expect("delivered");
@@ -169,7 +169,7 @@ pub(crate) async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
         WHERE available_at > inserted_at + INTERVAL '30' SECOND AND available_at <= inserted_at + INTERVAL '90' SECOND
           AND locked_by IS NULL";
     assert_eq!(db.int(delayed).await, 3, "due later, held by nobody");
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["at-once"]);
     outbox.shutdown().await;
     db.close().await;

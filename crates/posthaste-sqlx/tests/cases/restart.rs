@@ -23,7 +23,7 @@ macro_rules! restart_tests {
 }
 
 /// How soon after a server is back the first delivery has to come.
-const RECOVERY: Duration = Duration::from_secs(5);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn start_engine(options: &Options, recorder: &Recorder) -> (Store, Outbox) {
     let store = Store::builder(options).migrate().connect().await.expect("the store opens");
@@ -43,7 +43,7 @@ async fn ids(pool: &Pool, condition: &str) -> BTreeSet<String> {
 async fn first_deliveries(recorders: &[Recorder; 2]) -> Duration {
     let since = Instant::now();
     let [a, b] = recorders;
-    soon("both engines deliver again", async {
+    within_timeout("both engines deliver again", async {
         tokio::join!(a.wait_for(a.count() + 1), b.wait_for(b.count() + 1));
     })
     .await;
@@ -69,7 +69,7 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
 
     let mut longest = Duration::ZERO;
     for round in 0..10 {
-        let end = End::of_round(round);
+        let end = ServerShutdown::of_round(round);
         server.restart(end).await;
         let took = first_deliveries(&recorders).await;
         println!("{end:?}: {took:?}");
@@ -79,7 +79,7 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     for load in loads {
         journal.absorb(load.stop().await);
     }
-    until("everything is settled", async || ids(&pool, "status IN (0, 2)").await.is_empty()).await;
+    wait_until("everything is settled", async || ids(&pool, "status IN (0, 2)").await.is_empty()).await;
     hot.shutdown().await;
     cold.shutdown().await;
 
@@ -98,5 +98,5 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     let delivered: BTreeSet<String> = counts.keys().map(ToString::to_string).collect();
     assert_eq!(delivered, there, "what is there was delivered, and nothing else");
     assert_eq!(ids(&pool, "status <> 1").await, BTreeSet::new());
-    assert!(longest < RECOVERY, "{longest:?}");
+    assert!(longest < RECOVERY_TIMEOUT, "{longest:?}");
 }

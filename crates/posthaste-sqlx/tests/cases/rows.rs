@@ -27,7 +27,7 @@ pub(crate) const ODD_JSON: &str =
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     outbox.shutdown().await;
     recorder
 }
@@ -35,7 +35,7 @@ pub(crate) async fn deliver_all(db: &Db) -> Recorder {
 const SECRET: &str = "s3cret";
 
 /// What the table takes and nobody can read: a column, what stands in it, and what is said about it.
-const MALFORMED: [(&str, &str, &str); 11] = [
+const MALFORMED_COLUMNS: [(&str, &str, &str); 11] = [
     ("headers", r#"'["s3cret"]'"#, "headers"),
     ("headers", r#"'{"a": {"s3cret": "b"}}'"#, "headers"),
     ("headers", r#"'{"a": "s3cret'"#, "headers"),
@@ -55,8 +55,11 @@ async fn insert_among_good(db: &Db, bad: usize, good: usize) {
     for n in 0..bad + good {
         let bad_before = n * bad / (bad + good);
         let is_bad = (n + 1) * bad / (bad + good) > bad_before;
-        let (column, value, _) =
-            if is_bad { MALFORMED[bad_before % MALFORMED.len()] } else { ("topic", "NULL", "") };
+        let (column, value, _) = if is_bad {
+            MALFORMED_COLUMNS[bad_before % MALFORMED_COLUMNS.len()]
+        } else {
+            ("topic", "NULL", "")
+        };
         let name = if is_bad { format!("bad{bad_before}") } else { format!("good{}", n - bad_before) };
         sql += &format!(
             "INSERT INTO outbox_event (event_id, event_type, payload, {column}) \
@@ -77,7 +80,8 @@ pub(crate) async fn malformed_rows_are_dead_with_the_reason_and_the_rest_is_deli
     for n in 0..200 {
         let row = db.store.get(&EventId::from(format!("bad{n}").as_str())).await.unwrap().expect("a row").row;
         assert_eq!(row.status, Status::Dead, "{row:?}");
-        let (error, (_, value, reason)) = (row.last_error.expect("a reason"), MALFORMED[n % MALFORMED.len()]);
+        let (error, (_, value, reason)) =
+            (row.last_error.expect("a reason"), MALFORMED_COLUMNS[n % MALFORMED_COLUMNS.len()]);
         assert!(error.contains("malformed") && error.contains(reason), "{value}: {error}");
         assert!(!error.contains(SECRET), "{value}: {error}");
     }
@@ -124,7 +128,7 @@ pub(crate) async fn count_that_is_full_or_negative_in_the_middle_of_a_batch_spoi
         _ => Outcome::Done,
     });
     let outbox = db.engine(&recorder).poll_batch(100).start().unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 98);
     assert_eq!(db.count(Status::Done).await, 97);
     for (id, why) in [("full", "no"), ("negative", "negative attempts: -7"), ("lost", "its owner died")] {

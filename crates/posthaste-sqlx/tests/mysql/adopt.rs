@@ -12,7 +12,7 @@ use crate::support::*;
 
 /// How people write the document's types, and in which kind of database.
 #[derive(Clone, Copy)]
-struct Form {
+struct ColumnTypes {
     charset: &'static str,
     json: &'static str,
     headers: &'static str,
@@ -20,14 +20,20 @@ struct Form {
     status: &'static str,
 }
 
-const FORMS: [Form; 3] = [
-    Form { charset: "utf8mb4", json: "JSON", headers: "JSON", time: "DATETIME(6)", status: "TINYINT" },
-    Form { charset: "latin1", json: "JSON", headers: "TEXT", time: "TIMESTAMP(6)", status: "INT" },
-    Form { charset: "latin1", json: "LONGTEXT", headers: "JSON", time: "DATETIME(6)", status: "BIGINT" },
+const COLUMN_TYPES: [ColumnTypes; 3] = [
+    ColumnTypes { charset: "utf8mb4", json: "JSON", headers: "JSON", time: "DATETIME(6)", status: "TINYINT" },
+    ColumnTypes { charset: "latin1", json: "JSON", headers: "TEXT", time: "TIMESTAMP(6)", status: "INT" },
+    ColumnTypes {
+        charset: "latin1",
+        json: "LONGTEXT",
+        headers: "JSON",
+        time: "DATETIME(6)",
+        status: "BIGINT",
+    },
 ];
 
 /// Every state: new, done, retry and dead; on lease, and due in many years.
-const ROWS: &str = r#"INSERT INTO outbox_event
+const INSERT_ROWS_SQL: &str = r#"INSERT INTO outbox_event
 WITH d AS (SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4
     UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9),
   numbers AS (SELECT a.n + 10 * b.n + 100 * c.n + 1 AS n FROM d AS a, d AS b, d AS c)
@@ -40,24 +46,24 @@ SELECT CONCAT('event', n), 'OrderPlaced', IF(n % 5 <> 0, 'Order', NULL), CONCAT(
 FROM numbers;"#;
 
 /// All that must not change, as one text.
-const FINGERPRINT: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', event_id, event_type, aggregate_id,
+const FINGERPRINT_SQL: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', event_id, event_type, aggregate_id,
   tenant_id, CAST(payload AS CHAR), CAST(headers AS CHAR), status, attempts, CAST(available_at AS DATETIME(6)),
   CAST(created_at AS DATETIME(6)), CAST(done_at AS DATETIME(6)), last_error)))) FROM outbox_event";
 
 /// All that an adoption makes.
-const ALL_OF_IT: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', seq, event_id, aggregate_type, payload,
+const FULL_FINGERPRINT_SQL: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', seq, event_id, aggregate_type, payload,
   headers, status, attempts, available_at, created_at, inserted_at, done_at, last_error, COALESCE(locked_by, '-'),
   COALESCE(locked_at, '-'), lease_token, phase, phase_at)))) FROM outbox_event";
 
-struct Old {
+struct DocumentTable {
     pool: MySqlPool,
     options: MySqlConnectOptions,
     name: String,
 }
 
-impl Old {
-    async fn new(form: Form, sql: &str) -> Self {
-        let Form { charset, json, headers, time, status } = form;
+impl DocumentTable {
+    async fn new(form: ColumnTypes, sql: &str) -> Self {
+        let ColumnTypes { charset, json, headers, time, status } = form;
         let name = new_database_with(&format!("CHARACTER SET {charset}")).await;
         let options = server().database(&name);
         let pool = MySqlPoolOptions::new().max_connections(4).connect_with(options.clone()).await;
@@ -109,7 +115,7 @@ impl Old {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn opening_such_a_table_names_the_way_to_adopt_it() {
-    let old = Old::new(FORMS[0], "").await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], "").await;
     let before = old.contents().await;
     for error in [old.builder().connect().await.err(), old.builder().migrate().connect().await.err()] {
         let error = error.expect("not an outbox yet");
@@ -126,8 +132,8 @@ async fn opening_such_a_table_names_the_way_to_adopt_it() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn events_wait_from_their_adoption_on_and_not_from_a_time_of_their_producer() {
-    for form in FORMS {
-        let old = Old::new(form, ROWS).await;
+    for form in COLUMN_TYPES {
+        let old = DocumentTable::new(form, INSERT_ROWS_SQL).await;
         let store = old.adopt().await.expect("an outbox");
         let waited = store.oldest_pending(None).await.unwrap().expect("something is due");
         assert!(waited < HOUR, "{waited:?}, {}", form.time);
@@ -139,11 +145,11 @@ async fn events_wait_from_their_adoption_on_and_not_from_a_time_of_their_produce
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
-    for form in FORMS {
-        let old = Old::new(form, ROWS).await;
-        let before = old.text(FINGERPRINT).await;
+    for form in COLUMN_TYPES {
+        let old = DocumentTable::new(form, INSERT_ROWS_SQL).await;
+        let before = old.text(FINGERPRINT_SQL).await;
         let store = old.adopt().await.expect("an outbox");
-        assert_eq!(old.text(FINGERPRINT).await, before, "{}", form.time);
+        assert_eq!(old.text(FINGERPRINT_SQL).await, before, "{}", form.time);
         let out_of_order = "SELECT COUNT(*) FROM (SELECT seq,
             ROW_NUMBER() OVER (ORDER BY created_at, event_id) AS n FROM outbox_event) AS o WHERE seq <> n";
         assert_eq!(old.text(out_of_order).await.as_deref(), Some("0"), "the order of creation");
@@ -152,7 +158,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
 
         let recorder = Recorder::new().publisher(100);
         let outbox = engine(&store, &recorder).poll_batch(500).start().unwrap();
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         let pending = |n: &u32| n.is_multiple_of(2) && n % 100 != 2;
         assert_eq!(set_of(recorder.ids()), set_of((1..=1000).filter(pending).map(|n| format!("event{n}"))));
         assert_eq!(recorder.count(), 490, "once each");
@@ -176,7 +182,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
         let mut tx = store.writer(&outbox).begin(&old.pool).await.unwrap();
         tx.write(encoding_cases::bytes("text", "text/plain", "no JSON: 😀")).await.unwrap();
         tx.commit().await.unwrap();
-        until("both are delivered", async || {
+        wait_until("both are delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() == 492
         })
@@ -192,7 +198,7 @@ async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn triggers_and_grants_stay() {
-    let old = Old::new(FORMS[1], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await;
     let user = format!("u{}", fastrand::u32(..));
     run(
         &old.pool,
@@ -225,14 +231,14 @@ async fn triggers_and_grants_stay() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
-    let old = Old::new(FORMS[1], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await;
     let notes = "CREATE TABLE notes (event_id VARCHAR(36),
         CONSTRAINT mine FOREIGN KEY (event_id) REFERENCES outbox_event (event_id))";
     run(&old.pool, notes).await.unwrap();
-    let before = (old.columns().await, old.text(FINGERPRINT).await);
+    let before = (old.columns().await, old.text(FINGERPRINT_SQL).await);
     let error = old.adopt().await.expect_err("the key stands in the way");
     assert!(error.to_string().contains("mine"), "{error}");
-    assert_eq!((old.columns().await, old.text(FINGERPRINT).await), before);
+    assert_eq!((old.columns().await, old.text(FINGERPRINT_SQL).await), before);
     run(&old.pool, "DROP TABLE notes").await.unwrap();
     old.adopt().await.expect("an outbox").close().await;
     old.close().await;
@@ -241,14 +247,22 @@ async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn printed_adoption_does_the_same() {
-    for form in FORMS {
-        let (by_call, by_hand) = (Old::new(form, ROWS).await, Old::new(form, ROWS).await);
+    for form in COLUMN_TYPES {
+        let (by_call, by_hand) = (
+            DocumentTable::new(form, INSERT_ROWS_SQL).await,
+            DocumentTable::new(form, INSERT_ROWS_SQL).await,
+        );
         by_call.adopt().await.expect("an outbox").close().await;
         let printed = by_hand.builder().migrations().adoption_sql();
         assert!(printed.contains("Writes every row anew"), "it names what rewrites the table");
         shell(&by_hand.name, &printed);
         assert_eq!(by_hand.contents().await, by_call.contents().await);
-        assert_eq!(by_hand.text(ALL_OF_IT).await, by_call.text(ALL_OF_IT).await, "{}", form.time);
+        assert_eq!(
+            by_hand.text(FULL_FINGERPRINT_SQL).await,
+            by_call.text(FULL_FINGERPRINT_SQL).await,
+            "{}",
+            form.time
+        );
         let state = by_hand.builder().migrations().check().await.unwrap();
         assert_eq!(state, SchemaState::Current { version: 1 });
         by_hand.builder().connect().await.expect("an outbox").close().await;
@@ -261,19 +275,23 @@ async fn printed_adoption_does_the_same() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn adoption_that_was_interrupted_anywhere_is_finished_by_the_next_one() {
-    let whole = Old::new(FORMS[1], ROWS).await;
+    let whole = DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await;
     whole.adopt().await.expect("an outbox").close().await;
     let printed = whole.builder().migrations().adoption_sql();
     let steps: Vec<&str> = printed.split_inclusive(";\n").collect();
     for done in 1..steps.len() {
-        let old = Old::new(FORMS[1], ROWS).await;
+        let old = DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await;
         shell(&old.name, &steps[..done].concat());
         let error = old.builder().connect().await.expect_err("half an outbox");
         assert!(error.to_string().contains("posthaste migrate apply"), "after {done} steps: {error}");
         let applied = old.builder().migrations().adopt().await;
         assert_eq!(applied.unwrap_or_else(|error| panic!("after {done} steps: {error:?}")).len(), 1);
         assert_eq!(old.contents().await, whole.contents().await, "after {done} steps");
-        assert_eq!(old.text(ALL_OF_IT).await, whole.text(ALL_OF_IT).await, "after {done} steps");
+        assert_eq!(
+            old.text(FULL_FINGERPRINT_SQL).await,
+            whole.text(FULL_FINGERPRINT_SQL).await,
+            "after {done} steps"
+        );
         old.close().await;
     }
     whole.close().await;
@@ -282,7 +300,7 @@ async fn adoption_that_was_interrupted_anywhere_is_finished_by_the_next_one() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn adopting_twice_or_by_many_at_once_is_harmless() {
-    let old = Old::new(FORMS[0], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], INSERT_ROWS_SQL).await;
     let adopt = |_| {
         let migrations = old.builder().migrations();
         tokio::spawn(async move { migrations.adopt().await })
@@ -292,9 +310,9 @@ async fn adopting_twice_or_by_many_at_once_is_harmless() {
         applied += adopted.await.expect("no panic").expect("an outbox").len();
     }
     assert_eq!(applied, 1, "by one of them");
-    let before = (old.contents().await, old.text(ALL_OF_IT).await);
+    let before = (old.contents().await, old.text(FULL_FINGERPRINT_SQL).await);
     assert!(old.builder().migrations().adopt().await.unwrap().is_empty());
-    assert_eq!((old.contents().await, old.text(ALL_OF_IT).await), before);
+    assert_eq!((old.contents().await, old.text(FULL_FINGERPRINT_SQL).await), before);
     old.close().await;
 }
 
@@ -306,7 +324,7 @@ async fn table_with_other_columns_is_refused_and_left_alone() {
         ("DROP COLUMN tenant_id", "tenant_id"),
         ("RENAME COLUMN payload TO body", "payload"),
     ] {
-        let old = Old::new(FORMS[0], &format!("ALTER TABLE outbox_event {change};")).await;
+        let old = DocumentTable::new(COLUMN_TYPES[0], &format!("ALTER TABLE outbox_event {change};")).await;
         let before = old.contents().await;
         let error = old.adopt().await.expect_err("another table");
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");
@@ -331,11 +349,11 @@ async fn row_that_no_outbox_can_hold_is_named_and_the_adoption_is_finished_when_
             "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
              VALUES ({values}, '2026-01-01', '2026-01-01'), ('good', 'T', '{{}}', 0, '2026-01-01', '2026-01-02');"
         );
-        let old = Old::new(FORMS[1], &bad).await;
-        let before = old.text(FINGERPRINT).await;
+        let old = DocumentTable::new(COLUMN_TYPES[1], &bad).await;
+        let before = old.text(FINGERPRINT_SQL).await;
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");
-        assert_eq!(old.text(FINGERPRINT).await, before, "no row has changed");
+        assert_eq!(old.text(FINGERPRINT_SQL).await, before, "no row has changed");
         let correct = format!("UPDATE outbox_event SET {correction} WHERE event_id <> 'good'");
         run(&old.pool, &correct).await.unwrap();
         let store = old.adopt().await.expect("an outbox");

@@ -21,7 +21,7 @@ async fn healthy_outbox_has_no_findings() {
     let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
     tx.write_all(events(&["a", "b"])).await.unwrap();
     tx.commit().await.unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
     outbox.shutdown().await;
     db.close().await;
@@ -77,10 +77,10 @@ async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_op
     let strict = Tolerance { transaction: Duration::ZERO, dead_rows: 0, ..Tolerance::default() };
     let mut findings = Vec::new();
     // The server makes its list of transactions anew only when nobody has asked for a tenth of a second.
-    let mut look = tokio::time::interval(Duration::from_millis(200));
-    soon("the server tells both", async {
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    within_timeout("the server tells both", async {
         while findings.len() != 2 {
-            look.tick().await;
+            ticks.tick().await;
             findings = diagnosed_with(&store, strict.clone()).await;
         }
     })

@@ -19,11 +19,11 @@ const GRANTS: &str = include_str!("../../migrations/mysql/grants.sql");
 const USERS: [&str; 4] = ["writer", "relay", "viewer", "operator"];
 
 /// An outbox of the administrator's, and users named after its database.
-struct World {
+struct Fixture {
     db: Db,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let world = Self { db: Db::new().await };
         for user in USERS {
@@ -99,7 +99,7 @@ fn assert_not_allowed<T: std::fmt::Debug>(what: &str, answer: Result<T, StoreErr
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn writer_writes_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (store, pool) = (w.store("writer").await, w.pool("writer").await);
     let writer = plain_writer(&store);
     let mut tx = writer.begin(&pool).await.unwrap();
@@ -129,7 +129,7 @@ async fn writer_writes_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let writer = w.db.plain_writer();
     let mut tx = writer.begin(&w.db.pool).await.unwrap();
     tx.write_all(events(&["good", "bad"])).await.unwrap();
@@ -146,8 +146,8 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         ..PurgeConfig::default()
     };
     let outbox = Outbox::single_node(store.clone(), routes).purge(purge).start().unwrap();
-    soon("both are delivered", recorder.wait_for(2)).await;
-    until("they are settled", async || w.db.count(Status::New).await == 0).await;
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("they are settled", async || w.db.count(Status::New).await == 0).await;
     outbox.purge_once().await.unwrap();
     assert!(w.db.ids().await.is_empty());
     assert_eq!(w.db.count(Status::Archived).await, 1);
@@ -166,7 +166,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn viewer_looks_and_operator_acts() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, status) VALUES ('dead', 'T', '{}', 3)",
     )

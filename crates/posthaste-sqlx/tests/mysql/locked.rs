@@ -11,13 +11,13 @@ use sqlx::MySqlConnection;
 
 use crate::support::*;
 
-const LEASE: Duration = Duration::from_secs(600);
+const LEASE_DURATION: Duration = Duration::from_secs(600);
 
 /// Inserts an event that is born leased.
 async fn insert(db: &Db, connection: &mut MySqlConnection, owner: &Owner, id: &str) -> Lease {
     let (event, token) = (event(id), LeaseToken::random());
     let lease = Lease { id: event.id().clone(), seq: 0, token };
-    let held = NewLease { owner: owner.clone(), token, duration: LEASE };
+    let held = NewLease { owner: owner.clone(), token, duration: LEASE_DURATION };
     let rows = [NewRow { event, delay: None, lease: Some(held) }];
     let seqs = db.store.insert_rows(connection, &rows).await.expect("a row");
     Lease { seq: seqs[0].expect("a new row"), ..lease }
@@ -36,9 +36,9 @@ async fn leases_of_an_open_transaction_are_not_waited_for() {
     other.commit().await.unwrap();
 
     let leases = [open, committed.clone()];
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now };
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now };
     assert_eq!(db.store.renew(&renew).await.unwrap(), [committed], "the other is not there yet");
-    let park = Park { owner: &owner, leases: &leases[..1], route: "mail", duration: LEASE, now };
+    let park = Park { owner: &owner, leases: &leases[..1], route: "mail", duration: LEASE_DURATION, now };
     assert_eq!(db.store.park(&park).await.unwrap(), 0);
     let release = Release { owner: &owner, leases: &leases, now };
     assert_eq!(db.store.release(&release).await.unwrap(), 1);
@@ -61,7 +61,7 @@ async fn lease_of_a_row_that_stays_locked_is_not_called_renewed() {
     let lock = "SELECT seq FROM outbox_event WHERE event_id = 'locked' FOR UPDATE";
     sqlx::query(lock).execute(&mut *tx).await.unwrap();
 
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE, start: false, now: None };
+    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
     assert_eq!(db.store.renew(&renew).await.unwrap(), leases[1..]);
     let start = Renew { start: true, ..renew.clone() };
     assert_eq!(db.store.renew(&start).await.unwrap(), leases[1..]);
@@ -92,7 +92,7 @@ async fn slow_questions_do_not_keep_an_operator_from_pausing() {
         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND state LIKE 'Waiting for table%'",
         db.name
     );
-    until("both questions wait", async || db.int(&waiting).await == 2).await;
+    wait_until("both questions wait", async || db.int(&waiting).await == 2).await;
     assert!(db.store.pause("mail", "ann").await.expect("the operator is heard"));
     sqlx::raw_sql("UNLOCK TABLES").execute(&mut *locker).await.unwrap();
     for stats in slow {

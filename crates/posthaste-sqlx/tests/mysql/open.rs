@@ -289,8 +289,8 @@ async fn engine_recovers_by_itself_when_all_its_sessions_are_killed() {
         let mut tx = writer.begin(&db.pool).await.unwrap();
         tx.write(event(&format!("event{round}"))).await.unwrap();
         tx.commit().await.unwrap();
-        soon("it is delivered", recorder.wait_for(round + 1)).await;
-        until("it is settled", async || {
+        within_timeout("it is delivered", recorder.wait_for(round + 1)).await;
+        wait_until("it is settled", async || {
             let done = db.int("SELECT COUNT(*) FROM outbox_event WHERE status = 1").await;
             usize::try_from(done).is_ok_and(|done| done == round + 1)
         })
@@ -328,7 +328,7 @@ async fn several_outboxes_do_not_see_each_others_rows() {
     }
     db.store.pause("fallback", "somebody").await.unwrap();
     for (name, outbox, recorder) in &engines {
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         assert_eq!(set_of(recorder.ids()), set_of(["same", **name]));
         assert_eq!(recorder.count(), 2);
         outbox.shutdown().await;
@@ -364,7 +364,7 @@ proptest! {
             let recorder = Recorder::new();
             let purge = posthaste::config::PurgeConfig { on_done: posthaste::store::OnDone::Archive, ..Default::default() };
             let outbox = engine(&store, &recorder).purge(purge).start().expect("a good configuration");
-            soon("the engine is idle", outbox.idle()).await.expect("the store answers");
+            within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
             assert_eq!((delivered(&recorder).len(), store.stats().await.expect("it works").archived), (2, 2));
             outbox.shutdown().await;
             store.close().await;

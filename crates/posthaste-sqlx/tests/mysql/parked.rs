@@ -38,7 +38,8 @@ async fn claims_go_on_where_the_names_of_parked_rows_cannot_be_read() {
     let claim = Claim { owner: &owner, token, lease, limit: 10, max_bytes, order, skip_recent, now: None };
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.parked.len()), (1, 0));
-    until("an administrator is told", async || log.text().contains("may SELECT the column `parked`")).await;
+    wait_until("an administrator is told", async || log.text().contains("may SELECT the column `parked`"))
+        .await;
     store.close().await;
     administrate(&format!("DROP USER {user}")).await;
     db.close().await;

@@ -1,4 +1,4 @@
-//! The writer's door on MySQL and MariaDB, where it differs from the others': transactions that the server
+//! The writer on MySQL and MariaDB, where it differs from the others': transactions that the server
 //! ends by itself, by a deadlock or by a statement that commits.
 
 use posthaste::{CommitError, Outbox, Receipt, Recorder, StoreError, WriteError};
@@ -8,7 +8,7 @@ use sqlx::{Connection as _, Executor as _};
 use crate::support::*;
 
 /// A running engine that the hot path and the watch on the table can wake.
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: MySqlWriter,
@@ -16,7 +16,7 @@ struct World {
     log: HookCalls,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::new().await;
         db.execute("CREATE TABLE orders (id INT PRIMARY KEY, total INT NOT NULL)").await;
@@ -35,7 +35,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         let all = "UPDATE outbox_event SET available_at = '2000-01-01' WHERE locked_by IS NULL AND status IN (0, 2)";
         self.db.execute(all).await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 
@@ -73,7 +73,7 @@ fn assert_no_transaction(answer: Result<Receipt, WriteError>) {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commit_answers_ok() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     w.deadlock(&mut tx).await;
@@ -99,7 +99,7 @@ async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commi
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_is_refused() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     w.deadlock(&mut tx).await;
     let refused = tx.write(event("invented")).await;
@@ -118,7 +118,7 @@ async fn write_after_a_deadlock_is_refused() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_in_a_write_is_refused() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (mut one, mut other) = (w.begin().await, w.begin().await);
     one.write(event("a")).await.unwrap();
     other.write(event("b")).await.unwrap();
@@ -144,7 +144,7 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follows_it() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     tx.write(event("committed")).await.unwrap();
     tx.execute("CREATE TABLE surprise (id INT)").await.unwrap();
@@ -159,7 +159,7 @@ async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follo
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn outside_a_transaction_is_refused_however_it_ended() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     assert_no_transaction(w.writer.insert(&mut connection, event("a")).await);
     assert_no_transaction(w.writer.insert_all(&mut connection, events(&["b", "c", "d"])).await);
@@ -187,7 +187,7 @@ async fn outside_a_transaction_is_refused_however_it_ended() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut first = w.begin().await;
     let mut second = w.begin().await;
     // Its view of the table is older than the row.
@@ -197,14 +197,14 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
         let ids = second.write_all(events(&["same", "other"])).await;
         (ids, second.commit().await)
     });
-    until("the second one waits", async || {
+    wait_until("the second one waits", async || {
         let waiting =
             "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO `outbox%'";
         w.db.int(waiting).await > 0
     })
     .await;
     first.commit().await.unwrap();
-    let (ids, committed) = soon("the second one goes on", wait).await.unwrap();
+    let (ids, committed) = within_timeout("the second one goes on", wait).await.unwrap();
     assert_eq!(ids.unwrap().len(), 2);
     committed.unwrap();
     assert_eq!(w.delivered().await, ["other", "same"]);
@@ -215,7 +215,7 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn duplicate_key_in_a_trigger_of_the_service_is_an_error() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let trigger =
         "CREATE TRIGGER mine BEFORE INSERT ON outbox_event FOR EACH ROW INSERT INTO orders VALUES (1, 1)";
     w.db.execute(trigger).await;

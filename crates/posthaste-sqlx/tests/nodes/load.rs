@@ -9,7 +9,7 @@ use posthaste::CommitError;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::{Said, delayed_event, telling_event};
+use super::{NodeOutput, delayed_event, event_with_payload};
 use crate::support::{Pool, Writer};
 
 /// What became of the transactions, by the ids of their events.
@@ -42,19 +42,19 @@ impl Journal {
     }
 
     /// What a node said about its transactions. It may have been killed before it could say the end.
-    pub fn of(said: &Said) -> Self {
-        let ids = |word| said.all(word).iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
+    pub fn of(output: &NodeOutput) -> Self {
+        let ids = |word| output.all(word).iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
         let (tried, committed, rolled_back) = (ids("TRIES"), ids("COMMITTED"), ids("ROLLED_BACK"));
         let known: BTreeSet<String> = &committed | &rolled_back;
         Self { unknown: &tried - &known, committed, rolled_back }
     }
 
-    async fn transact(&mut self, writer: &Writer, pool: &Pool, ids: Vec<String>, work: Work) -> Ended {
+    async fn transact(&mut self, writer: &Writer, pool: &Pool, ids: Vec<String>, work: Work) -> TxOutcome {
         let ended = transact(writer, pool, &ids, work).await;
         match ended {
-            Ended::Committed => self.committed.extend(ids),
-            Ended::RolledBack => self.rolled_back.extend(ids),
-            Ended::Unknown => self.unknown.extend(ids),
+            TxOutcome::Committed => self.committed.extend(ids),
+            TxOutcome::RolledBack => self.rolled_back.extend(ids),
+            TxOutcome::Unknown => self.unknown.extend(ids),
         }
         ended
     }
@@ -68,7 +68,7 @@ struct Work {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Ended {
+enum TxOutcome {
     Committed,
     RolledBack,
     Unknown,
@@ -79,24 +79,24 @@ fn work(round: usize, delay: Duration) -> Work {
     Work { roll_back: round % 10 == 9, delay }
 }
 
-async fn transact(writer: &Writer, pool: &Pool, ids: &[String], work: Work) -> Ended {
+async fn transact(writer: &Writer, pool: &Pool, ids: &[String], work: Work) -> TxOutcome {
     let delayed = |id: &String| match work.delay {
-        Duration::ZERO => telling_event(id),
+        Duration::ZERO => event_with_payload(id),
         delay => delayed_event(id, delay),
     };
     // What does not come to a COMMIT is rolled back, by us or by the server.
-    let Ok(mut tx) = writer.begin(pool).await else { return Ended::RolledBack };
+    let Ok(mut tx) = writer.begin(pool).await else { return TxOutcome::RolledBack };
     if tx.write_all(ids.iter().map(delayed).collect()).await.is_err() {
-        return Ended::RolledBack;
+        return TxOutcome::RolledBack;
     }
     if work.roll_back {
         let _ = tx.rollback().await;
-        return Ended::RolledBack;
+        return TxOutcome::RolledBack;
     }
     match tx.commit().await {
-        Ok(()) => Ended::Committed,
-        Err(CommitError::Unknown(_)) => Ended::Unknown,
-        Err(_) => Ended::RolledBack,
+        Ok(()) => TxOutcome::Committed,
+        Err(CommitError::Unknown(_)) => TxOutcome::Unknown,
+        Err(_) => TxOutcome::RolledBack,
     }
 }
 
@@ -108,7 +108,7 @@ pub async fn write_as_service(
     name: &str,
     count: usize,
     delay: Duration,
-    tell: impl Fn(&str, &str),
+    report: impl Fn(&str, &str),
 ) -> Journal {
     let mut journal = Journal::default();
     let (mut round, mut written) = (0, 0);
@@ -116,11 +116,11 @@ pub async fn write_as_service(
         let size = (1 + round % 3).min(count - written);
         let ids: Vec<_> = (written..written + size).map(|n| format!("{name}-{n}")).collect();
         let text = ids.join(" ");
-        tell("TRIES", &text);
+        report("TRIES", &text);
         match journal.transact(writer, pool, ids, work(round, delay)).await {
-            Ended::Committed => tell("COMMITTED", &text),
-            Ended::RolledBack => tell("ROLLED_BACK", &text),
-            Ended::Unknown => {}
+            TxOutcome::Committed => report("COMMITTED", &text),
+            TxOutcome::RolledBack => report("ROLLED_BACK", &text),
+            TxOutcome::Unknown => {}
         }
         round += 1;
         written += size;

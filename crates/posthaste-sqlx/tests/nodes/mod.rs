@@ -13,8 +13,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use posthaste::Event;
-use posthaste_testkit::process::{hold, release};
-use posthaste_testkit::soon;
+use posthaste_testkit::process::{resume, suspend};
+use posthaste_testkit::within_timeout;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -24,20 +24,20 @@ pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
 
 /// The variable that makes the test `node` a node.
-const NODE: &str = "POSTHASTE_TEST_NODE";
+const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
 
-/// What stands before everything that a node says; the test harness writes its own words between.
-const MARK: &str = "@@ ";
+/// What is before every report of a node; the test harness writes its own words between.
+const LINE_PREFIX: &str = "@@ ";
 
 /// How a node is set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Where its outbox lies on the server of the tests.
-    pub place: String,
+    pub location: String,
     pub lease: Duration,
     pub poll: Duration,
     pub workers: usize,
-    pub sink: Sink,
+    pub handling: Handling,
     /// The event types that it has a route for; none: a fallback for all.
     pub types: Vec<String>,
     /// How much later than now the events are due that it writes.
@@ -46,7 +46,7 @@ pub struct Config {
 
 /// What a node does with an event.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub enum Sink {
+pub enum Handling {
     /// Takes so long for each.
     Takes(Duration),
     /// Keeps them until it is told to `GO`; then events of the type `Failing` fail, all others are done.
@@ -56,11 +56,11 @@ pub enum Sink {
 impl Config {
     pub fn new(db: &Db) -> Self {
         Self {
-            place: db.place().to_owned(),
+            location: db.location().to_owned(),
             lease: Duration::from_secs(30),
             poll: Duration::from_millis(100),
             workers: 4,
-            sink: Sink::Takes(Duration::ZERO),
+            handling: Handling::Takes(Duration::ZERO),
             types: Vec::new(),
             delay: Duration::ZERO,
         }
@@ -72,14 +72,14 @@ pub struct Node {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
-    said: Said,
+    output: NodeOutput,
 }
 
 /// Everything that a node said so far, by its first word.
 #[derive(Clone, Debug, Default)]
-pub struct Said(BTreeMap<String, Vec<String>>);
+pub struct NodeOutput(BTreeMap<String, Vec<String>>);
 
-impl Said {
+impl NodeOutput {
     pub fn all(&self, word: &str) -> &[String] {
         self.0.get(word).map_or(&[], Vec::as_slice)
     }
@@ -106,7 +106,7 @@ impl Node {
     pub async fn start_with(mut command: Command, config: &Config) -> Self {
         let mut child = command
             .args(["--exact", "node", "--include-ignored", "--nocapture"])
-            .env(NODE, serde_json::to_string(config).expect("plain values"))
+            .env(NODE_VAR, serde_json::to_string(config).expect("plain values"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -117,14 +117,14 @@ impl Node {
         let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                if let Some((_, said)) = line.split_once(MARK) {
-                    let _ = sender.send(said.to_owned());
+                if let Some((_, output)) = line.split_once(LINE_PREFIX) {
+                    let _ = sender.send(output.to_owned());
                 }
             }
         });
         let stdin = child.stdin.take();
-        let mut node = Self { child, stdin, lines, said: Said::default() };
-        node.says("READY", 1).await;
+        let mut node = Self { child, stdin, lines, output: NodeOutput::default() };
+        node.wait_for_report("READY", 1).await;
         node
     }
 
@@ -133,56 +133,56 @@ impl Node {
         self.child.try_wait().expect("a child of ours").is_some()
     }
 
-    pub fn tell(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("not stopped yet");
         writeln!(stdin, "{line}").expect("it listens");
     }
 
     /// Waits until it has said this word so often, and answers what followed the word.
-    pub async fn says(&mut self, word: &str, times: usize) -> &[String] {
-        while self.said.all(word).len() < times {
-            let line = soon(word, self.lines.recv()).await;
+    pub async fn wait_for_report(&mut self, word: &str, times: usize) -> &[String] {
+        while self.output.all(word).len() < times {
+            let line = within_timeout(word, self.lines.recv()).await;
             self.note(&line.unwrap_or_else(|| panic!("a node ended before it said {word} {times} times")));
         }
-        self.said.all(word)
+        self.output.all(word)
     }
 
     fn note(&mut self, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        self.said.0.entry(word.to_owned()).or_default().push(rest.to_owned());
+        self.output.0.entry(word.to_owned()).or_default().push(rest.to_owned());
     }
 
     /// Stops it where it is. Returns when all of its threads stand still.
     pub fn suspend(&self) {
-        hold(self.child.id());
+        suspend(self.child.id());
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        release(self.child.id());
+        resume(self.child.id());
     }
 
     /// Kills it at once and answers what it had said.
-    pub async fn kill(mut self) -> Said {
+    pub async fn kill(mut self) -> NodeOutput {
         self.child.kill().expect("it runs");
         self.rest().await
     }
 
     /// Lets it shut down and answers what it said.
-    pub async fn stop(mut self) -> Said {
+    pub async fn stop(mut self) -> NodeOutput {
         drop(self.stdin.take());
-        let said = self.rest().await;
-        assert_eq!(said.all("END").len(), 1, "a node ended badly");
-        said
+        let output = self.rest().await;
+        assert_eq!(output.all("END").len(), 1, "a node ended badly");
+        output
     }
 
-    async fn rest(&mut self) -> Said {
-        while let Some(line) = soon("a node ends", self.lines.recv()).await {
+    async fn rest(&mut self) -> NodeOutput {
+        while let Some(line) = within_timeout("a node ends", self.lines.recv()).await {
             self.note(&line);
         }
-        let wrong = self.said.all("WRONG");
+        let wrong = self.output.all("WRONG");
         assert!(wrong.is_empty(), "another payload than the one that was written: {wrong:?}");
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.output)
     }
 }
 
@@ -194,7 +194,7 @@ impl Drop for Node {
 }
 
 /// An event whose payload says its id once more.
-pub fn telling_event(id: &str) -> Event {
+pub fn event_with_payload(id: &str) -> Event {
     typed_event("Tested", id)
 }
 
@@ -215,7 +215,7 @@ pub fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str
 }
 
 /// What a destination takes for an event: part of the load, and nothing that a test waits for.
-pub async fn take(time: Duration) {
+pub async fn spend(time: Duration) {
     let mut moment = tokio::time::interval(time);
     moment.tick().await;
     moment.tick().await;
@@ -223,6 +223,6 @@ pub async fn take(time: Duration) {
 
 /// The tests of a program one after another: they start processes, and they judge by the clock.
 pub async fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+    static TEST_LOCK: Mutex<()> = Mutex::const_new(());
+    TEST_LOCK.lock().await
 }

@@ -1,5 +1,5 @@
-//! The program of a node: it says what it does, line by line, and does what it is told until its
-//! standard input ends.
+//! The program of a node: it reports what it does, line by line, and executes the commands that it reads from
+//! standard input, until that ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
 use tokio::sync::{mpsc, watch};
 
-use super::{Config, MARK, NODE, Sink, take, write_as_service};
+use super::{Config, Handling, LINE_PREFIX, NODE_VAR, spend, write_as_service};
 use crate::support::{Store, open_at};
 
 /// Runs a node, if this process was started to be one.
 pub fn run_node() {
-    let Ok(config) = std::env::var(NODE) else { return };
+    let Ok(config) = std::env::var(NODE_VAR) else { return };
     let config: Config = serde_json::from_str(&config).expect("a configuration");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(run(config));
@@ -24,36 +24,36 @@ pub fn run_node() {
 async fn run(config: Config) {
     let counters = Counters::default();
     metrics::set_global_recorder(counters.clone()).expect("the only recorder");
-    let (store, pool) = open_at(&config.place, 2).await;
+    let (store, pool) = open_at(&config.location, 2).await;
     let (go, gate) = watch::channel(false);
     let outbox = start_engine(&config, store.clone(), gate);
     let writer = store.writer(&outbox);
-    say("READY", "");
-    let mut told = listen();
-    while let Some(line) = told.recv().await {
+    report("READY", "");
+    let mut commands = read_commands();
+    while let Some(line) = commands.recv().await {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["GO"] => drop(go.send_replace(true)),
             ["WRITE", count, name] => {
                 let count = count.parse().expect("a number");
-                write_as_service(&writer, &pool, name, count, config.delay, say).await;
-                say("WROTE", name);
+                write_as_service(&writer, &pool, name, count, config.delay, report).await;
+                report("WROTE", name);
             }
             _ => panic!("told {line}"),
         }
     }
     outbox.shutdown().await;
-    counters.say();
-    say("END", "");
+    counters.report();
+    report("END", "");
 }
 
 fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> Outbox {
-    let journal = Saying { sink: config.sink, gate };
+    let destination = ReportingDestination { handling: config.handling, gate };
     let mut routes = Routes::new();
     for event_type in &config.types {
-        routes = routes.add(Route::event(event_type.clone()).deliver_to(journal.clone()));
+        routes = routes.add(Route::event(event_type.clone()).deliver_to(destination.clone()));
     }
     if config.types.is_empty() {
-        routes = routes.add(Route::fallback().deliver_to(journal));
+        routes = routes.add(Route::fallback().deliver_to(destination));
     }
     let outbox = Outbox::multi_node(store, routes, config.lease)
         .poll_interval(config.poll)
@@ -65,12 +65,12 @@ fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> O
 }
 
 /// One line, in one call: a node that is killed has said it or has not.
-fn say(word: &str, rest: &str) {
-    println!("{MARK}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
+fn report(word: &str, rest: &str) {
+    println!("{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
 
-/// What the parent tells, line by line, until it closes the pipe.
-fn listen() -> mpsc::UnboundedReceiver<String> {
+/// The commands of the parent, line by line, until it closes the pipe.
+fn read_commands() -> mpsc::UnboundedReceiver<String> {
     let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -82,13 +82,13 @@ fn listen() -> mpsc::UnboundedReceiver<String> {
 
 /// Says every event that it is given.
 #[derive(Clone)]
-struct Saying {
-    sink: Sink,
+struct ReportingDestination {
+    handling: Handling,
     gate: watch::Receiver<bool>,
 }
 
 #[async_trait]
-impl Destination for Saying {
+impl Destination for ReportingDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for delivery in batch {
@@ -102,17 +102,17 @@ impl Destination for Saying {
     }
 }
 
-impl Saying {
+impl ReportingDestination {
     async fn deliver_one(&self, delivery: &Delivery) -> Outcome {
         let id = delivery.id().as_str();
         match delivery.payload_as::<String>() {
-            Ok(payload) if payload == id => say("DELIVERED", id),
-            _ => say("WRONG", id),
+            Ok(payload) if payload == id => report("DELIVERED", id),
+            _ => report("WRONG", id),
         }
-        match self.sink {
-            Sink::Takes(time) if time.is_zero() => {}
-            Sink::Takes(time) => take(time).await,
-            Sink::Holds => {
+        match self.handling {
+            Handling::Takes(time) if time.is_zero() => {}
+            Handling::Takes(time) => spend(time).await,
+            Handling::Holds => {
                 self.gate.clone().wait_for(|open| *open).await.expect("the node runs");
             }
         }
@@ -129,9 +129,9 @@ impl Saying {
 struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
 impl Counters {
-    fn say(&self) {
+    fn report(&self) {
         for (name, count) in &*self.0.lock().expect("no panic") {
-            say("COUNTER", &format!("{name} {}", count.load(Ordering::SeqCst)));
+            report("COUNTER", &format!("{name} {}", count.load(Ordering::SeqCst)));
         }
     }
 }

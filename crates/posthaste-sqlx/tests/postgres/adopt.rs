@@ -12,21 +12,21 @@ use crate::support::*;
 
 /// How people write the document's types in PostgreSQL.
 #[derive(Clone, Copy)]
-struct Form {
+struct ColumnTypes {
     payload: &'static str,
     headers: &'static str,
     time: &'static str,
     status: &'static str,
 }
 
-const FORMS: [Form; 3] = [
-    Form { payload: "jsonb", headers: "jsonb", time: "timestamp(6)", status: "smallint" },
-    Form { payload: "json", headers: "text", time: "timestamptz", status: "int" },
-    Form { payload: "text", headers: "json", time: "timestamptz", status: "bigint" },
+const COLUMN_TYPES: [ColumnTypes; 3] = [
+    ColumnTypes { payload: "jsonb", headers: "jsonb", time: "timestamp(6)", status: "smallint" },
+    ColumnTypes { payload: "json", headers: "text", time: "timestamptz", status: "int" },
+    ColumnTypes { payload: "text", headers: "json", time: "timestamptz", status: "bigint" },
 ];
 
 /// More than enough of every state: new, done, retry and dead; on lease, and due in a thousand years.
-const ROWS: &str = r#"INSERT INTO outbox_event
+const INSERT_ROWS_SQL: &str = r#"INSERT INTO outbox_event
 SELECT 'event' || n, 'OrderPlaced', CASE WHEN n % 5 <> 0 THEN 'Order' END, n, 'acme',
   ('{"n": ' || n || ',  "a": 1.50, "text": "é ''"}')::payload_type, '{"region":"eu"}'::headers_type, n % 4, n % 3,
   CASE WHEN n % 100 = 2 THEN '2999-01-01'::time_type ELSE '2026-01-01 12:00:00.123456'::time_type END,
@@ -37,19 +37,19 @@ SELECT 'event' || n, 'OrderPlaced', CASE WHEN n % 5 <> 0 THEN 'Order' END, n, 'a
 FROM generate_series(1, 10000) AS n;"#;
 
 /// All that must not change, as one text.
-const FINGERPRINT: &str = "SELECT count(*) || ' ' || md5(string_agg(concat_ws('|', event_id, event_type, aggregate_id,
+const FINGERPRINT_SQL: &str = "SELECT count(*) || ' ' || md5(string_agg(concat_ws('|', event_id, event_type, aggregate_id,
   tenant_id, payload::text, headers::text, status, attempts, extract(epoch FROM available_at),
   extract(epoch FROM created_at), extract(epoch FROM done_at), last_error), E'\\n' ORDER BY event_id)) FROM outbox_event";
 
-struct Old {
+struct DocumentTable {
     pool: PgPool,
     schema: SchemaName,
 }
 
-impl Old {
-    async fn new(form: Form, sql: &str) -> Self {
+impl DocumentTable {
+    async fn new(form: ColumnTypes, sql: &str) -> Self {
         let schema = new_schema();
-        let Form { payload, headers, time, status } = form;
+        let ColumnTypes { payload, headers, time, status } = form;
         let pool = pool_in(&schema, server(), 4).await;
         run(&pool, &format!(r#"CREATE SCHEMA "{schema}""#)).await.expect("a schema");
         let sql =
@@ -96,7 +96,7 @@ impl Old {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn opening_such_a_table_names_the_way_to_adopt_it() {
-    let old = Old::new(FORMS[0], "").await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], "").await;
     let before = old.columns().await;
     for error in [old.builder().connect().await.err(), old.builder().migrate().connect().await.err()] {
         let error = error.expect("not an outbox yet");
@@ -112,7 +112,7 @@ async fn opening_such_a_table_names_the_way_to_adopt_it() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn adopted_rows_wait_since_their_adoption_and_not_since_a_producers_time() {
-    let old = Old::new(FORMS[0], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], INSERT_ROWS_SQL).await;
     let store = old.adopt().await.expect("an outbox");
     let waits = store.stats().await.unwrap().oldest_pending.expect("some are pending");
     assert!(waits < HOUR, "{waits:?}");
@@ -123,11 +123,11 @@ async fn adopted_rows_wait_since_their_adoption_and_not_since_a_producers_time()
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
-    for form in FORMS {
-        let old = Old::new(form, ROWS).await;
-        let before = old.text(FINGERPRINT).await;
+    for form in COLUMN_TYPES {
+        let old = DocumentTable::new(form, INSERT_ROWS_SQL).await;
+        let before = old.text(FINGERPRINT_SQL).await;
         let store = old.adopt().await.expect("an outbox");
-        assert_eq!(old.text(FINGERPRINT).await, before);
+        assert_eq!(old.text(FINGERPRINT_SQL).await, before);
         let in_order =
             "SELECT bool_and(seq = n AND inserted_at > now() - interval '10 min') FROM (SELECT *, row_number() OVER
             (ORDER BY created_at, event_id) AS n FROM outbox_event) AS o";
@@ -139,7 +139,7 @@ async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivere
         // What was delivered long ago is not purged while others are counted.
         let kept = PurgeConfig { done: Retention::KEEP, ..PurgeConfig::default() };
         let outbox = engine(&store, &recorder).poll_batch(500).purge(kept).start().unwrap();
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         let pending = |n: &u32| n.is_multiple_of(2) && n % 100 != 2;
         assert_eq!(set_of(recorder.ids()), set_of((1..=10_000).filter(pending).map(|n| format!("event{n}"))));
         assert_eq!(recorder.count(), 4900, "once each");
@@ -159,7 +159,7 @@ async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivere
             form.payload
         );
         run(&old.pool, &insert).await.expect("an old statement");
-        until("it is delivered", async || {
+        wait_until("it is delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() == 4901
         })
@@ -175,7 +175,7 @@ async fn ten_thousand_rows_of_every_state_are_kept_and_the_pending_ones_delivere
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn grants_and_foreign_keys_stay() {
-    let old = Old::new(FORMS[0], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], INSERT_ROWS_SQL).await;
     let role = format!("{}_reader", old.schema);
     let sql = format!(
         "CREATE ROLE {role}; GRANT SELECT, INSERT ON outbox_event TO {role};
@@ -200,14 +200,14 @@ async fn grants_and_foreign_keys_stay() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn view_on_the_table_is_named_and_nothing_is_changed() {
-    let old = Old::new(FORMS[0], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], INSERT_ROWS_SQL).await;
     run(&old.pool, "CREATE VIEW waiting AS SELECT event_id, payload FROM outbox_event WHERE status = 0")
         .await
         .unwrap();
-    let before = (old.columns().await, old.text(FINGERPRINT).await);
+    let before = (old.columns().await, old.text(FINGERPRINT_SQL).await);
     let error = old.adopt().await.expect_err("the view stands in the way");
     assert!(error.to_string().contains("view"), "{error}");
-    assert_eq!((old.columns().await, old.text(FINGERPRINT).await), before);
+    assert_eq!((old.columns().await, old.text(FINGERPRINT_SQL).await), before);
     run(&old.pool, "DROP VIEW waiting").await.unwrap();
     old.adopt().await.expect("an outbox").close().await;
     old.close().await;
@@ -216,7 +216,10 @@ async fn view_on_the_table_is_named_and_nothing_is_changed() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn printed_adoption_does_the_same() {
-    let (by_call, by_hand) = (Old::new(FORMS[1], ROWS).await, Old::new(FORMS[1], ROWS).await);
+    let (by_call, by_hand) = (
+        DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await,
+        DocumentTable::new(COLUMN_TYPES[1], INSERT_ROWS_SQL).await,
+    );
     by_call.adopt().await.expect("an outbox").close().await;
     let printed = by_hand.builder().migrations().adoption_sql();
     assert!(printed.contains("Writes every row anew"), "it names what rewrites the table");
@@ -235,7 +238,7 @@ async fn printed_adoption_does_the_same() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn adopting_twice_or_by_many_at_once_is_harmless() {
-    let old = Old::new(FORMS[0], ROWS).await;
+    let old = DocumentTable::new(COLUMN_TYPES[0], INSERT_ROWS_SQL).await;
     let adopt = |_| {
         let migrations = old.builder().migrations();
         tokio::spawn(async move { migrations.adopt().await })
@@ -245,9 +248,9 @@ async fn adopting_twice_or_by_many_at_once_is_harmless() {
         applied += adopted.await.expect("no panic").expect("an outbox").len();
     }
     assert_eq!(applied, 1, "by one of them");
-    let before = (old.columns().await, old.text(FINGERPRINT).await);
+    let before = (old.columns().await, old.text(FINGERPRINT_SQL).await);
     assert!(old.builder().migrations().adopt().await.unwrap().is_empty());
-    assert_eq!((old.columns().await, old.text(FINGERPRINT).await), before);
+    assert_eq!((old.columns().await, old.text(FINGERPRINT_SQL).await), before);
     old.close().await;
 }
 
@@ -259,7 +262,7 @@ async fn table_with_other_columns_is_refused_and_left_alone() {
         ("DROP COLUMN tenant_id", "tenant_id"),
         ("RENAME COLUMN payload TO body", "payload"),
     ] {
-        let old = Old::new(FORMS[0], &format!("ALTER TABLE outbox_event {change};")).await;
+        let old = DocumentTable::new(COLUMN_TYPES[0], &format!("ALTER TABLE outbox_event {change};")).await;
         let before = old.columns().await;
         let error = old.adopt().await.expect_err("another table");
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");
@@ -275,11 +278,11 @@ async fn table_with_other_columns_is_refused_and_left_alone() {
 async fn adoption_that_fails_changes_nothing() {
     let bad = "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
         VALUES ('good', 'T', '{}', 0, now(), now()), ('bad', 'T', '{}', 99999, now(), now());";
-    let old = Old::new(Form { status: "bigint", ..FORMS[1] }, bad).await;
-    let before = (old.columns().await, old.text(FINGERPRINT).await);
+    let old = DocumentTable::new(ColumnTypes { status: "bigint", ..COLUMN_TYPES[1] }, bad).await;
+    let before = (old.columns().await, old.text(FINGERPRINT_SQL).await);
     let error = old.adopt().await.expect_err("no smallint");
     assert!(error.to_string().contains("smallint"), "{error}");
-    assert_eq!((old.columns().await, old.text(FINGERPRINT).await), before);
+    assert_eq!((old.columns().await, old.text(FINGERPRINT_SQL).await), before);
     old.close().await;
 }
 
@@ -297,7 +300,7 @@ async fn row_that_no_outbox_can_hold_is_not_adopted_in_silence() {
             "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
              VALUES ({values}, now(), now());"
         );
-        let old = Old::new(FORMS[0], &bad).await;
+        let old = DocumentTable::new(COLUMN_TYPES[0], &bad).await;
         let before = old.columns().await;
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");

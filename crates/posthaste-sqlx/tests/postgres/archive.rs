@@ -29,8 +29,8 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
         let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
         write(&db, &outbox, &["a", "fails-once", "b"]).await;
-        soon("all are delivered", recorder.wait_for(4)).await;
-        until("all are settled", async || {
+        within_timeout("all are delivered", recorder.wait_for(4)).await;
+        wait_until("all are settled", async || {
             let stats = db.store.stats().await.unwrap();
             stats.new + stats.retry == 0
         })
@@ -66,8 +66,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
     write(&db, &outbox, &ids).await;
-    until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
-        .await;
+    wait_until("all are settled", async || {
+        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
+    })
+    .await;
     db.execute(
         "UPDATE outbox_event SET done_at = done_at - interval '61 s' WHERE event_id NOT LIKE '%young'",
     )
@@ -91,7 +93,7 @@ async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
     write(db, &outbox, &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
-    until("it is archived", async || db.int(&archived).await == 1).await;
+    wait_until("it is archived", async || db.int(&archived).await == 1).await;
     outbox.shutdown().await;
 }
 
@@ -108,7 +110,8 @@ async fn partition_of(db: &Db, id: &str) -> String {
 async fn archive_has_partitions_for_the_days_ahead() {
     let db = Db::new().await;
     archive_one(&db, &db.store, "a").await;
-    until("today and a week have their partitions", async || db.int(DAYS).await == 8).await;
+    wait_until("today and a week have their partitions", async || db.int(PARTITION_COUNT_SQL).await == 8)
+        .await;
     for ahead in 0..=7 {
         assert!(has_day(&db, ahead).await, "in {ahead} days");
     }
@@ -135,14 +138,14 @@ async fn no_partition_is_attached_while_the_last_one_is_large() {
         refused.contains("outbox_event_archive_rest, which is larger than 64 MB: detach it first"),
         "{refused}"
     );
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     archive_one(&db, &db.store, "b").await;
 
     let page = include_str!("../../../../docs/postgres.md");
     let recipe = page.split("```sql\n").find(|text| text.contains("DETACH PARTITION")).expect("a recipe");
     db.execute(recipe.split("```").next().expect("statements")).await;
     db.execute(make).await;
-    assert_eq!(db.int(DAYS).await, 1);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 1);
     archive_one(&db, &db.store, "c").await;
     db.close().await;
 }
@@ -163,12 +166,12 @@ async fn large_day_is_dropped_without_counting_its_events() {
     .await;
     // Two are gone since the server counted.
     assert_eq!(db.int("SELECT outbox_event_archive_drop('2026-02-01', 100)").await, 150_000);
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
 
 /// How many days have a partition.
-const DAYS: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass \
+const PARTITION_COUNT_SQL: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass \
     AND inhrelid::regclass::text LIKE '%\\_day\\_%'";
 
 /// Whether the day in so many days has a partition.
@@ -196,10 +199,10 @@ async fn deliveries_are_archived_while_somebody_reads_the_archive() {
     };
     archive_one(&db, &db.store, "a").await;
     let gone = posthaste::Store::purge(&db.store, &purge).await.expect("a purge that leaves the day alone");
-    assert_eq!((gone, db.int(DAYS).await), (1, 1), "the event lay in the last partition");
+    assert_eq!((gone, db.int(PARTITION_COUNT_SQL).await), (1, 1), "the event lay in the last partition");
     dump.rollback().await.expect("the dump ends");
     posthaste::Store::purge(&db.store, &purge).await.expect("a purge");
-    assert_eq!(db.int(DAYS).await, 0);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
 
@@ -261,7 +264,7 @@ async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
     archive_one(&db, &store, "a").await;
     assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
     let warning = || log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);
-    until("somebody is told", async || warning().is_some()).await;
+    wait_until("somebody is told", async || warning().is_some()).await;
     let warning = warning().expect("a line");
     assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
     // Whoever gets the right later does not stumble over what lies there for today.
@@ -286,7 +289,7 @@ async fn days_are_made_once_whoever_asks_and_whenever() {
     for asked in (0..80).map(|n| ask(n % 10 + 1)).collect::<Vec<_>>() {
         asked.await.expect("no panic").expect("no error");
     }
-    assert_eq!(db.int(DAYS).await, 10);
+    assert_eq!(db.int(PARTITION_COUNT_SQL).await, 10);
     db.close().await;
 }
 

@@ -9,11 +9,11 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgPool};
 
-use crate::support::proxy::{BrokenCommit, Fate};
+use crate::support::proxy::{BrokenCommit, CommitFault};
 use crate::support::server::PgBouncer;
 use crate::support::*;
 
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: PgWriter,
@@ -24,7 +24,7 @@ struct World {
     pool: PgPool,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::new().await;
         let (recorder, log) = (Recorder::new(), HookCalls::default());
@@ -36,10 +36,10 @@ impl World {
     }
 
     /// Writes one event and commits, with this fate of the COMMIT.
-    async fn write(&self, id: &str, fate: Fate) -> Result<(), CommitError> {
+    async fn write(&self, id: &str, fault: CommitFault) -> Result<(), CommitError> {
         let mut tx = self.writer.begin(&self.pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
-        self.proxy.next_commit(fate);
+        self.proxy.next_commit(fault);
         tx.commit().await
     }
 
@@ -53,17 +53,17 @@ impl World {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
-    let w = World::new().await;
-    let answer = w.write("committed", Fate::AnswerLost).await;
+    let w = Fixture::new().await;
+    let answer = w.write("committed", CommitFault::ResponseLost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"]);
     assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
     // What the error says to do is safe.
-    w.write("committed", Fate::Passes).await.expect("the way is whole again");
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
     w.close().await;
 }
@@ -71,18 +71,18 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
-    let w = World::new().await;
-    let answer = w.write("lost", Fate::Lost).await;
+    let w = Fixture::new().await;
+    let answer = w.write("lost", CommitFault::Lost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
-    w.write("kept", Fate::Passes).await.expect("the way is whole again");
-    soon("it is delivered", w.recorder.wait_for(1)).await;
+    w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
+    within_timeout("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
     // As the error says: again with the same id.
-    w.write("lost", Fate::Passes).await.expect("the way is whole again");
-    soon("it is delivered", w.recorder.wait_for(2)).await;
+    w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
+    within_timeout("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
     w.close().await;
 }
@@ -90,20 +90,20 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn many_lost_commits_neither_lose_nor_invent_an_event() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for n in 0..30 {
-        let fate = [Fate::Passes, Fate::Lost, Fate::AnswerLost][n % 3];
-        let answer = w.write(&format!("event{n}"), fate).await;
-        match fate {
-            Fate::Passes => answer.expect("the way is whole"),
-            Fate::Lost | Fate::AnswerLost => {
+        let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
+        let answer = w.write(&format!("event{n}"), fault).await;
+        match fault {
+            CommitFault::Passes => answer.expect("the way is whole"),
+            CommitFault::Lost | CommitFault::ResponseLost => {
                 assert!(matches!(answer, Err(CommitError::Unknown(_))), "{n}: {answer:?}");
             }
         }
     }
     let expected: Vec<String> = (0..30).filter(|n| n % 3 != 1).map(|n| format!("event{n}")).collect();
-    soon("all are delivered", w.recorder.wait_for(expected.len())).await;
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", w.recorder.wait_for(expected.len())).await;
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(w.db.ids().await, expected);
     assert_eq!((set_of(w.recorder.ids()), w.recorder.count()), (set_of(&expected), 20), "once each");
     assert_eq!((w.log.of("after_commit").len(), w.log.of("after_rollback").len()), (10, 0));
@@ -122,18 +122,20 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
     let pooler = PgBouncer::before("127.0.0.1", proxy.port(), server().get_username()).await;
     let options = options_by(pooler.port()).extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.expect("the pool opens");
-    for (id, fate) in [("kept", Fate::Passes), ("lost", Fate::Lost), ("committed", Fate::AnswerLost)] {
+    for (id, fault) in
+        [("kept", CommitFault::Passes), ("lost", CommitFault::Lost), ("committed", CommitFault::ResponseLost)]
+    {
         let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
-        proxy.next_commit(fate);
+        proxy.next_commit(fault);
         let answer = tx.commit().await;
-        match fate {
-            Fate::Passes => answer.expect("the way is whole"),
+        match fault {
+            CommitFault::Passes => answer.expect("the way is whole"),
             _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
         }
     }
-    soon("the poller delivers it", recorder.wait_for(2)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the poller delivers it", recorder.wait_for(2)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["committed", "kept"]);
     assert_eq!((log.of("after_commit").len(), log.of("after_rollback").len()), (1, 0), "nobody knew");
     outbox.shutdown().await;
@@ -145,7 +147,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute(
         "CREATE TABLE orders (id int);
          CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
@@ -167,7 +169,7 @@ async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn session_that_is_ended_before_the_commit_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
@@ -175,9 +177,9 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
-    w.write("kept", Fate::Passes).await.expect("the pool has another connection");
-    soon("it is delivered", w.recorder.wait_for(1)).await;
-    soon("the engine is idle", w.outbox.idle()).await.unwrap();
+    w.write("kept", CommitFault::Passes).await.expect("the pool has another connection");
+    within_timeout("it is delivered", w.recorder.wait_for(1)).await;
+    within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!((delivered(&w.recorder), w.db.ids().await), (vec!["kept".into()], vec!["kept".into()]));
     w.close().await;
 }
@@ -186,13 +188,13 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_that_the_server_gave_up_is_rolled_back() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'").await.unwrap();
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
-    until("the server gives up", async || w.db.int(&is_there).await == 0).await;
+    wait_until("the server gives up", async || w.db.int(&is_there).await == 0).await;
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert!(w.db.ids().await.is_empty());

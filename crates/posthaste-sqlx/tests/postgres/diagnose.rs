@@ -21,11 +21,12 @@ async fn healthy_outbox_has_no_findings() {
     let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
     tx.write_all(events(&["a", "b"])).await.unwrap();
     tx.commit().await.unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
-    let told = PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
-    assert_eq!(diagnosed(&told).await, []);
-    told.close().await;
+    let declared =
+        PgStore::builder(&pgbouncer()).schema(db.schema.clone()).pgbouncer().connect().await.unwrap();
+    assert_eq!(diagnosed(&declared).await, []);
+    declared.close().await;
     outbox.shutdown().await;
     db.close().await;
 }
@@ -99,7 +100,7 @@ async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
     updates.close().await.unwrap();
     let strict = Tolerance { dead_rows: 100, ..Tolerance::default() };
     let mut findings = Vec::new();
-    until("the server has counted", async || {
+    wait_until("the server has counted", async || {
         findings = diagnosed_with(&db.store, strict.clone()).await;
         !findings.is_empty()
     })
@@ -109,7 +110,8 @@ async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
     for statement in finding.advice.split(", then ") {
         db.execute(statement).await;
     }
-    until("they are cleaned up", async || diagnosed_with(&db.store, strict.clone()).await.is_empty()).await;
+    wait_until("they are cleaned up", async || diagnosed_with(&db.store, strict.clone()).await.is_empty())
+        .await;
     db.close().await;
 }
 
@@ -144,7 +146,7 @@ async fn pooler_in_transaction_mode_is_found() {
     let builder = PgStore::builder(&pooled).schema(db.schema.clone()).read_only();
     let mut store = None;
     // A session may be lent that another one has prepared its statements in: that says it too.
-    until("it opens", async || match builder.clone().connect().await {
+    wait_until("it opens", async || match builder.clone().connect().await {
         Ok(opened) => store.replace(opened).is_none(),
         Err(OpenError::Pooler { .. }) => false,
         Err(error) => panic!("{error}"),
@@ -171,8 +173,8 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     sqlx::raw_sql(setting).execute(&mut connection).await.unwrap();
     drop(connection);
-    server.restart(End::Fast).await;
-    until("the store is back", async || store.diagnose(&Tolerance::default()).await.is_ok()).await;
+    server.restart(ServerShutdown::Fast).await;
+    wait_until("the store is back", async || store.diagnose(&Tolerance::default()).await.is_ok()).await;
     assert_eq!(diagnosed(&store).await, []);
 
     let options = options_of(&server).application_name("report");
@@ -190,7 +192,7 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     let end = format!("SELECT pg_terminate_backend({pid})");
     assert_found(&findings, "open-transaction", &[&who, "has had a transaction open for", "since 20", &end]);
     drop(forgotten);
-    until("the session is gone", async || diagnosed_with(&store, strict.clone()).await.is_empty()).await;
+    wait_until("the session is gone", async || diagnosed_with(&store, strict.clone()).await.is_empty()).await;
 
     let mut prepared = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     let text = "BEGIN; DELETE FROM outbox_event; PREPARE TRANSACTION 'left''over'";
@@ -263,7 +265,7 @@ async fn slot_of_a_replica_that_is_gone_is_found() {
     let replica = server.start_replica("replica").await;
     let looking = PgStore::builder(&options_of(&replica)).read_only().connect().await.unwrap();
     assert_eq!(diagnosed(&looking).await, []);
-    until("the replica has said what it needs", async || {
+    wait_until("the replica has said what it needs", async || {
         let needs = "SELECT count(*) FROM pg_replication_slots WHERE xmin IS NOT NULL";
         sqlx::query_scalar::<_, i64>(needs).fetch_one(&mut connection).await.unwrap() == 1
     })
@@ -272,7 +274,7 @@ async fn slot_of_a_replica_that_is_gone_is_found() {
     looking.close().await;
     drop(replica);
     let mut findings = Vec::new();
-    until("the server sees that it is gone", async || {
+    wait_until("the server sees that it is gone", async || {
         findings = diagnosed(&store).await;
         !findings.is_empty()
     })

@@ -19,11 +19,11 @@ use crate::support::*;
 const GRANTS: &str = include_str!("../../migrations/postgres/grants.sql");
 
 /// An outbox of the administrator's, and roles named after its schema.
-struct World {
+struct Fixture {
     db: Db,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let world = Self { db: Db::new().await };
         let roles = ["writer", "relay", "viewer", "operator", "stranger"].map(|role| world.role(role));
@@ -97,7 +97,7 @@ fn assert_not_allowed<T: std::fmt::Debug>(what: &str, answer: Result<T, StoreErr
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn writer_writes_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (store, pool) = (w.store("writer").await, w.pool("writer").await);
     let writer = plain_writer(&store);
     let mut tx = writer.begin(&pool).await.unwrap();
@@ -136,7 +136,7 @@ async fn writer_writes_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (store, pool) = (w.store("relay").await, w.pool("writer").await);
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "dead" => Outcome::Dead("no".to_owned()),
@@ -151,16 +151,16 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();
     tx.write_all(events(&["hot", "dead"])).await.unwrap();
     tx.commit().await.unwrap();
-    soon("the hot path delivers", recorder.wait_for(2)).await;
+    within_timeout("the hot path delivers", recorder.wait_for(2)).await;
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.db.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('cold', 'T', '{}')").await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(w.db.count(Status::Dead).await, 1);
     assert_eq!(outbox.purge_once().await.unwrap(), 1);
     let stats = store.stats().await.expect("a relay may look");
     assert_eq!((stats.archived, stats.dead), (2, 0), "{stats:?}");
     let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
-    until("a relay has partitions made", async || w.db.int(days).await == 9).await;
+    wait_until("a relay has partitions made", async || w.db.int(days).await == 9).await;
     outbox.shutdown().await;
     assert_eq!(diagnosed(&store).await, []);
 
@@ -186,7 +186,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn viewer_reads_everything_and_changes_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('a', 'T', '{}')").await;
     let error = w.builder("viewer").connect().await.expect_err("it may not write");
     assert!(matches!(error, OpenError::OnlyReads { .. }), "{error:?}");
@@ -221,7 +221,7 @@ async fn viewer_reads_everything_and_changes_nothing() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn operator_replays_discards_pauses_and_resumes() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, status) VALUES ('a', 'T', '{}', 3), ('b', 'T', '{}', 3)",
     )
@@ -239,7 +239,7 @@ async fn operator_replays_discards_pauses_and_resumes() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn stranger_is_refused_with_the_way_to_the_grants() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for builder in [w.builder("stranger"), w.builder("stranger").read_only(), w.builder("stranger").migrate()]
     {
         let error = builder.connect().await.expect_err("no rights at all");

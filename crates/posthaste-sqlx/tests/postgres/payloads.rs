@@ -34,7 +34,7 @@ async fn several_outboxes_in_one_database_do_not_see_each_others_rows() {
     }
     db.store.pause("fallback", "somebody").await.unwrap();
     for (name, outbox, recorder) in &engines {
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         assert_eq!(set_of(recorder.ids()), set_of(["same", **name]));
         assert_eq!(recorder.count(), 2);
         outbox.shutdown().await;

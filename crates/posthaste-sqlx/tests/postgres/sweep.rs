@@ -10,13 +10,13 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use crate::support::*;
 
 /// A store that logs in as a role of its own, which row security can hold up.
-struct Relay {
+struct RestrictedStore {
     db: Db,
     role: String,
     store: PgStore,
 }
 
-impl Relay {
+impl RestrictedStore {
     async fn with(rights: &str) -> Self {
         let db = Db::new().await;
         let role = format!("{}_relay", db.schema);
@@ -32,7 +32,7 @@ impl Relay {
 
     /// Whoever reads a row of which this is so does not come to its end until the connection is closed. On a server
     /// with a forgotten transaction it would be the dead entries of many rows that take so long.
-    async fn hold_up(&self, condition: &str) -> PgConnection {
+    async fn block_rows(&self, condition: &str) -> PgConnection {
         let key = format!("hashtext('{}')", self.db.schema);
         self.db
             .execute(&format!(
@@ -42,10 +42,10 @@ impl Relay {
                  CREATE POLICY held_up ON outbox_event USING (CASE WHEN {condition} THEN is_free() ELSE true END)"
             ))
             .await;
-        let mut holder = administrator().await;
+        let mut blocker = administrator().await;
         let lock = AssertSqlSafe(format!("SELECT pg_advisory_lock({key})"));
-        sqlx::raw_sql(lock).execute(&mut holder).await.expect("the lock");
-        holder
+        sqlx::raw_sql(lock).execute(&mut blocker).await.expect("the lock");
+        blocker
     }
 
     /// Inserts an event that has been due for so long.
@@ -67,16 +67,16 @@ impl Relay {
         let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {held_up}");
         tokio::select! {
             claimed = self.claim(10) => ids(&claimed.expect("a claim")),
-            () = until("it is held up", async || self.db.int(&count).await > 0) => {
+            () = wait_until("it is held up", async || self.db.int(&count).await > 0) => {
                 terminate(&held_up).await;
                 Vec::new()
             }
         }
     }
 
-    async fn close(self, holder: Option<PgConnection>) {
-        if let Some(holder) = holder {
-            holder.close().await.expect("the end");
+    async fn close(self, blocker: Option<PgConnection>) {
+        if let Some(blocker) = blocker {
+            blocker.close().await.expect("the end");
         }
         self.store.close().await;
         terminate(&format!("usename = '{}'", self.role)).await;
@@ -93,17 +93,19 @@ fn ids(claimed: &Claimed) -> Vec<String> {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_waits() {
-    let relay = Relay::with("SELECT, UPDATE").await;
-    let holder = relay.hold_up("event_id = 'stuck'").await;
+    let relay = RestrictedStore::with("SELECT, UPDATE").await;
+    let blocker = relay.block_rows("event_id = 'stuck'").await;
     relay.insert("stuck", "1 day").await;
     // The second one lies below everything that claims have seen.
     for (id, due_for) in [("new", "0 s"), ("old", "1 hour")] {
         relay.insert(id, due_for).await;
-        until("it is claimed", async || relay.claim_or_give_up().await.iter().any(|claimed| claimed == id))
-            .await;
+        wait_until("it is claimed", async || {
+            relay.claim_or_give_up().await.iter().any(|claimed| claimed == id)
+        })
+        .await;
         relay.db.execute(&format!("UPDATE outbox_event SET status = 1 WHERE event_id = '{id}'")).await;
     }
-    relay.close(Some(holder)).await;
+    relay.close(Some(blocker)).await;
 }
 
 /// Rows that were parked and came back leave dead entries behind, and as long as any transaction holds an old snapshot,
@@ -111,24 +113,24 @@ async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_wai
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn claims_go_on_while_the_look_at_what_is_parked_does_not_come_to_its_end() {
-    let relay = Relay::with("SELECT, UPDATE").await;
-    let holder = relay.hold_up("parked IS NOT NULL").await;
+    let relay = RestrictedStore::with("SELECT, UPDATE").await;
+    let blocker = relay.block_rows("parked IS NOT NULL").await;
     relay.insert("parked", "-1 day").await;
     relay.db.execute("UPDATE outbox_event SET parked = 'mail'").await;
     for id in ["a", "b"] {
         relay.insert(id, "0 s").await;
-        let claimed = soon("a claim", relay.claim(1)).await.expect("no error");
+        let claimed = within_timeout("a claim", relay.claim(1)).await.expect("no error");
         assert_eq!((ids(&claimed), claimed.parked.len()), (vec![id.to_owned()], 0));
         relay.db.execute(&format!("UPDATE outbox_event SET status = 1 WHERE event_id = '{id}'")).await;
     }
-    relay.close(Some(holder)).await;
+    relay.close(Some(blocker)).await;
 }
 
 /// A sweep that failed has seen nothing, so the claim after it begins where it began.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn claim_after_one_that_failed_at_once_finds_what_has_long_been_due() {
-    let relay = Relay::with("SELECT, INSERT").await;
+    let relay = RestrictedStore::with("SELECT, INSERT").await;
     relay.insert("old", "1 hour").await;
     relay.claim(10).await.expect_err("it may not update");
     relay.db.execute(&format!("GRANT UPDATE ON outbox_event TO {}", relay.role)).await;

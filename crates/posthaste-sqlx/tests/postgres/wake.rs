@@ -12,7 +12,7 @@ use crate::support::*;
 
 /// One process that writes, and another one that delivers. Their table has a name of its own: the name
 /// of the channel is that of the table, whatever schema it is in.
-struct World {
+struct Fixture {
     writing: PgStore,
     delivering: PgStore,
     pool: PgPool,
@@ -22,7 +22,7 @@ struct World {
     table: TableName,
 }
 
-impl World {
+impl Fixture {
     async fn new(notify: Notify) -> Self {
         let schema = new_schema();
         let table: TableName = format!("wake_{schema}").parse().expect("a good name");
@@ -32,16 +32,16 @@ impl World {
         let pool = pool_in(&schema, server(), 2).await;
         let recorder = Recorder::new();
         let outbox = engine(&delivering, &recorder).start().expect("a good configuration");
-        let world = Self { writing, delivering, pool, outbox, recorder, schema, table };
-        world.until_listening().await;
+        let fixture = Self { writing, delivering, pool, outbox, recorder, schema, table };
+        fixture.until_listening().await;
         // An engine looks by itself when it starts and when it begins to listen; that is over when it
         // has been woken twice more.
         for id in ["first", "second"] {
-            world.insert_by_hand(id).await;
-            world.ring_by_hand().await;
-            world.expect(&[id]).await;
+            fixture.insert_by_hand(id).await;
+            fixture.notify_by_hand().await;
+            fixture.expect(&[id]).await;
         }
-        world
+        fixture
     }
 
     fn sessions(&self) -> String {
@@ -50,8 +50,10 @@ impl World {
 
     async fn until_listening(&self) {
         let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE {}", self.sessions());
-        until("the engine listens", async || text_of(&self.pool, &listening).await.as_deref() == Some("1"))
-            .await;
+        wait_until("the engine listens", async || {
+            text_of(&self.pool, &listening).await.as_deref() == Some("1")
+        })
+        .await;
     }
 
     async fn insert_by_hand(&self, id: &str) {
@@ -62,14 +64,14 @@ impl World {
         run(&self.pool, &sql).await.expect("good SQL");
     }
 
-    async fn ring_by_hand(&self) {
+    async fn notify_by_hand(&self) {
         run(&self.pool, &format!(r#"NOTIFY "{}""#, self.table)).await.expect("good SQL");
     }
 
     /// Waits until these, besides what was expected before, are delivered.
     async fn expect(&self, ids: &[&str]) {
         let has = |id: &str| self.recorder.ids().iter().any(|seen| seen.as_str() == id);
-        until("they are delivered", async || ids.iter().all(|id| has(id))).await;
+        wait_until("they are delivered", async || ids.iter().all(|id| has(id))).await;
     }
 
     async fn close(self) {
@@ -92,7 +94,7 @@ async fn write(writer: &PgWriter, pool: &PgPool, events: Vec<Event>) {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
     for notify in [Notify::AfterCommit, Notify::InTransaction] {
-        let w = World::new(notify).await;
+        let w = Fixture::new(notify).await;
         let writer = plain_writer(&w.writing);
         for id in ["a", "b", "c"] {
             write(&writer, &w.pool, events(&[id])).await;
@@ -108,7 +110,7 @@ async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn receipt_wakes_an_engine_elsewhere_too() {
-    let w = World::new(Notify::AfterCommit).await;
+    let w = Fixture::new(Notify::AfterCommit).await;
     let outbox = Outbox::writer_only(w.writing.clone()).build().unwrap();
     let writer = w.writing.writer(&outbox);
     for id in ["a", "b"] {
@@ -124,7 +126,7 @@ async fn receipt_wakes_an_engine_elsewhere_too() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
-    let w = World::new(Notify::Off).await;
+    let w = Fixture::new(Notify::Off).await;
     let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
     ears.listen(w.table.as_str()).await.unwrap();
     write(&plain_writer(&w.writing), &w.pool, events(&["silent"])).await;
@@ -134,7 +136,7 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
     // For a silence there is no signal.
     let heard = tokio::time::timeout(Duration::from_millis(300), ears.recv()).await;
     assert!(heard.is_err(), "{heard:?}");
-    w.ring_by_hand().await;
+    w.notify_by_hand().await;
     w.expect(&["silent"]).await;
     drop(ears);
     w.close().await;
@@ -145,13 +147,13 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn hot_path_needs_no_notification_and_sends_none() {
     for notify in [Notify::AfterCommit, Notify::Off] {
-        let w = World::new(notify).await;
+        let w = Fixture::new(notify).await;
         let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
         ears.listen(w.table.as_str()).await.unwrap();
         let own = Recorder::new();
         let outbox = engine(&w.writing, &own).start().unwrap();
         write(&w.writing.writer(&outbox), &w.pool, events(&["hot"])).await;
-        soon("the hot path delivers", own.wait_for(1)).await;
+        within_timeout("the hot path delivers", own.wait_for(1)).await;
         assert_eq!(own.deliveries()[0].source, Source::Hot);
         let heard = tokio::time::timeout(Duration::from_millis(200), ears.recv()).await;
         assert!(heard.is_err(), "{notify:?}: {heard:?}");
@@ -166,7 +168,7 @@ async fn hot_path_needs_no_notification_and_sends_none() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn notifications_of_many_commits_are_few() {
-    let w = World::new(Notify::AfterCommit).await;
+    let w = Fixture::new(Notify::AfterCommit).await;
     let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
     ears.listen(w.table.as_str()).await.unwrap();
     let writer = plain_writer(&w.writing);
@@ -175,8 +177,8 @@ async fn notifications_of_many_commits_are_few() {
         write(&writer, &w.pool, events(&[&format!("event{n}")])).await;
     }
     let most = started.elapsed().as_millis() / 5 + 2;
-    soon("all are delivered", w.recorder.wait_for(202)).await;
-    soon("the first ring is heard", ears.recv()).await.unwrap();
+    within_timeout("all are delivered", w.recorder.wait_for(202)).await;
+    within_timeout("the first ring is heard", ears.recv()).await.unwrap();
     let mut heard: u128 = 1;
     while tokio::time::timeout(Duration::from_millis(100), ears.recv()).await.is_ok() {
         heard += 1;
@@ -189,7 +191,7 @@ async fn notifications_of_many_commits_are_few() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_listening_connection_comes_back_and_nothing_is_missed() {
-    let w = World::new(Notify::AfterCommit).await;
+    let w = Fixture::new(Notify::AfterCommit).await;
     let writer = plain_writer(&w.writing);
     for round in 0..2 {
         assert_eq!(terminate(&w.sessions()).await, 1, "one session listens");
@@ -208,7 +210,7 @@ async fn lost_listening_connection_comes_back_and_nothing_is_missed() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn any_program_can_notify() {
-    let w = World::new(Notify::Off).await;
+    let w = Fixture::new(Notify::Off).await;
     w.insert_by_hand("theirs").await;
     let notify = sqlx::query("SELECT pg_notify($1, 'whatever they say')").bind(w.table.as_str());
     notify.execute(&w.pool).await.unwrap();
@@ -221,7 +223,7 @@ async fn any_program_can_notify() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn event_of_a_long_transaction_is_not_overlooked() {
-    let w = World::new(Notify::AfterCommit).await;
+    let w = Fixture::new(Notify::AfterCommit).await;
     let writer = plain_writer(&w.writing);
     for round in 0..4 {
         let id = format!("late{round}");

@@ -1,4 +1,4 @@
-//! The writer's door on PostgreSQL: what is stored, what is delivered and which hooks run, for every way
+//! The writer on PostgreSQL: what is stored, what is delivered and which hooks run, for every way
 //! in which a transaction can end.
 
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use crate::support::*;
 
 /// A running engine that only the hot path and the wake-ups of commits can wake.
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: PgWriter,
@@ -19,7 +19,7 @@ struct World {
     log: HookCalls,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         Self::on(Db::new().await)
     }
@@ -39,7 +39,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         // Whatever is leased to nobody alive any more shall be found too.
         self.db.execute("UPDATE outbox_event SET available_at = 'epoch' WHERE locked_by IS NULL").await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 
@@ -52,7 +52,7 @@ impl World {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     w.db.execute("CREATE TABLE parent (id int PRIMARY KEY)").await;
     w.db.execute("CREATE TABLE child (parent int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)").await;
     let mut tx = w.begin().await;
@@ -74,7 +74,7 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn outside_a_transaction_is_refused() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     let mut connection = w.db.pool.acquire().await.unwrap();
     assert_no_transaction(w.writer.insert(&mut connection, event("a")).await);
     assert_no_transaction(w.writer.insert_all(&mut connection, events(&["b", "c"])).await);
@@ -99,7 +99,7 @@ fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn raw_begin_is_a_transaction_too() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     for begin in ["BEGIN", "START TRANSACTION", "BEGIN ISOLATION LEVEL SERIALIZABLE"] {
         connection.execute(begin).await.unwrap();
@@ -117,7 +117,7 @@ async fn raw_begin_is_a_transaction_too() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn insert_into_an_aborted_raw_transaction_fails_with_the_servers_words() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     connection.execute("BEGIN").await.unwrap();
     let _ = connection.execute("SELECT 1/0").await.expect_err("a wrong statement");
@@ -133,7 +133,7 @@ async fn insert_into_an_aborted_raw_transaction_fails_with_the_servers_words() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_commits_on_ok() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE orders (id int PRIMARY KEY)").await;
     let answer = w.writer.transaction(&w.db.pool, async |tx: &mut PgTx| {
         sqlx::query("INSERT INTO orders VALUES (17)").execute(&mut **tx).await?;
@@ -149,7 +149,7 @@ async fn transaction_commits_on_ok() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     let failed = w.writer.transaction(&w.db.pool, async |tx: &mut PgTx| {
         tx.write(event("failed")).await?;
         Err::<(), BoxError>("no".into())
@@ -185,7 +185,7 @@ async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its_transaction() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     tx.execute("SELECT pg_sleep(1.5)").await.unwrap();
     tx.write(event("single")).await.unwrap();
@@ -195,7 +195,7 @@ async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its
     let late: i64 = sqlx::query_scalar(late).fetch_one(&mut *tx).await.unwrap();
     assert_eq!(late, 3, "all of them, by all their times");
     tx.commit().await.unwrap();
-    soon("the hot path delivers", w.recorder.wait_for(3)).await;
+    within_timeout("the hot path delivers", w.recorder.wait_for(3)).await;
     assert!(w.recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.close().await;
 }
@@ -207,7 +207,7 @@ async fn tx_is_the_connection_that_sqlx_takes() {
     async fn add(connection: &mut PgConnection, id: i32) -> Result<(), sqlx::Error> {
         sqlx::query("INSERT INTO orders VALUES ($1)").bind(id).execute(connection).await.map(|_| ())
     }
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE orders (id int PRIMARY KEY)").await;
     let mut tx = w.begin().await;
     add(&mut tx, 1).await.unwrap();
@@ -223,13 +223,13 @@ async fn tx_is_the_connection_that_sqlx_takes() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn engine_needs_no_connection_of_the_services_pool() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     let mut tx = w.db.plain_writer().begin(&w.db.pool).await.unwrap();
     tx.write(event("cold")).await.unwrap();
     tx.commit().await.unwrap();
     let held = w.db.pool.acquire().await.unwrap();
     w.outbox.poll_once().await.unwrap();
-    until("it is settled", async || w.db.store.stats().await.unwrap().done == 1).await;
+    wait_until("it is settled", async || w.db.store.stats().await.unwrap().done == 1).await;
     assert!(w.db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     drop(held);
     w.close().await;

@@ -61,13 +61,13 @@ impl Postgres {
 }
 
 /// Another database with an outbox of the same name, which says of itself that it is as old as this one.
-struct Copy {
+struct DatabaseCopy {
     pool: PgPool,
     store: PgStore,
     name: String,
 }
 
-impl Copy {
+impl DatabaseCopy {
     async fn of(db: &Db) -> Self {
         let name = db.schema.to_string();
         administrate(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
@@ -129,7 +129,7 @@ impl WriterHarness for Postgres {
     }
 
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
-        let other = Copy::of(&self.db).await;
+        let other = DatabaseCopy::of(&self.db).await;
         let answer = posthaste_testkit::write_elsewhere!(self.writer, &other.pool, event, way, "BEGIN");
         Some(Elsewhere { answer, stored: other.close().await })
     }

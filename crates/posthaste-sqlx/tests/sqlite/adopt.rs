@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::*;
 
-const DOCUMENT: &str = "
+const DOCUMENT_TABLE_SQL: &str = "
 CREATE TABLE outbox_event (
   event_id VARCHAR(36) PRIMARY KEY,
   event_type VARCHAR(128) NOT NULL,
@@ -31,21 +31,21 @@ CREATE INDEX idx_status_available ON outbox_event(status, available_at, created_
 ";
 
 /// 2026-01-01 12:00:00 UTC, in microseconds.
-const NOON: i64 = 1_767_268_800_000_000;
+const NOON_MICROS: i64 = 1_767_268_800_000_000;
 
-struct Old {
+struct DocumentTable {
     pool: SqlitePool,
     options: SqliteConnectOptions,
     _dir: TempDir,
 }
 
-impl Old {
+impl DocumentTable {
     async fn with(sql: &str) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let options = SqliteConnectOptions::new().filename(dir.path().join("old.db"));
         let pool = SqlitePoolOptions::new().connect_with(options.clone().create_if_missing(true)).await;
         let old = Self { pool: pool.expect("a pool"), options, _dir: dir };
-        run(&old.pool, &format!("{DOCUMENT}{sql}")).await.expect("good SQL");
+        run(&old.pool, &format!("{DOCUMENT_TABLE_SQL}{sql}")).await.expect("good SQL");
         old
     }
 
@@ -75,7 +75,7 @@ async fn get(store: &SqliteStore, id: &str) -> EventDetail {
 
 #[tokio::test]
 async fn opening_such_a_table_names_the_way_to_adopt_it() {
-    let old = Old::with("").await;
+    let old = DocumentTable::with("").await;
     let before = old.schema().await;
     let builder = SqliteStore::builder(&old.options);
     for error in [builder.clone().connect().await.err(), builder.clone().migrate().connect().await.err()] {
@@ -102,13 +102,13 @@ async fn times_in_every_unit_become_the_same_instant() {
     ];
     let sql: String =
         forms.iter().map(|(id, time)| row(id, 1, time, &format!("{time}, NULL, NULL, NULL"))).collect();
-    let old = Old::with(&sql).await;
+    let old = DocumentTable::with(&sql).await;
     let store = old.adopt().await.expect("an outbox");
     for (id, _) in forms {
         let row = get(&store, id).await.row;
         assert_eq!(row.malformed, None, "{id}");
         for time in [Some(row.available_at), Some(row.created_at), row.done_at] {
-            assert_eq!(time.map(posthaste::Timestamp::as_micros), Some(NOON), "{id}: {row:?}");
+            assert_eq!(time.map(posthaste::Timestamp::as_micros), Some(NOON_MICROS), "{id}: {row:?}");
         }
     }
 }
@@ -116,7 +116,8 @@ async fn times_in_every_unit_become_the_same_instant() {
 /// A producer may date an event as it likes, a year back for example.
 #[tokio::test]
 async fn events_wait_from_their_adoption_on_and_not_from_a_time_of_their_producer() {
-    let old = Old::with(&row("backdated", 0, "'2020-01-01 12:00:00'", "NULL, NULL, NULL, NULL")).await;
+    let old =
+        DocumentTable::with(&row("backdated", 0, "'2020-01-01 12:00:00'", "NULL, NULL, NULL, NULL")).await;
     let store = old.adopt().await.expect("an outbox");
     let waited = store.oldest_pending(None).await.unwrap().expect("it is due");
     assert!(waited < HOUR, "{waited:?}");
@@ -133,22 +134,22 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
         row("leased", 0, time, "NULL, NULL, 'worker-7', '2026-01-01 12:00:01'"),
         row("new", 0, time, "NULL, NULL, NULL, NULL"),
     ];
-    let old = Old::with(&sql.concat()).await;
+    let old = DocumentTable::with(&sql.concat()).await;
     let store = old.adopt().await.expect("an outbox");
 
     let leased = get(&store, "leased").await;
     assert_eq!((leased.row.locked_by, leased.row.locked_at), (None, None), "nobody has a token for it");
-    assert_eq!((leased.row.available_at.as_micros(), leased.row.lost_leases), (NOON, 0));
+    assert_eq!((leased.row.available_at.as_micros(), leased.row.lost_leases), (NOON_MICROS, 0));
     assert_eq!(leased.event.headers()["region"], "eu");
     assert_eq!((&leased.event.payload()[..], leased.event.tenant_id()), (&b"{\"n\": 1}"[..], Some("acme")));
 
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR).start().unwrap();
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["leased", "new", "retry"]);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 4), "attempts are kept");
-    assert_eq!(get(&store, "done").await.row.done_at.unwrap().as_micros(), NOON);
+    assert_eq!(get(&store, "done").await.row.done_at.unwrap().as_micros(), NOON_MICROS);
     let dead = get(&store, "dead").await.row;
     assert_eq!(
         (dead.status, dead.attempts, dead.last_error.as_deref()),
@@ -161,7 +162,7 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
 async fn order_of_creation_becomes_the_order_of_insertion() {
     let sql = [("c", 30), ("a", 10), ("b", 20)]
         .map(|(id, second)| row(id, 0, &format!("'2026-01-01 12:00:{second}'"), "NULL, NULL, NULL, NULL"));
-    let old = Old::with(&sql.concat()).await;
+    let old = DocumentTable::with(&sql.concat()).await;
     let store = old.adopt().await.expect("an outbox");
     let mut seqs = Vec::new();
     for id in ["a", "b", "c"] {
@@ -175,7 +176,7 @@ async fn row_without_an_aggregate_or_with_a_payload_that_is_no_text_is_adopted()
     let rows = "
         INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
         VALUES ('number', 'T', 7, 0, 1, 1), ('blob', 'T', x'00ff', 0, 1, 1), ('text', 'T', 'null', 0, 1, 1);";
-    let old = Old::with(rows).await;
+    let old = DocumentTable::with(rows).await;
     let store = old.adopt().await.expect("an outbox");
     for (id, payload) in [("number", &b"7"[..]), ("blob", &[0, 255]), ("text", b"null")] {
         let detail = get(&store, id).await;
@@ -189,7 +190,7 @@ async fn table_with_one_more_column_is_refused_and_left_alone() {
     for column in
         ["priority INTEGER DEFAULT 0", "upper_type TEXT GENERATED ALWAYS AS (upper(event_type)) VIRTUAL"]
     {
-        let old = Old::with(&format!("ALTER TABLE outbox_event ADD COLUMN {column};")).await;
+        let old = DocumentTable::with(&format!("ALTER TABLE outbox_event ADD COLUMN {column};")).await;
         let before = old.schema().await;
         let error = old.adopt().await.expect_err("its column would be lost");
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");
@@ -207,7 +208,7 @@ async fn adoption_that_fails_changes_nothing() {
         (row("bad", 9, "1", "NULL, NULL, NULL, NULL"), "status"),
         (row(&"x".repeat(40), 0, "1", "NULL, NULL, NULL, NULL"), "event_id"),
     ] {
-        let old = Old::with(&(row("good", 0, "1", "NULL, NULL, NULL, NULL") + &bad)).await;
+        let old = DocumentTable::with(&(row("good", 0, "1", "NULL, NULL, NULL, NULL") + &bad)).await;
         let before = old.schema().await;
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");
@@ -219,7 +220,7 @@ async fn adoption_that_fails_changes_nothing() {
 
 #[tokio::test]
 async fn adopted_schema_is_the_same_as_a_new_one() {
-    let old = Old::with(&row("a", 0, "1", "NULL, NULL, NULL, NULL")).await;
+    let old = DocumentTable::with(&row("a", 0, "1", "NULL, NULL, NULL, NULL")).await;
     old.adopt().await.expect("an outbox");
     let new = Db::new().await;
     let sql = "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY type, name";
@@ -231,21 +232,21 @@ async fn adopted_schema_is_the_same_as_a_new_one() {
 #[tokio::test]
 async fn printed_adoption_does_the_same() {
     let sql = row("a", 0, "'2026-01-01 12:00:00'", "NULL, NULL, 'worker-7', '2026-01-01'");
-    let (by_call, by_hand) = (Old::with(&sql).await, Old::with(&sql).await);
+    let (by_call, by_hand) = (DocumentTable::with(&sql).await, DocumentTable::with(&sql).await);
     by_call.adopt().await.expect("an outbox");
     let printed = SqliteStore::builder(&by_hand.options).migrations().adoption_sql();
     assert!(printed.contains("DROP TABLE \"outbox_event_adopted\""), "it names what rewrites the table");
     run(&by_hand.pool, &printed).await.expect("good SQL");
     assert_eq!(by_hand.schema().await, by_call.schema().await);
     let store = SqliteStore::connect(&by_hand.options).await.expect("an outbox");
-    assert_eq!(get(&store, "a").await.row.available_at.as_micros(), NOON);
+    assert_eq!(get(&store, "a").await.row.available_at.as_micros(), NOON_MICROS);
 }
 
 /// What a service has built on its table goes on to work.
 #[tokio::test]
 async fn view_on_the_table_shows_the_new_one_afterwards() {
     let view = "CREATE VIEW waiting AS SELECT event_id FROM outbox_event WHERE status = 0;";
-    let old = Old::with(&(row("a", 0, "1", "NULL, NULL, NULL, NULL") + view)).await;
+    let old = DocumentTable::with(&(row("a", 0, "1", "NULL, NULL, NULL, NULL") + view)).await;
     old.adopt().await.expect("an outbox");
     let waiting = sqlx::query_scalar::<_, String>("SELECT event_id FROM waiting").fetch_all(&old.pool).await;
     assert_eq!(waiting.expect("the view works"), ["a"]);
@@ -255,7 +256,7 @@ async fn view_on_the_table_shows_the_new_one_afterwards() {
 async fn foreign_key_to_the_table_refers_to_the_new_one_afterwards() {
     let child = "CREATE TABLE notes (event_id TEXT REFERENCES outbox_event (event_id), text TEXT);
         INSERT INTO notes VALUES ('a', 'remember');";
-    let old = Old::with(&(row("a", 0, "1", "NULL, NULL, NULL, NULL") + child)).await;
+    let old = DocumentTable::with(&(row("a", 0, "1", "NULL, NULL, NULL, NULL") + child)).await;
     old.adopt().await.expect("an outbox");
     run(&old.pool, "INSERT INTO notes VALUES ('a', 'again')").await.expect("it refers to a row that exists");
     let refused =

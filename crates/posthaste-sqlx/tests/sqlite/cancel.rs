@@ -8,7 +8,7 @@ use sqlx::{Connection as _, Executor as _};
 
 use crate::support::*;
 
-struct World {
+struct Fixture {
     db: Db,
     writer: SqliteWriter,
     outbox: Outbox,
@@ -17,7 +17,7 @@ struct World {
 
 const ROUNDS: usize = 500;
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let db = Db::with_pool(1).await;
         let recorder = Recorder::new();
@@ -27,7 +27,7 @@ impl World {
 
     /// The next one who borrows the connection starts from nothing.
     async fn assert_clean(&self, round: usize) {
-        let connection = soon("the connection comes back", self.db.pool.acquire()).await;
+        let connection = within_timeout("the connection comes back", self.db.pool.acquire()).await;
         let mut connection = connection.expect("a connection");
         assert!(!connection.is_in_transaction(), "the driver counts a transaction after round {round}");
         let begun = connection.execute("BEGIN IMMEDIATE").await;
@@ -37,7 +37,7 @@ impl World {
 
     /// All that is in the table is delivered, and nothing else.
     async fn assert_delivered_what_is_stored(&self) {
-        until("everything is delivered", async || {
+        wait_until("everything is delivered", async || {
             self.outbox.idle().await.expect("the store answers");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })
@@ -48,7 +48,7 @@ impl World {
 
 #[tokio::test]
 async fn dropped_begin_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = 0;
     for round in 0..ROUNDS {
         let begun = drop_after(fastrand::usize(1..5), w.writer.begin(&w.db.pool)).await;
@@ -61,7 +61,7 @@ async fn dropped_begin_leaves_no_transaction_behind() {
 
 #[tokio::test]
 async fn dropped_write_leaves_no_transaction_behind_and_delivers_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = 0;
     for round in 0..ROUNDS {
         let mut tx = w.writer.begin(&w.db.pool).await.unwrap();
@@ -78,7 +78,7 @@ async fn dropped_write_leaves_no_transaction_behind_and_delivers_nothing() {
 /// A write that was dropped may have happened: the transaction goes on, and its commit tells.
 #[tokio::test]
 async fn transaction_goes_on_after_a_dropped_write() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for round in 0..ROUNDS / 5 {
         let mut tx = w.writer.begin(&w.db.pool).await.unwrap();
         let _ = drop_after(fastrand::usize(1..6), tx.write(event(&format!("dropped{round}")))).await;
@@ -95,7 +95,7 @@ async fn transaction_goes_on_after_a_dropped_write() {
 
 #[tokio::test]
 async fn dropped_commit_is_committed_or_rolled_back_and_delivered_accordingly() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut dropped = 0;
     for round in 0..ROUNDS {
         let mut tx = w.writer.begin(&w.db.pool).await.unwrap();
@@ -111,7 +111,7 @@ async fn dropped_commit_is_committed_or_rolled_back_and_delivered_accordingly() 
 
 #[tokio::test]
 async fn dropped_transaction_closure_leaves_no_transaction_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for round in 0..ROUNDS {
         let work = w.writer.transaction(&w.db.pool, async |tx: &mut SqliteTx| {
             let mut savepoint = tx.savepoint().await.map_err(BoxError::from)?;
@@ -132,7 +132,7 @@ async fn dropped_transaction_closure_leaves_no_transaction_behind() {
 /// The caller's mistake, an insert outside a transaction, must not become the next borrower's.
 #[tokio::test]
 async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for round in 0..ROUNDS {
         let mut connection = w.db.pool.acquire().await.unwrap();
         let insert = w.writer.insert(&mut connection, event(&format!("event{round}")));
@@ -145,7 +145,7 @@ async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
 
 #[tokio::test]
 async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_was_committed() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     for round in 0..ROUNDS {
         let mut tx = w.db.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
         let insert = w.writer.insert(&mut tx, event(&format!("event{round}")));

@@ -22,7 +22,7 @@ async fn healthy_outbox_has_no_findings() {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
     write(&db, &["a", "b"]).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
     let looking = SqliteStore::builder(&db.options.clone().read_only(true)).read_only().connect().await;
     assert_eq!(diagnosed(&looking.unwrap()).await, []);

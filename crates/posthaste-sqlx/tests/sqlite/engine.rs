@@ -28,7 +28,7 @@ async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
 }
 
 async fn until_status(db: &Db, id: &str, status: Status) {
-    until(&format!("{id} is {status}"), async || db.status(id).await == Some(status)).await;
+    wait_until(&format!("{id} is {status}"), async || db.status(id).await == Some(status)).await;
 }
 
 #[tokio::test]
@@ -89,11 +89,11 @@ async fn replay_wakes_the_engine() {
     }
     mended.store(true, Ordering::SeqCst);
     assert!(db.store.replay(&EventId::from("a"), &Replay::by("somebody")).await.unwrap());
-    soon("the poller, which would sleep for an hour, is woken", recorder.wait_for(3)).await;
+    within_timeout("the poller, which would sleep for an hour, is woken", recorder.wait_for(3)).await;
     until_status(&db, "a", Status::Done).await;
     assert_eq!(recorder.deliveries()[2].replays, 1);
     assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("somebody")).await.unwrap(), 1);
-    soon("it is woken again", recorder.wait_for(4)).await;
+    within_timeout("it is woken again", recorder.wait_for(4)).await;
     until_status(&db, "b", Status::Done).await;
 }
 
@@ -112,18 +112,18 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
         .add(Route::fallback().deliver_to(open.clone()));
     let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(HOUR).start().unwrap();
     write(&db, &outbox, &["first"]).await;
-    soon("the first one finds the door closed", closed.wait_for(1)).await;
+    within_timeout("the first one finds the destination closed", closed.wait_for(1)).await;
     write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
     let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
     tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();
     tx.commit().await.unwrap();
-    soon("another route goes on", open.wait_for(1)).await;
-    until("they are parked", async || db.store.stats().await.unwrap().parked >= 3).await;
+    within_timeout("another route goes on", open.wait_for(1)).await;
+    wait_until("they are parked", async || db.store.stats().await.unwrap().parked >= 3).await;
     let page = PageRequest::first(10);
     let waiting = db.store.list(&Filter::status(Status::New), &page).await.unwrap().items;
     assert!(waiting.iter().all(|row| row.attempts == 0), "an outage spends no attempt: {waiting:?}");
     reachable.store(true, Ordering::SeqCst);
-    until("all that were parked are delivered, the first one too", async || {
+    wait_until("all that were parked are delivered, the first one too", async || {
         db.count(Status::Done).await == 8
     })
     .await;
@@ -142,8 +142,8 @@ async fn ordered_mode_delivers_in_the_order_of_insertion() {
     for pair in ids.chunks(3) {
         write(&db, &outbox, &pair.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
-    soon("all are delivered", recorder.wait_for(40)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", recorder.wait_for(40)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     let order: Vec<String> = recorder.ids().iter().map(ToString::to_string).collect();
     assert_eq!(order, ids);
     assert_eq!((db.count(Status::Done).await, db.count(Status::Dead).await), (39, 1));
@@ -160,8 +160,8 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
         let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
         let outbox = db.engine(&recorder).retry(quick_retries(3)).purge(purge).start().unwrap();
         write(&db, &outbox, &["a", "fails-once", "b"]).await;
-        soon("all are delivered", recorder.wait_for(4)).await;
-        until("all are settled", async || {
+        within_timeout("all are delivered", recorder.wait_for(4)).await;
+        wait_until("all are settled", async || {
             let stats = db.store.stats().await.unwrap();
             stats.new + stats.retry == 0
         })
@@ -199,8 +199,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     write(&db, &outbox, &["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"])
         .await;
-    until("all are settled", async || db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3)
-        .await;
+    wait_until("all are settled", async || {
+        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
+    })
+    .await;
     db.execute("UPDATE outbox_event SET done_at = done_at - 61000000 WHERE event_id NOT LIKE '%young'").await;
     db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)
@@ -228,16 +230,16 @@ async fn shutdown_gives_back_what_it_did_not_start() {
     let outbox = Outbox::single_node(db.store.clone(), routes).workers(1).drain(millis(50));
     let outbox = outbox.poll_interval(HOUR).start().unwrap();
     write(&db, &outbox, &["a", "b", "c", "d"]).await;
-    soon("the first one runs", started.notified()).await;
-    soon("the engine stops", outbox.shutdown()).await;
+    within_timeout("the first one runs", started.notified()).await;
+    within_timeout("the engine stops", outbox.shutdown()).await;
     assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND status = 0").await, 3);
     let due = "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at <= inserted_at + 60000000";
     assert_eq!(db.int(due).await, 3, "due at once");
 
     let recorder = Recorder::new();
     let next = db.start(&recorder);
-    soon("the next engine has them", recorder.wait_for(3)).await;
-    soon("the next engine is idle", next.idle()).await.unwrap();
+    within_timeout("the next engine has them", recorder.wait_for(3)).await;
+    within_timeout("the next engine is idle", next.idle()).await.unwrap();
     assert_eq!(recorder.count(), 3, "the one that was running is left to its lease");
 }
 
@@ -254,7 +256,7 @@ async fn engine_needs_no_connection_of_the_services_pool() {
     sqlx::query("SELECT count(*) FROM outbox_event").fetch_one(&mut *reading).await.unwrap();
     let outbox = db.start(&recorder);
 
-    until("it is claimed, delivered and settled", async || db.count(Status::Done).await == 1).await;
+    wait_until("it is claimed, delivered and settled", async || db.count(Status::Done).await == 1).await;
     assert_eq!(delivered(&recorder), ["cold"]);
     assert!(db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     reading.rollback().await.unwrap();
@@ -268,7 +270,7 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     let recorder = Recorder::new();
     let outbox = db.engine(&recorder).poll_interval(millis(100)).start().unwrap();
     write(&db, &outbox, &["before"]).await;
-    soon("it is delivered", recorder.wait_for(1)).await;
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
 
     let mut other = db.options.connect().await.unwrap();
     other.execute("BEGIN IMMEDIATE").await.unwrap();
@@ -286,12 +288,12 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
         }
     });
     let started = Instant::now();
-    until("three seconds are over", async || started.elapsed() > Duration::from_secs(3)).await;
+    wait_until("three seconds are over", async || started.elapsed() > Duration::from_secs(3)).await;
     assert!(!waiting.is_finished(), "it waits for the lock");
     other.execute("COMMIT").await.unwrap();
-    soon("the writer has its turn", waiting).await.unwrap().expect("no busy error");
-    soon("both are delivered", recorder.wait_for(3)).await;
-    until("all are settled", async || db.count(Status::Done).await == 3).await;
+    within_timeout("the writer has its turn", waiting).await.unwrap().expect("no busy error");
+    within_timeout("both are delivered", recorder.wait_for(3)).await;
+    wait_until("all are settled", async || db.count(Status::Done).await == 3).await;
     assert_eq!(delivered(&recorder), ["before", "by-other", "waited"], "once each");
 }
 
@@ -311,16 +313,16 @@ async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing(
     });
     let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(millis(100)).start().unwrap();
     write(&db, &outbox, &["delivered-but-not-settled"]).await;
-    soon("it is delivered", arrived.acquire()).await.unwrap().forget();
+    within_timeout("it is delivered", arrived.acquire()).await.unwrap().forget();
     let mut other = db.options.connect().await.unwrap();
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     locked.add_permits(1);
     let started = Instant::now();
-    until("six seconds are over", async || started.elapsed() > Duration::from_secs(6)).await;
+    wait_until("six seconds are over", async || started.elapsed() > Duration::from_secs(6)).await;
     assert_eq!(db.count(Status::New).await, 1, "nobody could settle it");
     other.execute("ROLLBACK").await.unwrap();
     write(&db, &outbox, &["afterwards"]).await;
-    until("both are settled", async || db.count(Status::Done).await == 2).await;
+    wait_until("both are settled", async || db.count(Status::Done).await == 2).await;
     assert_eq!(arrived.available_permits(), 1, "the first one was not delivered again");
 }
 
@@ -349,6 +351,6 @@ async fn full_disk_is_survived() {
     let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is full");
     let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is still full");
     db.execute("DROP TABLE ballast").await;
-    soon("everything is delivered", recorder.wait_for(20)).await;
-    until("everything is settled", async || db.count(Status::Done).await == 20).await;
+    within_timeout("everything is delivered", recorder.wait_for(20)).await;
+    wait_until("everything is settled", async || db.count(Status::Done).await == 20).await;
 }

@@ -280,16 +280,16 @@ async fn migrations_of_the_service_are_not_touched() {
     let file = File::with(theirs).await;
     let rows = "SELECT json_group_array(json_array(version, description, installed_on, success, hex(checksum), \
         execution_time)) FROM _sqlx_migrations";
-    let look = async || {
+    let contents_now = async || {
         let mut connection = file.connect().await;
         let table = "SELECT sql FROM sqlite_master WHERE name = '_sqlx_migrations'";
         let table: String = sqlx::query_scalar(table).fetch_one(&mut connection).await.unwrap();
         let rows: String = sqlx::query_scalar(rows).fetch_one(&mut connection).await.unwrap();
         (table, rows)
     };
-    let before = look().await;
+    let before = contents_now().await;
     file.migrate().await.expect("an outbox").close().await;
-    assert_eq!(look().await, before);
+    assert_eq!(contents_now().await, before);
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn several_outboxes_in_one_file_do_not_see_each_others_rows() {
     }
     db.store.pause("fallback", "somebody").await.unwrap();
     for outbox in [&outbox, &billing_outbox] {
-        soon("the engine is idle", outbox.idle()).await.unwrap();
+        within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     }
     assert_eq!(
         (delivered(&ours), delivered(&theirs)),

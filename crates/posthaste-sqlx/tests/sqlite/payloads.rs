@@ -105,8 +105,8 @@ async fn a_thousand_events_go_in_one_call_and_all_arrive_as_they_were() {
     assert_eq!(receipt.ids().count(), 1000);
     tx.commit().await.unwrap();
     outbox.committed(receipt);
-    soon("all are delivered", recorder.wait_for(1000)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", recorder.wait_for(1000)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 1000, "once each");
     let by_id: BTreeMap<EventId, Event> =
         recorder.deliveries().into_iter().map(|delivery| (delivery.id().clone(), delivery.event)).collect();
@@ -125,7 +125,7 @@ async fn cold_delivery_gives_the_bytes_that_were_written() {
     tx.commit().await.unwrap();
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     let deliveries = recorder.deliveries();
     for event in events {
         let delivery = deliveries.iter().find(|delivery| delivery.id() == event.id()).expect("delivered");
@@ -156,7 +156,7 @@ async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
     }
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["at-once"]);
 }
 

@@ -11,7 +11,7 @@ use sqlx::{Executor as _, SqliteConnection};
 use crate::support::*;
 
 /// A running engine that only the hot path and the wake-ups of commits can wake.
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: SqliteWriter,
@@ -19,7 +19,7 @@ struct World {
     log: HookCalls,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         Self::on(Db::new().await)
     }
@@ -39,7 +39,7 @@ impl World {
     async fn delivered(&self) -> Vec<String> {
         // Whatever is leased to nobody alive any more shall be found too.
         self.db.execute("UPDATE outbox_event SET available_at = 0 WHERE locked_by IS NULL").await;
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         delivered(&self.recorder)
     }
 }
@@ -47,7 +47,7 @@ impl World {
 /// A row that was rolled back gives its number to the next one, whoever inserts it.
 #[tokio::test]
 async fn event_of_a_rolled_back_savepoint_is_not_taken_for_a_foreign_row_that_has_its_number_now() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     tx.execute("SAVEPOINT mine").await.unwrap();
     tx.write(event("undone")).await.unwrap();
@@ -62,7 +62,7 @@ async fn event_of_a_rolled_back_savepoint_is_not_taken_for_a_foreign_row_that_ha
 // S0-23, S2-14, S3-24
 #[tokio::test]
 async fn outside_a_transaction_is_refused() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     assert_no_transaction(w.writer.insert(&mut connection, event("a")).await);
     // The question has left nothing open.
@@ -92,7 +92,7 @@ fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
 // S2-15
 #[tokio::test]
 async fn raw_begin_is_a_transaction_too() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     for begin in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT outermost"] {
         connection.execute(begin).await.unwrap();
@@ -106,7 +106,7 @@ async fn raw_begin_is_a_transaction_too() {
 
 #[tokio::test]
 async fn transaction_commits_on_ok() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
     let answer = w.writer.transaction(&w.db.pool, async |tx: &mut SqliteTx| {
         sqlx::query("INSERT INTO orders VALUES (17)").execute(&mut **tx).await?;
@@ -120,7 +120,7 @@ async fn transaction_commits_on_ok() {
 
 #[tokio::test]
 async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     let failed = w.writer.transaction(&w.db.pool, async |tx: &mut SqliteTx| {
         tx.write(event("failed")).await?;
         Err::<(), BoxError>("no".into())
@@ -153,7 +153,7 @@ async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped() {
 
 #[tokio::test]
 async fn commit_that_a_deferred_foreign_key_refuses_is_rolled_back_and_delivers_nothing() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     w.db.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY)").await;
     w.db.execute("CREATE TABLE child (parent INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED)").await;
     let mut tx = w.begin().await;
@@ -172,7 +172,7 @@ async fn commit_that_a_deferred_foreign_key_refuses_is_rolled_back_and_delivers_
 
 #[tokio::test]
 async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_known() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     tx.execute("ROLLBACK").await.unwrap();
@@ -186,14 +186,14 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert!(!w.log.lines().iter().any(|line| line.ends_with("commit committed")), "{:?}", w.log.lines());
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(delivered(&w.recorder), ["committed"]);
 }
 
 /// The driver goes on to count a transaction that SQLite has ended by itself.
 #[tokio::test]
 async fn pool_is_usable_after_a_transaction_was_ended_behind_its_back() {
-    let w = World::on(Db::with_pool(1).await);
+    let w = Fixture::on(Db::with_pool(1).await);
     w.db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (1)").await;
     for end in ["ROLLBACK", "COMMIT", "INSERT OR ROLLBACK INTO orders VALUES (1)"] {
         for commits in [true, false] {
@@ -217,7 +217,7 @@ async fn tx_is_the_connection_that_sqlx_takes() {
     async fn add(connection: &mut SqliteConnection, id: i64) -> Result<(), sqlx::Error> {
         sqlx::query("INSERT INTO orders VALUES (?1)").bind(id).execute(connection).await.map(|_| ())
     }
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
     let mut tx = w.begin().await;
     add(&mut tx, 1).await.unwrap();
@@ -232,7 +232,7 @@ async fn tx_is_the_connection_that_sqlx_takes() {
 #[cfg(unix)]
 #[tokio::test]
 async fn pool_of_the_same_file_by_another_name_is_taken() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("link.db");
     std::os::unix::fs::symlink(w.db.path(), &link).unwrap();
@@ -262,7 +262,7 @@ async fn one_database_in_memory_is_told_from_another() {
     tx.commit().await.unwrap();
     let refused = writer.begin(&other).await.expect_err("it is another one");
     assert!(matches!(refused, StoreError::OtherDatabase { .. }), "{refused:?}");
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let refused = writer.begin(&w.db.pool).await.expect_err("it is a file");
     assert!(refused.to_string().contains("test.db"), "{refused}");
 }

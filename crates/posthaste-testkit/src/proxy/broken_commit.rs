@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What becomes of the next COMMIT.
+/// The fault of the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CommitFault {
     /// It arrives, and so does its answer.
     Passes = 0,
     /// It never arrives, and the connection is lost.
     Lost = 1,
     /// It arrives, is done and answered, and the answer is lost with the connection.
-    AnswerLost = 2,
+    ResponseLost = 2,
 }
 
 /// Listens on a port of its own until the test ends. It reads what is said, so clients must come without TLS.
@@ -26,7 +26,7 @@ pub struct BrokenCommit {
 
 #[derive(Debug, Default)]
 struct Shared {
-    fate: AtomicU8,
+    fault: AtomicU8,
     round_trips: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl BrokenCommit {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect((host.as_str(), port)).await.expect("the server is there");
-                tokio::spawn(carry(client, server, Arc::clone(&ours)));
+                tokio::spawn(forward(client, server, Arc::clone(&ours)));
             }
         });
         Self { port: own_port, shared }
@@ -52,8 +52,8 @@ impl BrokenCommit {
     }
 
     /// Decides what becomes of the next COMMIT; those after it pass.
-    pub fn next_commit(&self, fate: Fate) {
-        self.shared.fate.store(fate as u8, Ordering::SeqCst);
+    pub fn next_commit(&self, fault: CommitFault) {
+        self.shared.fault.store(fault as u8, Ordering::SeqCst);
     }
 
     /// How often a client had to wait for an answer: requests that follow each other without an answer
@@ -64,7 +64,7 @@ impl BrokenCommit {
 }
 
 /// Both connections are lost when this returns.
-async fn carry(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
+async fn forward(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
     let (mut question, mut answer) = ([0; 16 * 1024], [0; 16 * 1024]);
     let mut is_answered = true;
     loop {
@@ -72,15 +72,15 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>
             read = client.read(&mut question) => {
                 let question = &question[..read?];
                 let is_commit = contains(question, b"COMMIT\0");
-                let fate = if is_commit { shared.fate.swap(0, Ordering::SeqCst) } else { 0 };
-                if question.is_empty() || fate == Fate::Lost as u8 {
+                let fault = if is_commit { shared.fault.swap(0, Ordering::SeqCst) } else { 0 };
+                if question.is_empty() || fault == CommitFault::Lost as u8 {
                     return Ok(());
                 }
                 if std::mem::replace(&mut is_answered, false) {
                     shared.round_trips.fetch_add(1, Ordering::SeqCst);
                 }
                 server.write_all(question).await?;
-                if fate == Fate::AnswerLost as u8 {
+                if fault == CommitFault::ResponseLost as u8 {
                     // All of it: what was sent together with the COMMIT is answered before it.
                     let mut seen = Vec::new();
                     while !contains(&seen, b"COMMIT\0") && !contains(&seen, b"ROLLBACK\0") {

@@ -2,12 +2,12 @@
 
 mod black_hole;
 mod broken_commit;
-mod lost_answers;
+mod lost_responses;
 mod moving_address;
-mod slow_line;
+mod slow_link;
 
 pub use black_hole::BlackHole;
-pub use broken_commit::{BrokenCommit, Fate};
-pub use lost_answers::LostAnswers;
+pub use broken_commit::{BrokenCommit, CommitFault};
+pub use lost_responses::LostResponses;
 pub use moving_address::MovingAddress;
-pub use slow_line::SlowLine;
+pub use slow_link::SlowLink;

@@ -36,7 +36,7 @@ impl MovingAddress {
     }
 
     /// New connections lead to this port from now on; those that there are stay.
-    pub fn lead_to(&self, target: u16) {
+    pub fn redirect_to(&self, target: u16) {
         self.target.store(target, Ordering::SeqCst);
     }
 }

@@ -6,20 +6,20 @@ use std::process::Command;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::{OwnServer, Running};
+use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::unprivileged;
 
 /// How a MariaDB ends.
 #[derive(Clone, Copy, Debug)]
-pub enum MariaDbEnd {
+pub enum MariaDbShutdown {
     /// Clients are cut off, everything is written.
     Stopped,
     /// It stops where it is; the next start recovers.
     Killed,
 }
 
-impl MariaDbEnd {
+impl MariaDbShutdown {
     /// A different one each time.
     pub fn of_round(round: usize) -> Self {
         if round.is_multiple_of(2) { Self::Stopped } else { Self::Killed }
@@ -52,7 +52,7 @@ impl MariaDbServer {
         let file = init_file(server.dir());
         std::fs::write(file, "CREATE DATABASE IF NOT EXISTS shop;\n").expect("a file");
         install(server.dir());
-        server.start(greets).await;
+        server.start(is_ready).await;
         Self { server }
     }
 
@@ -66,7 +66,7 @@ impl MariaDbServer {
             command.arg("--skip-grant-tables").arg(format!("--version={version}")).args(addresses(dir, port));
             command
         });
-        server.start(greets).await;
+        server.start(is_ready).await;
         Self { server }
     }
 
@@ -81,13 +81,13 @@ impl MariaDbServer {
     }
 
     /// Ends it and starts it again. Returns when it takes connections.
-    pub async fn restart(&mut self, end: MariaDbEnd) {
+    pub async fn restart(&mut self, end: MariaDbShutdown) {
         let signal = match end {
-            MariaDbEnd::Stopped => "TERM",
-            MariaDbEnd::Killed => "KILL",
+            MariaDbShutdown::Stopped => "TERM",
+            MariaDbShutdown::Killed => "KILL",
         };
         self.server.end(signal).await;
-        self.server.start(greets).await;
+        self.server.start(is_ready).await;
     }
 }
 
@@ -140,7 +140,7 @@ fn init_file(dir: &Path) -> PathBuf {
 }
 
 /// The server speaks first, once it is ready: a packet of version 10 of the protocol.
-async fn greets(running: Running) -> bool {
+async fn is_ready(running: RunningServer) -> bool {
     let mut begin = [0; 5];
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", running.port)).await else { return false };
     stream.read_exact(&mut begin).await.is_ok() && begin[4] == 10

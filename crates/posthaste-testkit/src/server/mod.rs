@@ -1,4 +1,4 @@
-//! Servers of a test's own, to be killed, held and started again: a process, a folder and a port each.
+//! Servers of a test's own, to be killed, suspended and started again: a process, a folder and a port each.
 
 mod mariadb;
 mod pgbouncer;
@@ -14,31 +14,31 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 
-use crate::process::{free_port, give_to_unprivileged, hold, listens, release, signal};
+use crate::process::{free_port, give_to_unprivileged, listens, resume, signal, suspend};
 
-pub use mariadb::{MariaDbEnd, MariaDbServer};
+pub use mariadb::{MariaDbServer, MariaDbShutdown};
 pub use pgbouncer::PgBouncer;
-pub use postgres::{PostgresEnd, PostgresServer};
+pub use postgres::{PostgresServer, PostgresShutdown};
 pub use redis::RedisServer;
 pub use redis_cluster::RedisCluster;
 
 /// How long a server may take to do anything. Some of them are large, and share few cores with other tests.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long one question to a server may take. A client that gets no answer from a server which is just starting may
-/// wait for ever: then it is asked again.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one check of a server may take. A client that gets no response from a server which is just starting may
+/// wait for ever: then it checks again.
+const READINESS_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
 
 /// Asks again and again until the answer is yes, and returns how long that took. For what a server does: it may take
 /// as long as a server may.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
+pub async fn wait_for_server<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_millis(20));
     loop {
         ticks.tick().await;
-        if timeout(QUESTION_TIMEOUT, is_so()).await.unwrap_or(false) {
+        if timeout(READINESS_CHECK_TIMEOUT, is_so()).await.unwrap_or(false) {
             return started.elapsed();
         }
         assert!(started.elapsed() < SERVER_TIMEOUT, "not within {SERVER_TIMEOUT:?}: {what}");
@@ -56,7 +56,7 @@ pub struct OwnServer {
 
 /// A server that was started, and may be ready or not.
 #[derive(Clone, Copy, Debug)]
-pub struct Running {
+pub struct RunningServer {
     /// Where it listens.
     pub port: u16,
     /// Its process.
@@ -95,12 +95,12 @@ impl OwnServer {
 
     /// Starts it unless it runs, and returns when it is ready. A server that ends at once is started again: what is
     /// left of a killed one may still hold the folder or the port.
-    pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(Running) -> F) {
+    pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(RunningServer) -> F) {
         let started = Instant::now();
         let mut ticks = interval(Duration::from_millis(20));
         loop {
             let running = self.running();
-            if timeout(QUESTION_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
+            if timeout(READINESS_CHECK_TIMEOUT, is_ready(running)).await.unwrap_or(false) {
                 return;
             }
             assert!(started.elapsed() < SERVER_TIMEOUT, "the server does not start:\n{}", self.log());
@@ -113,13 +113,13 @@ impl OwnServer {
         self.start(|running| listens(running.port)).await;
     }
 
-    fn running(&mut self) -> Running {
+    fn running(&mut self) -> RunningServer {
         let ended = self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
         if ended {
             self.process = Some(self.spawn());
         }
         let pid = self.pid();
-        Running { port: self.port, pid }
+        RunningServer { port: self.port, pid }
     }
 
     fn spawn(&self) -> Child {
@@ -148,17 +148,18 @@ impl OwnServer {
     pub async fn end(&mut self, name: &str) {
         let mut process = self.process.take().expect("the server runs");
         signal(process.id(), name);
-        until("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_))))).await;
+        wait_for_server("the server ends", || std::future::ready(matches!(process.try_wait(), Ok(Some(_)))))
+            .await;
     }
 
-    /// Holds it where it is: it keeps its connections, and answers nothing.
-    pub fn hold(&self) {
-        hold(self.pid());
+    /// Suspends it: it keeps its connections, and answers nothing.
+    pub fn suspend(&self) {
+        suspend(self.pid());
     }
 
     /// Lets it go on.
-    pub fn release(&self) {
-        release(self.pid());
+    pub fn resume(&self) {
+        resume(self.pid());
     }
 
     fn pid(&self) -> u32 {

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{OwnServer, Running};
+use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::unprivileged;
 
 /// How a PostgreSQL ends.
 #[derive(Clone, Copy, Debug)]
-pub enum PostgresEnd {
+pub enum PostgresShutdown {
     /// Clients are cut off, everything is written.
     Fast,
     /// Every process stops where it is; the next start recovers.
@@ -20,7 +20,7 @@ pub enum PostgresEnd {
     Killed,
 }
 
-impl PostgresEnd {
+impl PostgresShutdown {
     /// A different one each time.
     pub fn of_round(round: usize) -> Self {
         match round {
@@ -91,11 +91,11 @@ impl PostgresServer {
     }
 
     /// Ends it and starts it again. Returns when it takes connections.
-    pub async fn restart(&mut self, end: PostgresEnd) {
+    pub async fn restart(&mut self, end: PostgresShutdown) {
         let signal = match end {
-            PostgresEnd::Fast => "INT",
-            PostgresEnd::Immediate => "QUIT",
-            PostgresEnd::Killed => "KILL",
+            PostgresShutdown::Fast => "INT",
+            PostgresShutdown::Immediate => "QUIT",
+            PostgresShutdown::Killed => "KILL",
         };
         self.server.end(signal).await;
         self.run().await;
@@ -116,7 +116,7 @@ fn data(dir: &Path) -> PathBuf {
 
 /// The first line of the server's own file is its process, the eighth says whether it is ready; a replica says
 /// that it is one.
-fn is_ready(data: &Path, running: Running) -> bool {
+fn is_ready(data: &Path, running: RunningServer) -> bool {
     let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let line = |n| file.lines().nth(n).map(str::trim_end);
     line(0).and_then(|first| first.parse().ok()) == Some(running.pid)

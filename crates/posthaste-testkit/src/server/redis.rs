@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use super::{OwnServer, Running};
+use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::program;
 
@@ -40,7 +40,7 @@ impl RedisServer {
     pub async fn start(&mut self) {
         match self.has_tls {
             true => self.server.listen().await,
-            false => self.server.start(answers).await,
+            false => self.server.start(is_ready).await,
         }
     }
 
@@ -71,24 +71,24 @@ impl RedisServer {
         self.start().await;
     }
 
-    /// Holds it where it is: it keeps its connections, and answers nothing.
-    pub fn hold(&self) {
-        self.server.hold();
+    /// Suspends it: it keeps its connections, and answers nothing.
+    pub fn suspend(&self) {
+        self.server.suspend();
     }
 
     /// Lets it go on.
-    pub fn release(&self) {
-        self.server.release();
+    pub fn resume(&self) {
+        self.server.resume();
     }
 }
 
 /// Not while it reads its data; a password it asks for is an answer too.
-async fn answers(running: Running) -> bool {
-    ask(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
+async fn is_ready(running: RunningServer) -> bool {
+    query(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
 }
 
 /// The answer to a command that has no words with spaces, if it is one text.
-pub(super) async fn ask(port: u16, command: &str) -> std::io::Result<String> {
+pub(super) async fn query(port: u16, command: &str) -> std::io::Result<String> {
     let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await?);
     stream.write_all(format!("{command}\r\n").as_bytes()).await?;
     let mut line = String::new();

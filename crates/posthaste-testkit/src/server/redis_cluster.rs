@@ -1,8 +1,8 @@
 //! A Redis cluster of a test's own.
 
-use super::redis::{RedisServer, ask};
+use super::redis::{RedisServer, query};
 use crate::process::free_port;
-use crate::wait::until;
+use crate::wait::wait_until;
 
 /// A cluster of three servers without replicas, of which two go on without the third.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl RedisCluster {
             let bus_port = free_port();
             let node = start_node(bus_port).await;
             let tell = async |command: String| {
-                let answer = ask(node.port(), &format!("CLUSTER {command}")).await;
+                let answer = query(node.port(), &format!("CLUSTER {command}")).await;
                 assert_eq!(answer.expect("an answer"), "OK", "{command}");
             };
             tell(format!("SET-CONFIG-EPOCH {}", index + 1)).await;
@@ -36,13 +36,13 @@ impl RedisCluster {
             bus_ports.push(bus_port);
         }
         let cluster = Self { nodes };
-        until("the nodes are one cluster", async || cluster.is_whole().await).await;
+        wait_until("the nodes are one cluster", async || cluster.is_whole().await).await;
         cluster
     }
 
     async fn is_whole(&self) -> bool {
         for node in &self.nodes {
-            let info = ask(node.port(), "CLUSTER INFO").await.expect("CLUSTER INFO");
+            let info = query(node.port(), "CLUSTER INFO").await.expect("CLUSTER INFO");
             if !["cluster_state:ok", "cluster_size:3"].iter().all(|line| info.lines().any(|it| it == *line)) {
                 return false;
             }
@@ -61,7 +61,7 @@ impl RedisCluster {
 
     /// The index of the node that has this key, which must have no spaces.
     pub async fn node_of(&self, key: &str) -> usize {
-        let slot = ask(self.nodes[0].port(), &format!("CLUSTER KEYSLOT {key}")).await.expect("KEYSLOT");
+        let slot = query(self.nodes[0].port(), &format!("CLUSTER KEYSLOT {key}")).await.expect("KEYSLOT");
         let slot: u16 = slot.parse().expect("a slot");
         (1..Self::NODES).filter(|&index| slot >= Self::first_slot(index)).count()
     }

@@ -8,7 +8,7 @@ use posthaste::{BoxError, Outbox, Recorder, Route, Routes};
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::SimpleQueryMessage;
 
-use crate::support::{Db, drop_after, event, until};
+use crate::support::{Db, drop_after, event, wait_until};
 
 const ROUNDS: usize = 400;
 
@@ -63,7 +63,7 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let stored: BTreeSet<String> = db.ids().await.into_iter().collect();
     assert_eq!(stored.len() as i64, 2 * db.int("SELECT count(*) FROM orders").await, "all or nothing");
     let delivered = || -> BTreeSet<String> { recorder.ids().iter().map(ToString::to_string).collect() };
-    until("everything that is stored is delivered", async || delivered() == stored).await;
+    wait_until("everything that is stored is delivered", async || delivered() == stored).await;
     outbox.shutdown().await;
     db.close().await;
 }

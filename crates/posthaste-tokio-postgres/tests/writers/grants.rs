@@ -5,7 +5,7 @@ use posthaste::{Event, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
 use posthaste_tokio_postgres::PgWriter;
 
-use crate::support::{Db, connect, event, events, soon, url};
+use crate::support::{Db, connect, event, events, url, within_timeout};
 
 const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
 const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
@@ -69,8 +69,8 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     outbox.committed(direct);
     outbox.committed(receipt);
 
-    soon("all are delivered", recorder.wait_for(5)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("all are delivered", recorder.wait_for(5)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     let waiting = "SELECT count(*) FROM outbox_event WHERE event_id = 'late' AND status = 0
         AND available_at > now() + interval '50 minutes'";
     assert_eq!(db.int(waiting).await, 1, "what is delayed stays delayed");

@@ -6,7 +6,7 @@ use posthaste_tokio_postgres::PreparedClient;
 
 use crate::support::{Db, broken_commit, connect, event, events, pool};
 
-const ORDER: &str = "INSERT INTO orders DEFAULT VALUES";
+const INSERT_ORDER_SQL: &str = "INSERT INTO orders DEFAULT VALUES";
 
 /// How many round trips this work takes.
 async fn round_trips(proxy: &BrokenCommit, work: impl Future<Output = Result<(), BoxError>>) -> usize {
@@ -22,7 +22,7 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let ((proxy, config), writer) = (broken_commit(&db.config).await, db.plain_writer());
 
     let mut client = connect(&config).await;
-    let order = client.prepare(ORDER).await.unwrap();
+    let order = client.prepare(INSERT_ORDER_SQL).await.unwrap();
     let by_hand =
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-hand', 'Tested', '{}')";
     let by_hand = client.prepare(by_hand).await.unwrap();
@@ -59,7 +59,7 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let pool = pool(&config, 1);
     let mut object = pool.get().await.unwrap();
     writer.begin(&mut object).await.unwrap().commit().await.unwrap();
-    let order = object.prepare_cached(ORDER).await.unwrap();
+    let order = object.prepare_cached(INSERT_ORDER_SQL).await.unwrap();
     let pooled = round_trips(&proxy, async {
         let tx = writer.begin(&mut object).await?;
         let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
@@ -81,7 +81,8 @@ async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
-        let answers = tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(ORDER));
+        let answers =
+            tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(INSERT_ORDER_SQL));
         answers.0?;
         answers.1?;
         answers.2?;

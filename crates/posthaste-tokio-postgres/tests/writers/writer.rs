@@ -6,15 +6,15 @@ use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Ro
 use posthaste_sql::{Postgres, WriterContext};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_testkit::TransactionEnds;
-use posthaste_testkit::proxy::Fate;
+use posthaste_testkit::proxy::CommitFault;
 use posthaste_testkit::server::PgBouncer;
 use posthaste_tokio_postgres::{PgTx, PgWriter};
 use tokio_postgres::Config;
 
-use crate::support::{Db, broken_commit, connect, event, events, pool, soon, variable};
+use crate::support::{Db, broken_commit, connect, event, events, pool, variable, within_timeout};
 
 /// A running engine, and the ends of all transactions.
-struct World {
+struct Fixture {
     db: Db,
     outbox: Outbox,
     writer: PgWriter,
@@ -22,7 +22,7 @@ struct World {
     ends: TransactionEnds,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
         let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -33,7 +33,7 @@ impl World {
     }
 
     async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
@@ -48,7 +48,7 @@ impl World {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_commits_on_ok() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let pool = w.db.pool(1);
     let mut client = pool.get().await.unwrap();
     let answer = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
@@ -65,7 +65,7 @@ async fn transaction_commits_on_ok() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_rolls_back_on_an_error_and_when_it_is_dropped() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let mut client = w.db.connect().await;
     let failed = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
         tx.write(event("failed")).await?;
@@ -92,7 +92,7 @@ async fn transaction_rolls_back_on_an_error_and_when_it_is_dropped() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_can_be_spawned() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (writer, mut client) = (w.writer.clone(), w.db.connect().await);
     let task = tokio::spawn(async move {
         let tx = writer.begin(&mut client).await?;
@@ -110,7 +110,7 @@ async fn transaction_can_be_spawned() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     w.db.execute("CREATE TABLE parent (id int PRIMARY KEY)").await;
     w.db.execute("CREATE TABLE child (parent int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)").await;
     let mut client = w.db.connect().await;
@@ -132,18 +132,18 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
-    let w = World::new().await;
+    let w = Fixture::new().await;
     let (proxy, config) = broken_commit(&w.db.config).await;
-    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+    for (fault, id) in [(CommitFault::Lost, "lost"), (CommitFault::ResponseLost, "applied")] {
         let mut client = connect(&config).await;
         let tx = w.writer.begin(&mut client).await.unwrap();
         tx.write(event(id)).await.unwrap();
-        proxy.next_commit(fate);
+        proxy.next_commit(fault);
         let answer = tx.commit().await;
-        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fate:?}: {answer:?}");
-        assert!(w.ends.take().is_empty(), "{fate:?}");
+        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fault:?}: {answer:?}");
+        assert!(w.ends.take().is_empty(), "{fault:?}");
     }
-    soon("the poller delivers it", w.recorder.wait_for(1)).await;
+    within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["applied"]);
     assert_eq!(w.db.ids().await, ["applied"]);
     w.close().await;
@@ -164,7 +164,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     let mut config = Config::new();
     config.host("127.0.0.1").port(pooler.port()).user(&user);
     config.dbname(way.get_dbname().unwrap_or("postgres"));
-    for (fate, id) in [(Fate::Lost, "lost"), (Fate::AnswerLost, "applied")] {
+    for (fault, id) in [(CommitFault::Lost, "lost"), (CommitFault::ResponseLost, "applied")] {
         for is_nested in [false, true] {
             let id = format!("{id}-{is_nested}");
             let mut client = connect(&config).await;
@@ -176,14 +176,14 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
             } else {
                 tx.write(event(&id)).await.unwrap();
             }
-            proxy.next_commit(fate);
+            proxy.next_commit(fault);
             let answer = tx.commit().await;
             assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}");
             assert!(ends.take().is_empty(), "{id}");
         }
     }
-    soon("the poller delivers them", recorder.wait_for(2)).await;
-    soon("the engine is idle", outbox.idle()).await.unwrap();
+    within_timeout("the poller delivers them", recorder.wait_for(2)).await;
+    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(db.ids().await, ["applied-false", "applied-true"]);
     assert_eq!(recorder.count(), 2);
     outbox.shutdown().await;
@@ -234,7 +234,7 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let relay = Outbox::single_node(db.store.clone(), routes).start().unwrap();
-    soon("the relay delivers", recorder.wait_for(2)).await;
+    within_timeout("the relay delivers", recorder.wait_for(2)).await;
     relay.shutdown().await;
     db.close().await;
 }

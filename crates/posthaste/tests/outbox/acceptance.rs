@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
@@ -18,7 +18,7 @@ fn to(recorder: &Recorder) -> Routes {
 #[tokio::test(start_paused = true)]
 async fn rolled_back_event_is_never_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let writer = store.memory.writer(&outbox);
 
     let mut rolled_back = writer.begin().await.expect("begin");
@@ -60,7 +60,7 @@ impl From<CommitError> for Refused {
 async fn committed_event_goes_hot_without_a_read_of_the_store() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).poll_interval(HOUR).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(HOUR).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
 
     let id = commit_one(&store.memory, &outbox, "Made").await;
@@ -77,7 +77,7 @@ async fn committed_event_goes_hot_without_a_read_of_the_store() {
 // S2-23, S2-43, S2-53, S3-72, S3-86, S3-112
 #[tokio::test(start_paused = true)]
 async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 1, ..QueueConfig::default() };
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).queue(queue).start().expect("start");
@@ -103,8 +103,10 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
 async fn failing_event_is_retried_with_growing_attempts_and_then_dead() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
-    let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).retry(plain_retry(3)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+        .retry(plain_retry(3))
+        .start()
+        .expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
 
     for attempts in 1..=2 {
@@ -132,7 +134,7 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
         4 => Outcome::Done,
         _ => Outcome::retry("no"),
     });
-    let outbox = Outbox::single_node(store.clone(), to(&recorder))
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
         .retry(plain_retry(10))
         .poll_interval(HOUR)
         .start()
@@ -147,12 +149,13 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
 // S3-70, S3-81, S3-137
 #[tokio::test(start_paused = true)]
 async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
-    let (store, slow) = (FaultyStore::new(), Gated::with(Recorder::with(|_| Outcome::retry("no"))));
+    let (store, slow) =
+        (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
-    assert_eq!(slow.gate.most(), 4);
+    assert_eq!(slow.gate.max_inside(), 4);
 
     slow.gate.open();
     eventually(HOUR, || count_in(&store.memory, Status::Dead) == 20).await;
@@ -163,7 +166,7 @@ async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
 #[tokio::test(start_paused = true)]
 async fn multi_node_delivers_hot_and_what_other_programs_insert() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::multi_node(store.clone(), to(&recorder), secs(30)).start().expect("start");
+    let outbox = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).start().expect("start");
     let mut ids = commit(&store.memory, &outbox, events("Made", 5)).await;
     ids.extend(insert_foreign(&store.memory, "Made", 5));
 
@@ -177,7 +180,7 @@ async fn multi_node_delivers_hot_and_what_other_programs_insert() {
 #[tokio::test(start_paused = true)]
 async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let tenants = [Some("acme"), Some("zenith"), None];
     let made = |tenant: Option<&str>| {
         let builder = Event::builder("Made").json(&1);
@@ -206,7 +209,7 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn ordered_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(3), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: millis(3), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = Outbox::ordered(store.clone(), routes).poll_batch(7).start().expect("start");
     for _ in 0..30 {
@@ -229,7 +232,7 @@ async fn ordered_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
         Ok(4) => Outcome::retry("no"),
         _ => Outcome::Done,
     });
-    let outbox = Outbox::ordered(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::ordered(store.clone(), routes_to(&recorder)).start().expect("start");
     let batch = (0..10).map(|n: u32| Event::json("Made", &n).expect("event")).collect();
     let ids = commit(&store.memory, &outbox, batch).await;
 
@@ -259,7 +262,7 @@ async fn writer_only_writes_unleased_rows_and_touches_nothing() {
 #[tokio::test(start_paused = true)]
 async fn starting_twice_is_harmless_and_after_a_shutdown_an_error() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).build().expect("build");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).build().expect("build");
     let early = commit_one(&store.memory, &outbox, "Made").await;
     outbox.start().expect("first");
     outbox.start().expect("second");
@@ -275,7 +278,7 @@ async fn starting_twice_is_harmless_and_after_a_shutdown_an_error() {
 // S3-143
 #[tokio::test(start_paused = true)]
 async fn outbox_that_was_shut_down_before_its_start_does_not_start() {
-    let outbox = Outbox::single_node(FaultyStore::new(), to(&Recorder::new())).build().expect("build");
+    let outbox = Outbox::single_node(FaultyStore::new(), routes_to(&Recorder::new())).build().expect("build");
     outbox.shutdown().await;
     assert!(matches!(outbox.start(), Err(StartError::ShutDown)));
 }
@@ -303,7 +306,7 @@ async fn configuration_builds_every_mode() {
     ] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let config = Config { mode, lease, ..Config::default() };
-        let routes = if mode == Mode::WriterOnly { Routes::new() } else { to(&recorder) };
+        let routes = if mode == Mode::WriterOnly { Routes::new() } else { routes_to(&recorder) };
         let outbox = Outbox::from_config(store.clone(), config, routes).build().expect("a good config");
         assert!(format!("{outbox:?}").contains("built"));
         outbox.start().expect("start");
@@ -328,13 +331,13 @@ fn several_nodes_without_a_lease_are_refused() {
 #[test]
 fn second_route_for_the_same_events_is_refused() {
     let recorder = Recorder::new();
-    let routes = to(&recorder).add(Route::event("Made").name("other").deliver_to(recorder.clone()));
+    let routes = routes_to(&recorder).add(Route::event("Made").name("other").deliver_to(recorder.clone()));
     let error = Outbox::single_node(FaultyStore::new(), routes).build().expect_err("duplicate");
     assert_eq!(error.problems.len(), 1);
     assert!(error.to_string().contains("another route takes the same events"), "{error}");
 
     let same_type_of_another_aggregate = Route::event("Made").aggregate("Order").deliver_to(recorder.clone());
-    let routes = to(&recorder).add(same_type_of_another_aggregate);
+    let routes = routes_to(&recorder).add(same_type_of_another_aggregate);
     Outbox::single_node(FaultyStore::new(), routes).build().expect("different keys");
 }
 

@@ -68,7 +68,7 @@ impl Destination for Remote {
     }
 }
 
-fn to(remote: &Remote) -> Routes {
+fn routes_to(remote: &Remote) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(remote.clone()))
 }
 
@@ -81,8 +81,10 @@ async fn count(store: &FaultyStore, status: Status) -> u64 {
 async fn outage_spends_no_attempts_and_loses_nothing() {
     for remote in [Remote::down(), Remote::silent()] {
         let store = FaultyStore::new();
-        let outbox =
-            Outbox::single_node(store.clone(), to(&remote)).retry(plain_retry(2)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&remote))
+            .retry(plain_retry(2))
+            .start()
+            .expect("start");
         let mut ids = commit(&store.memory, &outbox, events("Made", 50)).await;
         ids.extend(insert_foreign(&store.memory, "Made", 50));
         sleep(HOUR).await;
@@ -102,7 +104,7 @@ async fn outage_spends_no_attempts_and_loses_nothing() {
 async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
     for count in [1, 20] {
         let (store, remote) = (FaultyStore::new(), Remote::down());
-        let outbox = Outbox::single_node(store.clone(), to(&remote)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).start().expect("start");
         let ids = commit(&store.memory, &outbox, events("Made", count)).await;
         eventually(secs(1), || remote.tried() > 0).await;
         remote.up(true);
@@ -118,7 +120,7 @@ async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
 async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_otherwise() {
     for (remote, tries) in [(Remote::down(), 1), (Remote::silent(), 3)] {
         let store = FaultyStore::new();
-        let builder = Outbox::single_node(store.clone(), to(&remote)).workers(1);
+        let builder = Outbox::single_node(store.clone(), routes_to(&remote)).workers(1);
         let outbox = builder.poll_interval(HOUR).start().expect("start");
         commit(&store.memory, &outbox, events("Made", 20)).await;
         sleep(millis(50)).await;
@@ -133,7 +135,7 @@ async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_o
 #[tokio::test(start_paused = true)]
 async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
-    let outbox = Outbox::single_node(store.clone(), to(&remote)).workers(1).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).workers(1).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(60)).await;
 
@@ -151,7 +153,7 @@ async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
 #[tokio::test(start_paused = true)]
 async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
-    let outbox = Outbox::single_node(store.clone(), to(&remote)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     sleep(secs(5)).await;
     remote.up(true);
@@ -167,7 +169,7 @@ async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
 async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let other = Recorder::new();
-    let routes = to(&remote).add(Route::event("Other").deliver_to(other.clone()));
+    let routes = routes_to(&remote).add(Route::event("Other").deliver_to(other.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &id).last_error.is_some()).await;
@@ -184,7 +186,7 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
 // The case; Invariant 7, T10
 #[tokio::test(start_paused = true)]
 async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one() {
-    const WAITING: usize = 200_000;
+    const PENDING_EVENTS: usize = 200_000;
     let (store, dead) = (FaultyStore::new(), Remote::down());
     let times: Arc<Mutex<HashMap<u64, u32>>> = Arc::default();
     let start = Instant::now();
@@ -198,7 +200,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     let routes = Routes::new()
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(timed.clone()));
-    let waiting = insert_foreign(&store.memory, "Dead", WAITING);
+    let waiting = insert_foreign(&store.memory, "Dead", PENDING_EVENTS);
     // A store that takes its time, or paused time would hide the work.
     store.break_call(Call::Claim, Fault::Delay(millis(2)));
     store.break_call(Call::Park, Fault::Delay(millis(2)));
@@ -222,11 +224,11 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     assert_eq!(dead.taken.count(), 0);
 
     dead.up(true);
-    eventually(secs(600), || dead.taken.count() >= WAITING).await;
+    eventually(secs(600), || dead.taken.count() >= PENDING_EVENTS).await;
     sleep(HOUR).await;
     assert_each_once(&dead.taken, &waiting);
     assert_eq!(count(&store, Status::Dead).await, 0);
-    assert_eq!(count(&store, Status::Done).await, (WAITING + fine.len()) as u64);
+    assert_eq!(count(&store, Status::Done).await, (PENDING_EVENTS + fine.len()) as u64);
 }
 
 /// Events that were sent as probes are written for that; all others only to be parked.
@@ -323,7 +325,7 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     let (store, fine) = (FaultyStore::new(), Recorder::new());
     let remote = Remote::down();
     remote.up(true);
-    let routes = to(&remote).add(Route::event("Fine").deliver_to(fine.clone()));
+    let routes = routes_to(&remote).add(Route::event("Fine").deliver_to(fine.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
     sleep(secs(6)).await;
@@ -345,7 +347,7 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
 // Design 8: a pause while events are under way
 #[tokio::test(start_paused = true)]
 async fn short_pause_does_not_leave_late_parked_events_behind() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -367,7 +369,7 @@ async fn short_pause_does_not_leave_late_parked_events_behind() {
 #[tokio::test(start_paused = true)]
 async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back() {
     let (store, first, second) = (FaultyStore::new(), Remote::down(), Remote::down());
-    let routes = to(&first).add(Route::event("Other").deliver_to(second.clone()));
+    let routes = routes_to(&first).add(Route::event("Other").deliver_to(second.clone()));
     let builder = Outbox::single_node(store.clone(), routes).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     let made = insert_foreign(&store.memory, "Made", 300);
@@ -415,7 +417,7 @@ async fn outage_in_ordered_mode_keeps_the_order_and_loses_nothing() {
 async fn destination_that_comes_and_goes_costs_no_event_its_attempts() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let outbox =
-        Outbox::single_node(store.clone(), to(&remote)).retry(plain_retry(2)).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
     let mut ids = Vec::new();
     for n in 0..600 {
         remote.up(n % 60 > 40);

@@ -13,32 +13,32 @@ use crate::support::*;
 
 /// Takes so many events in each second and turns the others away.
 #[derive(Clone)]
-struct Limited {
+struct RateLimited {
     per_second: usize,
     retry_after: Option<Duration>,
-    seen: Arc<Mutex<(Option<Instant>, usize)>>,
+    window: Arc<Mutex<(Option<Instant>, usize)>>,
     taken: Recorder,
     turned_away: Arc<Mutex<usize>>,
 }
 
-impl Limited {
-    fn to(per_second: usize, retry_after: Option<Duration>) -> Self {
+impl RateLimited {
+    fn per_second(per_second: usize, retry_after: Option<Duration>) -> Self {
         Self {
             per_second,
             retry_after,
-            seen: Arc::default(),
+            window: Arc::default(),
             taken: Recorder::new(),
             turned_away: Arc::default(),
         }
     }
 
     fn admits(&self) -> bool {
-        let (now, mut seen) = (Instant::now(), self.seen.lock().expect("seen"));
-        if seen.0.is_none_or(|since| now.duration_since(since) >= secs(1)) {
-            *seen = (Some(now), 0);
+        let (now, mut window) = (Instant::now(), self.window.lock().expect("seen"));
+        if window.0.is_none_or(|since| now.duration_since(since) >= secs(1)) {
+            *window = (Some(now), 0);
         }
-        seen.1 += 1;
-        seen.1 <= self.per_second
+        window.1 += 1;
+        window.1 <= self.per_second
     }
 
     fn busy(&self) -> Outcome {
@@ -51,7 +51,7 @@ impl Limited {
 }
 
 #[async_trait]
-impl Destination for Limited {
+impl Destination for RateLimited {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for delivery in batch {
@@ -68,7 +68,7 @@ impl Destination for Limited {
     }
 }
 
-fn start(store: &MemoryStore, destination: &Limited) -> Outbox {
+fn start(store: &MemoryStore, destination: &RateLimited) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(destination.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(store), routes, secs(30)).workers(8);
     builder.poll_interval(millis(100)).start().expect("start")
@@ -78,7 +78,7 @@ fn start(store: &MemoryStore, destination: &Limited) -> Outbox {
 async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 2000);
-    let limited = Limited::to(10, Some(secs(2)));
+    let limited = RateLimited::per_second(10, Some(secs(2)));
     let outbox = start(&store, &limited);
     eventually(HOUR, || limited.taken.count() == 2000).await;
     sleep(secs(1)).await;
@@ -93,7 +93,7 @@ async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
 async fn route_is_closed_for_as_long_as_the_destination_asks() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 100);
-    let shut = Limited::to(0, Some(secs(600)));
+    let shut = RateLimited::per_second(0, Some(secs(600)));
     let outbox = start(&store, &shut);
     sleep(secs(590)).await;
     let turned_away = *shut.turned_away.lock().expect("turned_away");
@@ -105,7 +105,7 @@ async fn route_is_closed_for_as_long_as_the_destination_asks() {
 async fn event_that_is_turned_away_for_longer_than_the_grace_is_dead() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let full = Limited::to(0, None);
+    let full = RateLimited::per_second(0, None);
     let routes = Routes::new().add(Route::event("Made").deliver_to(full.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).busy_grace(secs(3600));
     let outbox = builder.start().expect("start");
@@ -144,24 +144,24 @@ async fn one_full_queue_does_not_close_the_route_for_others() {
 #[tokio::test(start_paused = true)]
 async fn event_that_is_refused_unsent_does_not_reopen_a_closed_route() {
     let store = MemoryStore::new();
-    let seen = Recorder::with(|delivery| match delivery.event_type() {
+    let recorder = Recorder::with(|delivery| match delivery.event_type() {
         "Broken" => Outcome::Unsendable("the topic has a space".to_owned()),
         _ => Outcome::no_connection("connection refused"),
     });
-    let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
+    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
     let outbox = builder.poll_interval(millis(100)).start().expect("start");
     let parked = insert_foreign(&store, "Made", 50);
-    eventually(secs(5), || seen.count() > 0).await;
+    eventually(secs(5), || recorder.count() > 0).await;
     sleep(secs(60)).await;
-    let tried = seen.count();
+    let tried = recorder.count();
     // An engine that takes the route for open brings all of them back, whether it tries them or not.
     let writes = || parked.iter().map(|id| store.writes(id)).sum::<u64>();
     let before = writes();
     let broken = insert_foreign(&store, "Broken", 1).remove(0);
     eventually(secs(600), || status(&store, &broken) == Status::Dead).await;
     sleep(secs(1)).await;
-    let (more, written) = (seen.count() - tried, writes() - before);
+    let (more, written) = (recorder.count() - tried, writes() - before);
     assert!(more < 20, "the parked events were not tried again because of it: {more}");
     assert!(written < 50, "nor were they brought back: {written}");
     drop(outbox);

@@ -30,7 +30,7 @@ fn config(text: &str) -> Config {
 }
 
 /// The settings that a configuration is refused for, in the order they are reported.
-fn wrong(config: &Config) -> Vec<String> {
+fn refused_settings(config: &Config) -> Vec<String> {
     let problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
     problems.into_iter().map(|problem| problem.setting).collect()
 }
@@ -38,7 +38,7 @@ fn wrong(config: &Config) -> Vec<String> {
 const MODES: [Mode; 4] = [Mode::SingleNode, Mode::MultiNode, Mode::Ordered, Mode::WriterOnly];
 
 /// The least that a mode needs.
-fn plain(mode: Mode) -> Config {
+fn minimal_config(mode: Mode) -> Config {
     let lease = (mode == Mode::MultiNode).then(LeaseConfig::default);
     Config { mode, lease, ..Config::default() }
 }
@@ -84,11 +84,11 @@ fn empty_file_and_empty_sections_are_the_defaults() {
 #[test]
 fn defaults_are_valid_in_every_mode() {
     for mode in MODES {
-        assert_eq!(plain(mode).validate(), Ok(()), "{mode:?}");
+        assert_eq!(minimal_config(mode).validate(), Ok(()), "{mode:?}");
     }
 }
 
-const FULL: &str = r#"
+const FULL_CONFIG: &str = r#"
     name = "orders"
     mode = "multi_node"
     workers = 8
@@ -133,7 +133,7 @@ const FULL: &str = r#"
     prefix = "shop.outbox"
 "#;
 
-fn full() -> Config {
+fn full_config() -> Config {
     Config {
         name: "orders".to_owned(),
         mode: Mode::MultiNode,
@@ -175,16 +175,16 @@ fn full() -> Config {
 // S0-10, S0-21, S2-50, S3-17
 #[test]
 fn file_sets_every_setting() {
-    assert_eq!(config(FULL), full());
-    assert_eq!(full().validate(), Ok(()));
+    assert_eq!(config(FULL_CONFIG), full_config());
+    assert_eq!(full_config().validate(), Ok(()));
 }
 
 #[test]
 fn configuration_written_to_a_file_reads_back_the_same() {
     let aged = PurgeConfig { age: Some(days(90)), ..PurgeConfig::default() };
     let writer_only = Config { mode: Mode::WriterOnly, purge: aged, ..Config::default() };
-    let others = [Config::default(), full(), Config::relay(), Config::kafka_polling(), writer_only];
-    for config in others.into_iter().chain(MODES.map(plain)) {
+    let others = [Config::default(), full_config(), Config::relay(), Config::kafka_polling(), writer_only];
+    for config in others.into_iter().chain(MODES.map(minimal_config)) {
         let text = toml::to_string(&config).expect("every setting has a form in a file");
         assert_eq!(parse(&text).as_ref(), Ok(&config), "{text}");
     }
@@ -255,7 +255,7 @@ fn number_that_no_setting_can_hold_is_refused() {
     }
 }
 
-fn all_wrong() -> Config {
+fn config_with_all_mistakes() -> Config {
     Config {
         name: "a\nb".to_owned(),
         mode: Mode::MultiNode,
@@ -318,7 +318,7 @@ fn every_problem_is_reported_at_once() {
         "busy_grace",
         "payload_bytes",
     ];
-    let mut settings = wrong(&all_wrong());
+    let mut settings = refused_settings(&config_with_all_mistakes());
     settings.sort_unstable();
     expected.sort_unstable();
     assert_eq!(settings, expected);
@@ -326,7 +326,7 @@ fn every_problem_is_reported_at_once() {
 
 #[test]
 fn report_names_every_setting_and_what_to_do() {
-    let error = all_wrong().validate().expect_err("all wrong");
+    let error = config_with_all_mistakes().validate().expect_err("all wrong");
     let text = error.to_string();
     assert!(text.starts_with("the configuration has 23 problems\n"), "{text}");
     for problem in &error.problems {
@@ -347,7 +347,7 @@ fn bounds<T: Copy + std::fmt::Debug>(setting: &str, set: fn(&mut Config, T), goo
             let queue = QueueConfig { bytes: usize::MAX, ..QueueConfig::default() };
             let mut config = Config { queue, ..Config::default() };
             set(&mut config, value);
-            assert_eq!(wrong(&config), expected, "{setting} = {value:?}");
+            assert_eq!(refused_settings(&config), expected, "{setting} = {value:?}");
         }
     }
 }
@@ -418,7 +418,7 @@ fn names_have_bounds() {
     let long = "ü".repeat(64);
     bounds("name", |c, s: &str| s.clone_into(&mut c.name), &["a", "größe 1", &long], &["", "a\tb", "\u{85}"]);
     let too_long = Config { name: "ü".repeat(65), ..Config::default() };
-    assert_eq!(wrong(&too_long), ["name"]);
+    assert_eq!(refused_settings(&too_long), ["name"]);
     let prefix = |c: &mut Config, s: &str| s.clone_into(&mut c.metrics.prefix);
     let bad = ["", "1a", "_a", ".a", "a-b", "a b", "aü", "outbox.", "a..b"];
     bounds("metrics.prefix", prefix, &["a", "shop.out_box2"], &bad);
@@ -440,9 +440,9 @@ fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
 /// In which modes a change of what the mode needs is refused, and for which setting.
 fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
     let of = |mode| {
-        let mut config = plain(mode);
+        let mut config = minimal_config(mode);
         change(&mut config);
-        wrong(&config).into_iter().map(move |setting| (mode, setting))
+        refused_settings(&config).into_iter().map(move |setting| (mode, setting))
     };
     MODES.into_iter().flat_map(of).collect()
 }
@@ -482,7 +482,7 @@ fn ordered_mode_takes_the_values_it_has_by_itself() {
         workers: Some(1),
         retry: Some(retry),
         no_route_grace: Some(Duration::ZERO),
-        ..plain(Mode::Ordered)
+        ..minimal_config(Mode::Ordered)
     };
     assert_eq!(config.validate(), Ok(()));
 }
@@ -492,7 +492,7 @@ fn ordered_mode_takes_the_values_it_has_by_itself() {
 fn writer_only_may_purge_by_age_but_not_at_once() {
     let aged = |age| {
         let purge = PurgeConfig { age: Some(age), ..PurgeConfig::default() };
-        wrong(&Config { purge, ..plain(Mode::WriterOnly) })
+        refused_settings(&Config { purge, ..minimal_config(Mode::WriterOnly) })
     };
     assert!(aged(days(30)).is_empty());
     assert_eq!(aged(Duration::ZERO), ["purge.age"]);
@@ -593,7 +593,7 @@ fn extremes_are_refused_without_a_panic() {
                 busy_grace: duration,
                 payload_bytes: size,
             };
-            assert!(wrong(&config).len() > 15, "{:?}", config.validate());
+            assert!(refused_settings(&config).len() > 15, "{:?}", config.validate());
             let _ = toml::to_string(&config);
         }
     }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const MIB: usize = 1_048_576;
 
-fn made() -> EventBuilder {
+fn valid_event() -> EventBuilder {
     Event::builder("Made").json_text("{}")
 }
 
@@ -41,12 +41,12 @@ macro_rules! assert_refused {
 type NameRule = (&'static str, usize, fn(&str) -> EventBuilder);
 
 /// Every name of an event: its field, the most characters, and how it is set.
-const NAMES: [NameRule; 6] = [
+const NAME_RULES: [NameRule; 6] = [
     ("event_type", 128, |name| Event::builder(name).json_text("{}")),
-    ("aggregate_type", 64, |name| made().aggregate_type(name)),
-    ("aggregate_id", 128, |name| made().aggregate_id(name)),
-    ("tenant_id", 64, |name| made().tenant_id(name)),
-    ("topic", 255, |name| made().topic(name)),
+    ("aggregate_type", 64, |name| valid_event().aggregate_type(name)),
+    ("aggregate_id", 128, |name| valid_event().aggregate_id(name)),
+    ("tenant_id", 64, |name| valid_event().tenant_id(name)),
+    ("topic", 255, |name| valid_event().topic(name)),
     ("content_type", 128, |name| Event::builder("Made").bytes(name, "x")),
 ];
 
@@ -113,7 +113,7 @@ fn event_without_a_payload_is_refused() {
 // S3-32, S3-50: the columns count characters, not bytes.
 #[test]
 fn name_may_have_as_many_characters_as_its_column_and_not_one_more() {
-    for (name, max, with) in NAMES {
+    for (name, max, with) in NAME_RULES {
         for character in ["a", "ü", "𝄞"] {
             with(&character.repeat(max)).build().expect(name);
             match with(&character.repeat(max + 1)).build() {
@@ -128,7 +128,7 @@ fn name_may_have_as_many_characters_as_its_column_and_not_one_more() {
 
 #[test]
 fn empty_name_is_refused_instead_of_taken_for_none() {
-    for (name, _, with) in &NAMES[1..] {
+    for (name, _, with) in &NAME_RULES[1..] {
         match with("").build() {
             Err(EventError::Empty { field }) => assert_eq!(field, *name),
             other => panic!("{name}: {other:?}"),
@@ -138,7 +138,7 @@ fn empty_name_is_refused_instead_of_taken_for_none() {
 
 #[test]
 fn control_character_in_any_name_is_refused() {
-    for (name, _, with) in NAMES {
+    for (name, _, with) in NAME_RULES {
         for control in ['\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{85}', '\u{9f}'] {
             match with(&format!("a{control}b")).build() {
                 Err(EventError::ControlCharacter { field, character }) => {
@@ -152,7 +152,7 @@ fn control_character_in_any_name_is_refused() {
 
 #[test]
 fn name_may_have_spaces_and_any_script() {
-    for (name, _, with) in NAMES {
+    for (name, _, with) in NAME_RULES {
         with("größe 注文 \u{a0}:/*%_'\"\\").build().expect(name);
     }
 }
@@ -191,7 +191,7 @@ fn ulids_of_one_process_only_grow() {
 #[test]
 fn ulid_policy_makes_ulids_of_the_present() {
     let before = u64::try_from(millis_of(SystemTime::now())).expect("this age");
-    let event = made().id_policy(IdPolicy::Ulid).build().expect("good");
+    let event = valid_event().id_policy(IdPolicy::Ulid).build().expect("good");
     let after = u64::try_from(millis_of(SystemTime::now())).expect("this age");
     let ulid = ulid::Ulid::from_string(event.id().as_str()).expect("a ULID");
     assert_eq!(event.id().as_str().len(), 26);
@@ -207,14 +207,14 @@ fn uuid_v3_of_the_same_name_is_the_same_id_and_of_another_another() {
     assert_eq!(id("a"), id("a"));
     assert_ne!(id("a"), id("b"));
     assert_ne!(id("a"), EventId::uuid_v3(&Uuid::NAMESPACE_URL, b"a"));
-    made().id(id("a")).build().expect("good");
+    valid_event().id(id("a")).build().expect("good");
 }
 
 // S2-19
 #[test]
 fn callers_id_is_kept_and_beats_the_policy() {
     for id in ["x", "order:17/placed#1~!", &"i".repeat(36)] {
-        let event = made().id(id).id_policy(IdPolicy::Ulid).build().expect("good");
+        let event = valid_event().id(id).id_policy(IdPolicy::Ulid).build().expect("good");
         assert_eq!(event.id(), &EventId::from(id));
     }
 }
@@ -223,12 +223,14 @@ fn callers_id_is_kept_and_beats_the_policy() {
 fn id_that_is_not_1_to_36_visible_ascii_characters_is_refused() {
     let long = "i".repeat(37);
     for bad in ["", " ", "a b", "a\n", "a\0", "ü", "a\u{7f}", &long] {
-        match made().id(bad).build() {
+        match valid_event().id(bad).build() {
             Err(EventError::BadId { id }) => assert_eq!(id, bad),
             other => panic!("{bad:?}: {other:?}"),
         }
     }
-    let Err(EventError::BadId { id }) = made().id("i".repeat(MIB)).build() else { panic!("far too long") };
+    let Err(EventError::BadId { id }) = valid_event().id("i".repeat(MIB)).build() else {
+        panic!("far too long")
+    };
     assert_eq!(id.len(), 80, "an error is no place for a megabyte");
 }
 
@@ -259,37 +261,37 @@ fn payloads_limit_can_be_set_either_way() {
 // S3-40
 #[test]
 fn header_needs_a_name_of_visible_ascii_without_colons() {
-    assert_refused!(made().header("", "x"), EventError::EmptyHeaderName);
+    assert_refused!(valid_event().header("", "x"), EventError::EmptyHeaderName);
     for bad in ["a:b", ":", "a b", " ", "a\r", "a\n", "a\0", "ü", "a\u{7f}"] {
-        match made().header(bad, "x").build() {
+        match valid_event().header(bad, "x").build() {
             Err(EventError::BadHeaderName { name }) => assert_eq!(name, bad),
             other => panic!("{bad:?}: {other:?}"),
         }
     }
-    made().header("x-Trace_id.1!", "").build().expect("an empty value is a value");
+    valid_event().header("x-Trace_id.1!", "").build().expect("an empty value is a value");
 }
 
 #[test]
 fn header_value_cannot_smuggle_a_second_header() {
     for bad in ["a\r\nb: c", "\n", "\r", "\0", "a\tb", "\u{85}"] {
-        match made().header("good", "x").header("bad", bad).build() {
+        match valid_event().header("good", "x").header("bad", bad).build() {
             Err(EventError::BadHeaderValue { name }) => assert_eq!(name, "bad"),
             other => panic!("{bad:?}: {other:?}"),
         }
     }
-    made().header("name", "größe: 1; 注文").build().expect("text of any script");
+    valid_event().header("name", "größe: 1; 注文").build().expect("text of any script");
 }
 
 #[test]
 fn event_may_have_64_headers_and_not_one_more() {
-    let with = |n: usize| made().headers((0..n).map(|n| (format!("h{n}"), "v")));
+    let with = |n: usize| valid_event().headers((0..n).map(|n| (format!("h{n}"), "v")));
     assert_eq!(with(64).build().expect("exactly the limit").headers().len(), 64);
     assert_refused!(with(65), EventError::TooManyHeaders { count: 65 });
 }
 
 #[test]
 fn headers_may_have_16_kib_of_names_and_values_together_and_not_one_byte_more() {
-    let with = |value: usize| made().header("ab", "é".repeat(4000)).header("cde", "x".repeat(value));
+    let with = |value: usize| valid_event().header("ab", "é".repeat(4000)).header("cde", "x".repeat(value));
     let room = 16_384 - 2 - 8_000 - 3;
     with(room).build().expect("exactly the limit");
     assert_refused!(with(room + 1), EventError::HeadersTooLarge { bytes: 16_385 });
@@ -298,7 +300,7 @@ fn headers_may_have_16_kib_of_names_and_values_together_and_not_one_byte_more() 
 // S3-41
 #[test]
 fn available_at_and_deliver_after_exclude_each_other() {
-    let builder = || made().occurred_at(at(100));
+    let builder = || valid_event().occurred_at(at(100));
     assert_refused!(builder().available_at(at(160)).deliver_after(secs(60)), EventError::TwoDelays);
     assert_refused!(builder().deliver_after(secs(60)).available_at(at(160)), EventError::TwoDelays);
     assert_refused!(builder().deliver_after(Duration::ZERO).available_at(at(1)), EventError::TwoDelays);
@@ -307,8 +309,8 @@ fn available_at_and_deliver_after_exclude_each_other() {
 // S3-42
 #[test]
 fn deliver_after_must_be_longer_than_zero() {
-    assert_refused!(made().deliver_after(Duration::ZERO), EventError::ZeroDelay);
-    let event = made().deliver_after(Duration::from_micros(1)).build().expect("longer than zero");
+    assert_refused!(valid_event().deliver_after(Duration::ZERO), EventError::ZeroDelay);
+    let event = valid_event().deliver_after(Duration::from_micros(1)).build().expect("longer than zero");
     assert!(event.is_delayed());
 }
 
@@ -316,7 +318,7 @@ fn deliver_after_must_be_longer_than_zero() {
 #[test]
 fn available_at_must_not_lie_before_occurred_at() {
     let with = |micros: i64| {
-        made().occurred_at(at(100)).available_at(Timestamp::from_micros(100_000_000 + micros)).build()
+        valid_event().occurred_at(at(100)).available_at(Timestamp::from_micros(100_000_000 + micros)).build()
     };
     assert!(matches!(with(-1), Err(EventError::AvailableBeforeOccurred)));
     let equal = with(0).expect("the same instant");
@@ -328,8 +330,8 @@ fn available_at_must_not_lie_before_occurred_at() {
 // S3-43: what counts is the time the event occurred, not the time it is built.
 #[test]
 fn available_at_is_measured_against_a_default_occurred_at_too() {
-    assert_refused!(made().available_at(at(0)), EventError::AvailableBeforeOccurred);
-    let event = made().available_at(SystemTime::now() + secs(3600)).build().expect("in an hour");
+    assert_refused!(valid_event().available_at(at(0)), EventError::AvailableBeforeOccurred);
+    let event = valid_event().available_at(SystemTime::now() + secs(3600)).build().expect("in an hour");
     assert!(event.is_delayed());
 }
 
@@ -337,21 +339,21 @@ fn available_at_is_measured_against_a_default_occurred_at_too() {
 #[test]
 fn deliver_after_resolves_to_occurred_at_plus_the_delay() {
     for builder in [
-        made().deliver_after(secs(60)).occurred_at(at(100)),
-        made().occurred_at(at(100)).deliver_after(secs(60)),
+        valid_event().deliver_after(secs(60)).occurred_at(at(100)),
+        valid_event().occurred_at(at(100)).deliver_after(secs(60)),
     ] {
         let event = builder.build().expect("good");
         assert_eq!(event.available_at(), Some(at(160)));
         assert!(event.is_delayed());
     }
-    let event = made().deliver_after(secs(60)).build().expect("good");
+    let event = valid_event().deliver_after(secs(60)).build().expect("good");
     assert_eq!(event.available_at(), Some(event.occurred_at() + secs(60)), "the default one as well");
 }
 
 // S3-45
 #[test]
 fn longest_delay_saturates() {
-    let event = made().occurred_at(at(100)).deliver_after(Duration::MAX).build().expect("good");
+    let event = valid_event().occurred_at(at(100)).deliver_after(Duration::MAX).build().expect("good");
     assert_eq!(event.available_at(), Some(Timestamp::from_micros(i64::MAX)));
     assert!(event.delay().expect("delayed") > secs(200_000 * 365 * 24 * 3600));
 }
@@ -398,7 +400,7 @@ fn payload_reads_back_as_the_type_it_was_made_of() {
 // S3-39
 #[test]
 fn payload_of_another_type_says_which_event_it_was() {
-    let event = made().id("e-1").build().expect("good");
+    let event = valid_event().id("e-1").build().expect("good");
     let error = event.payload_as::<OrderPlaced>().expect_err("no order");
     assert!(matches!(&error, EventError::Deserialize { id, .. } if id == event.id()), "{error:?}");
     assert!(error.to_string().contains("e-1") && error.to_string().contains("Made"), "{error}");
@@ -455,7 +457,7 @@ fn bytes_that_the_caller_shares_are_not_copied() {
 // S3-38
 #[test]
 fn changing_a_copy_of_the_fields_leaves_the_event_as_it_was() {
-    let event = made().header("a", "b").aggregate("Order", 1).build().expect("good");
+    let event = valid_event().header("a", "b").aggregate("Order", 1).build().expect("good");
     let mut parts = event.to_parts();
     parts.headers.clear();
     parts.aggregate_id = None;
@@ -525,8 +527,8 @@ fn types_are_named_by_enums_or_by_text() {
     let dynamic = format!("User{}", "Created");
     let event = Event::builder(&dynamic).aggregate_type(dynamic.clone()).json_text("{}").build();
     assert_eq!(event.expect("good").aggregate_type(), "UserCreated");
-    let global = made().aggregate_type(GLOBAL).build().expect("good");
-    assert_eq!(global.aggregate_type(), made().build().expect("good").aggregate_type());
+    let global = valid_event().aggregate_type(GLOBAL).build().expect("good");
+    assert_eq!(global.aggregate_type(), valid_event().build().expect("good").aggregate_type());
 }
 
 // S3-47
@@ -559,7 +561,7 @@ fn debug_shows_neither_payload_nor_header_values() {
 #[test]
 fn refusal_shows_neither_payload_nor_header_values() {
     for builder in [
-        made().header("authorization", "sEcret\n"),
+        valid_event().header("authorization", "sEcret\n"),
         Event::builder("Made").json_text("{\"a\": sEcret"),
         Event::builder("Made").bytes("text/plain", "sEcret").limits(Limits { payload_bytes: 1 }),
     ] {
@@ -570,25 +572,26 @@ fn refusal_shows_neither_payload_nor_header_values() {
 
 #[test]
 fn refusal_says_what_to_do() {
-    let headers = |n: usize, size: usize| made().headers((0..n).map(|n| (n.to_string(), "v".repeat(size))));
+    let headers =
+        |n: usize, size: usize| valid_event().headers((0..n).map(|n| (n.to_string(), "v".repeat(size))));
     for (builder, advice) in [
         (Event::builder(""), "give `Event::builder` a name"),
         (Event::builder("Made"), "call `json`, `json_text` or `bytes`"),
-        (made().topic("t".repeat(256)), "topic has 256 characters, 255 are allowed: shorten it"),
-        (made().tenant_id(""), "tenant_id is empty: leave it out"),
-        (made().topic("a\nb"), "topic contains the control character '\\n': remove it"),
-        (made().id(""), "must be 1 to 36 visible ASCII characters"),
-        (made().json(&1), "has two payloads"),
+        (valid_event().topic("t".repeat(256)), "topic has 256 characters, 255 are allowed: shorten it"),
+        (valid_event().tenant_id(""), "tenant_id is empty: leave it out"),
+        (valid_event().topic("a\nb"), "topic contains the control character '\\n': remove it"),
+        (valid_event().id(""), "must be 1 to 36 visible ASCII characters"),
+        (valid_event().json(&1), "has two payloads"),
         (Event::builder("Made").json(&"x".repeat(MIB)), "raise `Limits::payload_bytes`"),
         (Event::builder("Made").json_text("x"), "use `Event::bytes`"),
-        (made().header("", "x"), "name it or leave it out"),
-        (made().header("a b", "x"), "must be visible ASCII without spaces or colons"),
-        (made().header("a", "\n"), "encode it"),
+        (valid_event().header("", "x"), "name it or leave it out"),
+        (valid_event().header("a b", "x"), "must be visible ASCII without spaces or colons"),
+        (valid_event().header("a", "\n"), "encode it"),
         (headers(65, 1), "64 are allowed: move some into the payload"),
         (headers(2, 10_000), "16384 are allowed: move some into the payload"),
-        (made().available_at(at(0)).deliver_after(secs(1)), "keep one"),
-        (made().deliver_after(Duration::ZERO), "leave it out to deliver at once"),
-        (made().available_at(at(0)), "lies before `occurred_at`"),
+        (valid_event().available_at(at(0)).deliver_after(secs(1)), "keep one"),
+        (valid_event().deliver_after(Duration::ZERO), "leave it out to deliver at once"),
+        (valid_event().available_at(at(0)), "lies before `occurred_at`"),
     ] {
         let error = builder.build().expect_err(advice).to_string();
         assert!(error.contains(advice), "{error}");

@@ -17,7 +17,7 @@ use crate::support::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
@@ -26,11 +26,11 @@ fn to(destination: &(impl Destination + Clone)) -> Routes {
 async fn poller_recovers_from_every_fault_of_a_claim() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Delay(secs(4)), Fault::Delay(secs(12)), Fault::Panic] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
         store.break_call(Call::Claim, fault);
         let ids = insert_foreign(&store.memory, "Made", 120);
         sleep(secs(60)).await;
-        store.mend(Call::Claim);
+        store.fix(Call::Claim);
         eventually(secs(30), || recorder.count() >= 120).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &ids);
@@ -45,7 +45,7 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let ids = insert_foreign(&store.memory, "Made", 40);
         store.break_next(Call::Claim, fault);
-        let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
         eventually(secs(60), || recorder.count() >= 40).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &ids);
@@ -58,7 +58,7 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
 async fn lost_answer_to_a_settlement_makes_no_duplicate() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter, Fault::Fail, Fault::Hang, Fault::Delay(secs(5))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), to(&recorder))
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
             .poll_interval(millis(50))
             .start()
             .expect("start");
@@ -80,7 +80,7 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
             1 => Outcome::retry("first"),
             _ => Outcome::Done,
         });
-        let builder = Outbox::single_node(store.clone(), to(&recorder)).retry(plain_retry(3));
+        let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(3));
         let outbox = builder.poll_interval(millis(50)).start().expect("start");
         store.break_next(Call::Settle, fault);
         let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -96,8 +96,8 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
 #[tokio::test(start_paused = true)]
 async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(1), recorder: recorder.clone() };
-    let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
+    let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
+    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
     store.break_call(Call::Settle, Fault::Fail);
     let mut ids = commit(&store.memory, &outbox, events("Made", 100)).await;
     sleep(millis(20)).await;
@@ -108,7 +108,7 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     assert_eq!(recorder.count(), started);
     assert_eq!(count_in(&store.memory, Status::Done), 0);
 
-    store.mend(Call::Settle);
+    store.fix(Call::Settle);
     eventually(secs(10), || count_in(&store.memory, Status::Done) == 200).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
@@ -118,13 +118,13 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
 #[tokio::test(start_paused = true)]
 async fn delivered_is_told_until_the_store_is_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     store.break_all(Fault::Fail);
     recorder.wait_for(1).await;
     sleep(HOUR * 3).await;
     assert_eq!(status(&store.memory, &id), Status::New);
-    store.mend_all();
+    store.fix_all();
     eventually(secs(10), || status(&store.memory, &id) == Status::Done).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &[id]);
@@ -136,14 +136,14 @@ async fn delivered_is_told_until_the_store_is_back() {
 async fn failure_that_could_not_be_written_in_time_is_given_up_and_the_event_tried_again() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).retry(plain_retry(3));
+    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(3));
     let outbox = builder.start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     store.break_all(Fault::Fail);
     sleep(secs(120)).await;
     assert_eq!(recorder.count(), 1);
     assert_eq!(outbox.held(), 0, "given up");
-    store.mend_all();
+    store.fix_all();
     eventually(secs(60), || status(&store.memory, &id) == Status::Dead).await;
     assert_eq!((row(&store.memory, &id).attempts, recorder.count()), (3, 4));
 }
@@ -154,7 +154,7 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
     for call in [Call::Renew, Call::Release, Call::Park, Call::Unpark, Call::OldestPending, Call::Purge] {
         for fault in [Fault::Fail, Fault::LoseAnswer, Fault::Panic, Fault::Delay(secs(2))] {
             let (store, recorder) = (FaultyStore::new(), Recorder::new());
-            let slow = Slow { takes: millis(700), recorder: recorder.clone() };
+            let slow = SlowDestination { takes: millis(700), recorder: recorder.clone() };
             let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
             let queue = QueueConfig { hot: 5, cold: 20, ..QueueConfig::default() };
             let outbox = Outbox::single_node(store.clone(), routes)
@@ -177,7 +177,7 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
 #[tokio::test(start_paused = true)]
 async fn settlement_that_panics_loses_no_event_and_repeats_none() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     store.break_next(Call::Settle, Fault::Panic);
     store.break_next(Call::Settle, Fault::Panic);
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -201,7 +201,7 @@ async fn park_that_panics_or_fails_leaves_no_event_behind() {
                 false => Outcome::no_connection("refused"),
             }
         });
-        let routes = to(&remote).add(Route::event("Fine").deliver_to(taken.clone()));
+        let routes = routes_to(&remote).add(Route::event("Fine").deliver_to(taken.clone()));
         let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
         store.break_next(Call::Park, fault);
         store.break_next(Call::Park, fault);
@@ -219,8 +219,8 @@ async fn park_that_panics_or_fails_leaves_no_event_behind() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_finishes_what_is_queued_within_the_drain() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: millis(100), recorder: recorder.clone() };
-    let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
+    let slow = SlowDestination { takes: millis(100), recorder: recorder.clone() };
+    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 100)).await;
     let started = Instant::now();
     let report = outbox.shutdown().await;
@@ -232,15 +232,15 @@ async fn shutdown_finishes_what_is_queued_within_the_drain() {
 
 #[tokio::test(start_paused = true)]
 async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next() {
-    let (store, begun, next) = (FaultyStore::new(), Gated::new(), Recorder::new());
+    let (store, begun, next) = (FaultyStore::new(), GatedDestination::new(), Recorder::new());
     let config = || Config { workers: Some(4), ..Config::relay() };
-    let old = Outbox::from_config(store.clone(), config(), to(&begun)).start().expect("start");
+    let old = Outbox::from_config(store.clone(), config(), routes_to(&begun)).start().expect("start");
     let ids = commit(&store.memory, &old, events("Made", 100)).await;
     while begun.gate.entered() < 4 {
         tokio::task::yield_now().await;
     }
 
-    let new = Outbox::from_config(store.clone(), config(), to(&next)).start().expect("start");
+    let new = Outbox::from_config(store.clone(), config(), routes_to(&next)).start().expect("start");
     let retiring = tokio::spawn({
         let old = old.clone();
         async move { old.retire().await }
@@ -272,7 +272,7 @@ async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
     let ids = commit(&store.memory, &old, events("Made", 8)).await;
     sleep(secs(1)).await;
 
-    let new = Outbox::from_config(store.clone(), config(), to(&next)).start().expect("start");
+    let new = Outbox::from_config(store.clone(), config(), routes_to(&next)).start().expect("start");
     old.retire().await;
     timeout(secs(10), next.wait_for(8)).await.expect("none is parked for minutes");
     assert_each_once(&next, &ids);
@@ -283,8 +283,8 @@ async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Panic] {
-        let (store, slow) = (FaultyStore::new(), Gated::new());
-        let outbox = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
+        let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+        let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
         insert_foreign(&store.memory, "Made", 100);
         commit(&store.memory, &outbox, events("Made", 20)).await;
         sleep(secs(6)).await;
@@ -300,8 +300,8 @@ async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
 // S3-143, S3-134
 #[tokio::test(start_paused = true)]
 async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
-    let outbox = Outbox::ordered(store.clone(), to(&slow)).start().expect("start");
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let outbox = Outbox::ordered(store.clone(), routes_to(&slow)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
     sleep(secs(6)).await;
@@ -311,7 +311,7 @@ async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
     assert_eq!((report.released, report.abandoned), (19, 1));
 
     slow.gate.open();
-    let next = Outbox::ordered(store.clone(), to(&slow)).start().expect("start");
+    let next = Outbox::ordered(store.clone(), routes_to(&slow)).start().expect("start");
     sleep(secs(60)).await;
     let mut delivered = slow.recorder.ids();
     delivered.sort_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -322,8 +322,8 @@ async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
 // S3-143
 #[tokio::test(start_paused = true)]
 async fn dropped_shutdown_goes_on() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
-    let outbox = Outbox::single_node(store.clone(), to(&slow)).workers(1).start().expect("start");
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 10)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
     assert!(timeout(millis(100), outbox.shutdown()).await.is_err(), "given up by its caller");
@@ -334,7 +334,7 @@ async fn dropped_shutdown_goes_on() {
     assert_eq!(held, 1, "the others went back; one was running");
 
     slow.gate.open();
-    let next = Outbox::single_node(store.clone(), to(&slow)).start().expect("start");
+    let next = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
     eventually(secs(60), || count_in(&store.memory, Status::Done) == 10).await;
     assert_each_once(&slow.recorder, &ids);
     drop((outbox, next));
@@ -343,9 +343,10 @@ async fn dropped_shutdown_goes_on() {
 // S2-41, S2-42, S2-56, S3-86, S3-111, S3-114, Invariant 4
 #[tokio::test(start_paused = true)]
 async fn engine_never_holds_more_than_its_bounds() {
-    let (store, slow) = (FaultyStore::new(), Gated::with(Recorder::new().publisher(10)));
+    let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::new().publisher(10)));
     let queue = QueueConfig { hot: 300, cold: 200, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), to(&slow)).workers(4).queue(queue).poll_batch(500);
+    let builder =
+        Outbox::single_node(store.clone(), routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
     let outbox = builder.publish_timeout(DAY).start().expect("start");
     let mut ids = Vec::new();
     let mut most = 0;
@@ -371,9 +372,9 @@ async fn engine_never_holds_more_than_its_bounds() {
 // S2-44, S3-73, S3-91, S3-98, S3-114
 #[tokio::test(start_paused = true)]
 async fn poller_claims_only_what_fits_and_nothing_while_the_cold_queue_is_full() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { cold: 5, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue);
+    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue);
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
     let ids = insert_foreign(&store.memory, "Made", 30);
     sleep(secs(3)).await;
@@ -401,7 +402,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
         Ok(2) => Outcome::RetryAfter(HOUR, long.clone().into()),
         _ => Outcome::no_answer(long.clone()),
     });
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let batch = (0..4u32).map(|n| Event::json("Made", &n).expect("event")).collect();
     let ids = commit(&store.memory, &outbox, batch).await;
     recorder.wait_for(4).await;
@@ -416,9 +417,9 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
 // Invariant 4: bytes
 #[tokio::test(start_paused = true)]
 async fn queues_hold_no_more_bytes_than_allowed() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 8 << 20, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), to(&slow)).workers(2).queue(queue);
+    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(2).queue(queue);
     let outbox = builder.start().expect("start");
     let big = bytes::Bytes::from(vec![b'x'; (1 << 20) - 10]);
     let mut ids = Vec::new();
@@ -441,7 +442,8 @@ async fn queues_hold_no_more_bytes_than_allowed() {
 async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let queue = QueueConfig { bytes: 1 << 20, ..QueueConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).queue(queue).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(queue).start().expect("start");
     let payload = Some(bytes::Bytes::from(vec![b'1'; 2 << 20]));
     let huge = RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() };
     let mut ids = insert_foreign(&store.memory, "Made", 10);
@@ -460,7 +462,8 @@ async fn event_larger_than_the_byte_bound_is_delivered_alone() {
 #[tokio::test(start_paused = true)]
 async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).poll_interval(DAY).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(DAY).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
     let ids = insert_foreign(&store.memory, "Made", 120);
     assert_eq!(outbox.poll_once().await.expect("poll"), 50);
@@ -479,7 +482,7 @@ async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
 #[tokio::test(start_paused = true)]
 async fn skip_recent_leaves_new_rows_alone_for_a_while() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).skip_recent(secs(10));
+    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).skip_recent(secs(10));
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
     insert_foreign(&store.memory, "Made", 5);
     sleep(secs(9)).await;
@@ -492,7 +495,7 @@ async fn skip_recent_leaves_new_rows_alone_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let routes = to(&recorder)
+    let routes = routes_to(&recorder)
         .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("rejected".to_owned()))));
     let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR).start().expect("start");
     let long_ago = store.memory.now() - DAY * 30;
@@ -520,8 +523,8 @@ async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
 #[tokio::test(start_paused = true)]
 async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let routes =
-        to(&recorder).add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
+    let routes = routes_to(&recorder)
+        .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
     let purge = PurgeConfig {
         done: Retention::archive_after(secs(60)),
         dead: Retention::delete_after(secs(120)),
@@ -549,7 +552,8 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
 async fn delivered_rows_can_be_deleted_at_once() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let purge = PurgeConfig { on_done: OnDone::Delete, ..PurgeConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).purge(purge).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).purge(purge).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 30)).await;
     outbox.idle().await.expect("idle");
     assert!(store.memory.is_empty());
@@ -579,7 +583,7 @@ async fn purger_goes_on_after_a_failure() {
     assert_eq!(store.memory.len(), 10);
     store.break_call(Call::Purge, Fault::Panic);
     sleep(DAY).await;
-    store.mend(Call::Purge);
+    store.fix(Call::Purge);
     sleep(HOUR * 2).await;
     assert!(store.memory.is_empty());
 }

@@ -12,15 +12,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-const HOT_LEASE: std::time::Duration = secs(10);
+const HOT_LEASE_DURATION: std::time::Duration = secs(10);
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
 /// An outbox whose poller looks once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
-    let builder = Outbox::single_node(store.clone(), to(recorder)).poll_interval(HOUR);
+    let builder = Outbox::single_node(store.clone(), routes_to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
 }
 
@@ -53,7 +53,7 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     let owner = born.locked_by.expect("leased");
     let pid = format!(":{}#", std::process::id());
     assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
-    assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE);
+    assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE_DURATION);
     assert_eq!(born.lost_leases, 0);
 }
 
@@ -61,7 +61,7 @@ async fn rows_are_born_leased_while_the_engine_runs() {
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).build().expect("build");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).build().expect("build");
     let before = commit_one(&store.memory, &outbox, "Made").await;
     assert_eq!(row(&store.memory, &before).locked_by, None);
     outbox.start().expect("start");
@@ -77,7 +77,7 @@ async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
 // Design 7, born leased; S3-85
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_the_engine_is_stopping() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     commit_one(&store.memory, &outbox, "Made").await;
@@ -98,7 +98,7 @@ async fn rows_are_born_unleased_while_the_engine_is_stopping() {
 #[tokio::test(start_paused = true)]
 async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let delayed = Event::builder("Made").json(&1).deliver_after(secs(60)).build().expect("event");
     let id = commit(&store.memory, &outbox, vec![delayed]).await.remove(0);
 
@@ -112,7 +112,7 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
 // Design 7, born leased
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_full() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 8, ..QueueConfig::default() };
     let outbox = Outbox::single_node(store.clone(), routes)
@@ -148,7 +148,7 @@ async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut V
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_their_route_is_paused() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let routes = to(&recorder).add(Route::event("Other").deliver_to(recorder.clone()));
+    let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(recorder.clone()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
@@ -168,7 +168,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
 async fn rows_are_born_unleased_while_the_breaker_of_their_route_is_open() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::no_connection("refused"));
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let first = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &first).last_error.is_some()).await;
 
@@ -232,9 +232,9 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 // T12
 #[tokio::test(start_paused = true)]
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
@@ -244,8 +244,8 @@ async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
 
     sleep(HOUR).await;
     assert_each_once(&recorder, std::slice::from_ref(&kept));
-    assert_eq!(hook_calls.committed(), [kept]);
-    assert_eq!(hook_calls.rolled_back(), [undone]);
+    assert_eq!(hooks.committed(), [kept]);
+    assert_eq!(hooks.rolled_back(), [undone]);
 }
 
 /// A savepoint behind the transaction's back, as `SAVEPOINT` sent by hand.
@@ -298,7 +298,7 @@ async fn committed_with_enough_lease_left_is_hot() {
 #[tokio::test(start_paused = true)]
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
@@ -318,7 +318,7 @@ async fn dropped_receipt_is_released_after_a_second() {
     let id = only_id(&receipt);
     drop(receipt);
 
-    let took = eventually(HOT_LEASE, || recorder.count() == 1).await;
+    let took = eventually(HOT_LEASE_DURATION, || recorder.count() == 1).await;
     assert!((millis(900)..millis(1200)).contains(&took), "{took:?}");
     sleep(HOUR * 2).await;
     assert_each_once(&recorder, std::slice::from_ref(&id));
@@ -329,7 +329,7 @@ async fn dropped_receipt_is_released_after_a_second() {
 #[tokio::test(start_paused = true)]
 async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_hot_lease() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder))
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
         .poll_interval(millis(500))
         .poll_batch(1000)
         .start()
@@ -346,7 +346,7 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
     sleep(secs(2)).await;
     let early = recorder.count();
     assert!((10_000..12_000).contains(&early), "{early}");
-    eventually(HOT_LEASE, || recorder.count() >= 12_000).await;
+    eventually(HOT_LEASE_DURATION, || recorder.count() >= 12_000).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
 }
@@ -376,7 +376,7 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
 #[tokio::test(start_paused = true)]
 async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -387,7 +387,7 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     assert_eq!(recorder.count(), 0, "nobody committed yet");
 
     connection.commit().await.expect("commit");
-    eventually(HOT_LEASE + secs(5), || recorder.count() == 1).await;
+    eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() == 1).await;
     sleep(HOUR).await;
     assert_each_once(&recorder, &[id]);
 }
@@ -396,7 +396,7 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
 #[tokio::test(start_paused = true)]
 async fn committed_after_a_rollback_delivers_nothing() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -411,9 +411,9 @@ async fn committed_after_a_rollback_delivers_nothing() {
 // Design 7, the proof
 #[tokio::test(start_paused = true)]
 async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -429,17 +429,17 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(hook_calls.rolled_back(), [aborted]);
+    assert_eq!(hooks.rolled_back(), [aborted]);
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
-        let (store, recorder, hook_calls) =
-            (FaultyStore::new().without_wake(), Recorder::new(), HookCalls::default());
+        let (store, recorder, hooks) =
+            (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
         let builder =
-            Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).poll_interval(HOUR);
+            Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
         let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -447,42 +447,42 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         tx.fail_next_commit(fault);
         tx.commit().await.expect_err("the answer was lost");
 
-        sleep(HOT_LEASE).await;
+        sleep(HOT_LEASE_DURATION).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");
         sleep(HOUR * 2).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}");
-        assert!(hook_calls.committed().is_empty() && hook_calls.rolled_back().is_empty(), "{fault:?}");
+        assert!(hooks.committed().is_empty() && hooks.rolled_back().is_empty(), "{fault:?}");
     }
 }
 
 // T9
 #[tokio::test(start_paused = true)]
 async fn server_that_rolls_back_at_commit_is_believed() {
-    let (store, recorder, hook_calls) = (FaultyStore::new(), Recorder::new(), HookCalls::default());
+    let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).hook(hook_calls.clone()).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert_eq!(hook_calls.rolled_back(), [id]);
-    assert!(hook_calls.committed().is_empty());
+    assert_eq!(hooks.rolled_back(), [id]);
+    assert!(hooks.committed().is_empty());
 }
 
 // Design 7: the lease renewer renews while an event waits
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = Slow { takes: secs(50), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: secs(50), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
         .poll_interval(millis(100))
         .start()
         .expect("start");
-    let other = Outbox::multi_node(store.clone(), to(&recorder), secs(30)).poll_interval(millis(100));
+    let other = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).poll_interval(millis(100));
     let other = other.start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 5)).await;
 
@@ -496,7 +496,7 @@ async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
 // S2-33, S3-75, S3-88, T1
 #[tokio::test(start_paused = true)]
 async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
@@ -513,7 +513,7 @@ async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
 // T1
 #[tokio::test(start_paused = true)]
 async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = Outbox::single_node(store.clone(), routes)
         .workers(1)
@@ -534,7 +534,7 @@ async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
 async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_hot_lease() {
     for fault in [Fault::Fail, Fault::LoseAnswer] {
         let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), to(&recorder))
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
             .poll_interval(millis(100))
             .start()
             .expect("start");
@@ -544,7 +544,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
         let id = only_id(&receipt);
         outbox.committed(receipt);
 
-        eventually(HOT_LEASE + millis(200), || recorder.count() == 1).await;
+        eventually(HOT_LEASE_DURATION + millis(200), || recorder.count() == 1).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &[id]);
     }
@@ -554,7 +554,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
 #[tokio::test(start_paused = true)]
 async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut receipts = Vec::new();
     let mut ids = Vec::new();
@@ -567,8 +567,8 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     std::mem::forget(receipts);
 
     let started = Instant::now();
-    eventually(HOT_LEASE + secs(5), || recorder.count() >= 300).await;
-    assert!(started.elapsed() <= HOT_LEASE + secs(5));
+    eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() >= 300).await;
+    assert!(started.elapsed() <= HOT_LEASE_DURATION + secs(5));
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Cold));
@@ -576,9 +576,9 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
 
 /// Remembers the calls of the writer's hooks, by id.
 #[derive(Clone, Default)]
-struct HookCalls(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
+struct HookedIds(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
 
-impl HookCalls {
+impl HookedIds {
     fn committed(&self) -> Vec<EventId> {
         self.0.lock().expect("hook calls").0.clone()
     }
@@ -588,7 +588,7 @@ impl HookCalls {
     }
 }
 
-impl WriterHook for HookCalls {
+impl WriterHook for HookedIds {
     fn after_commit(&self, events: &[Event]) {
         self.0.lock().expect("hook calls").0.extend(ids_of(events));
     }

@@ -10,41 +10,42 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-const LEASE: Duration = secs(3);
+const LEASE_DURATION: Duration = secs(3);
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
-fn node(door: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
-    let builder = Outbox::multi_node(door.clone(), to(destination), LEASE).poll_interval(millis(100));
+fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
+    let builder =
+        Outbox::multi_node(faulty.clone(), routes_to(destination), LEASE_DURATION).poll_interval(millis(100));
     builder.start().expect("start")
 }
 
 /// A node that has claimed an event, works on it, and from then on cannot reach the store to
 /// renew or to claim.
-struct Stale {
-    door: FaultyStore,
-    slow: Gated,
+struct StaleNode {
+    faulty: FaultyStore,
+    slow: GatedDestination,
     outbox: Outbox,
 }
 
-impl Stale {
+impl StaleNode {
     async fn with(store: &MemoryStore, answer: fn() -> Outcome) -> Self {
-        let door = FaultyStore::on(store);
-        let slow = Gated::with(Recorder::with(move |_| answer()));
-        let outbox = node(&door, &slow);
+        let faulty = FaultyStore::on(store);
+        let slow = GatedDestination::with(Recorder::with(move |_| answer()));
+        let outbox = node(&faulty, &slow);
         eventually(secs(1), || slow.gate.entered() == 1).await;
-        door.break_call(Call::Renew, Fault::Fail);
-        door.break_call(Call::Claim, Fault::Fail);
-        Self { door, slow, outbox }
+        faulty.break_call(Call::Renew, Fault::Fail);
+        faulty.break_call(Call::Claim, Fault::Fail);
+        Self { faulty, slow, outbox }
     }
 
     /// Lets the handler end, and waits for its write-back.
     async fn end(&self) {
-        let before = self.door.count(Call::Settle);
+        let before = self.faulty.count(Call::Settle);
         self.slow.gate.open();
-        eventually(secs(1), || self.door.count(Call::Settle) > before).await;
+        eventually(secs(1), || self.faulty.count(Call::Settle) > before).await;
         sleep(millis(10)).await;
     }
 }
@@ -54,9 +55,9 @@ impl Stale {
 async fn failure_of_a_stale_worker_changes_nothing_while_another_works() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let stale = Stale::with(&store, || Outcome::retry("stale")).await;
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    let other = node(&door, &slow);
+    let stale = StaleNode::with(&store, || Outcome::retry("stale")).await;
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let other = node(&faulty, &slow);
     eventually(secs(5), || slow.gate.entered() == 1).await;
     let held_by_other = row(&store, &id).locked_by;
 
@@ -76,10 +77,10 @@ async fn failure_of_a_stale_worker_changes_nothing_while_another_works() {
 async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let stale = Stale::with(&store, || Outcome::Done).await;
-    let door = FaultyStore::on(&store);
-    let slow = Gated::with(Recorder::with(|_| Outcome::retry("too late")));
-    let other = node(&door, &slow);
+    let stale = StaleNode::with(&store, || Outcome::Done).await;
+    let faulty = FaultyStore::on(&store);
+    let slow = GatedDestination::with(Recorder::with(|_| Outcome::retry("too late")));
+    let other = node(&faulty, &slow);
     eventually(secs(5), || slow.gate.entered() == 1).await;
 
     stale.end().await;
@@ -97,9 +98,9 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
 async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let stale = Stale::with(&store, || Outcome::Done).await;
-    let door = FaultyStore::on(&store);
-    let other = node(&door, &Recorder::with(|_| Outcome::Dead("rejected".to_owned())));
+    let stale = StaleNode::with(&store, || Outcome::Done).await;
+    let faulty = FaultyStore::on(&store);
+    let other = node(&faulty, &Recorder::with(|_| Outcome::Dead("rejected".to_owned())));
     eventually(secs(5), || status(&store, &id) == Status::Dead).await;
     let died = row(&store, &id);
 
@@ -112,7 +113,7 @@ async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
 #[tokio::test(start_paused = true)]
 async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_lease() {
     let store = FaultyStore::new();
-    let slow = Gated::with(Recorder::with(|delivery| match delivery.attempt {
+    let slow = GatedDestination::with(Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("once"),
         _ => Outcome::Done,
     }));
@@ -140,16 +141,17 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
         let payload = Some(vec![b'1'; 1 << 20].into());
         store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() });
     }
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
     let queue = QueueConfig { bytes: 3 << 20, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(door.clone(), to(&slow), secs(600)).workers(1).queue(queue);
+    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), secs(600)).workers(1).queue(queue);
     let full = builder.start().expect("start");
     sleep(millis(50)).await;
     let held = full.held();
     assert!((2..=4).contains(&held), "{held}");
 
     let recorder = Recorder::new();
-    let other = Outbox::multi_node(FaultyStore::on(&store), to(&recorder), secs(600)).start().expect("start");
+    let other =
+        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(600)).start().expect("start");
     eventually(secs(30), || recorder.count() == 20 - held).await;
     assert!(store.rows().iter().all(|row| row.lost_leases == 0));
     slow.gate.open();
@@ -164,8 +166,8 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
 async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    let builder = Outbox::multi_node(door, to(&slow), secs(30)).poll_batch(200).drain(secs(1));
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let builder = Outbox::multi_node(faulty, routes_to(&slow), secs(30)).poll_batch(200).drain(secs(1));
     let stopping = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 4).await;
     let report = stopping.shutdown().await;
@@ -173,7 +175,8 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 
     let recorder = Recorder::new();
     let started = Instant::now();
-    let next = Outbox::multi_node(FaultyStore::on(&store), to(&recorder), secs(30)).start().expect("start");
+    let next =
+        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(30)).start().expect("start");
     eventually(millis(100), || recorder.count() == 96).await;
     eventually(secs(40), || recorder.count() == 100).await;
     assert!(started.elapsed() > secs(20), "the running ones were left to their leases");
@@ -188,7 +191,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 async fn handler_that_takes_three_leases_is_not_run_twice() {
     let store = MemoryStore::new();
     let recorder = Recorder::new();
-    let slow = Slow { takes: LEASE * 3, recorder: recorder.clone() };
+    let slow = SlowDestination { takes: LEASE_DURATION * 3, recorder: recorder.clone() };
     let nodes = [node(&FaultyStore::on(&store), &slow), node(&FaultyStore::on(&store), &slow)];
     let mut ids = insert_foreign(&store, "Made", 20);
     ids.extend(commit(&store, &nodes[0], events("Made", 20)).await);
@@ -202,12 +205,12 @@ async fn handler_that_takes_three_leases_is_not_run_twice() {
 #[tokio::test(start_paused = true)]
 async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_lapses() {
     let store = MemoryStore::new();
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    let crashes = node(&door, &slow);
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let crashes = node(&faulty, &slow);
     let mut ids = insert_foreign(&store, "Made", 10);
     eventually(secs(1), || slow.gate.entered() == 4).await;
     ids.extend(commit(&store, &crashes, events("Made", 10)).await);
-    let settled = door.count(Call::Settle);
+    let settled = faulty.count(Call::Settle);
     drop(crashes);
     slow.gate.open();
 
@@ -219,7 +222,7 @@ async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_laps
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
     assert!(store.rows().iter().all(|row| row.lost_leases == 1));
-    assert_eq!((door.count(Call::Settle), slow.recorder.count()), (settled, 0), "dropped is stopped");
+    assert_eq!((faulty.count(Call::Settle), slow.recorder.count()), (settled, 0), "dropped is stopped");
     drop(other);
 }
 
@@ -228,7 +231,7 @@ async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_laps
 async fn two_engines_deliver_two_thousand_events_each_exactly_once() {
     let store = MemoryStore::new();
     let recorder = Recorder::new();
-    let slow = Slow { takes: millis(1), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
     let nodes = [node(&FaultyStore::on(&store), &slow), node(&FaultyStore::on(&store), &slow)];
     let mut ids = Vec::new();
     for n in 0..100 {
@@ -248,9 +251,10 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     let id = insert_foreign(&store, "Made", 1).remove(0);
     let mut crashes = 0;
     while status(&store, &id) == Status::New {
-        let slow = Gated::new();
+        let slow = GatedDestination::new();
         let outbox = node(&FaultyStore::on(&store), &slow);
-        eventually(LEASE * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead).await;
+        eventually(LEASE_DURATION * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead)
+            .await;
         crashes += slow.gate.entered();
         drop(outbox);
     }
@@ -265,12 +269,12 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
 async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 5);
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    let builder = Outbox::multi_node(door.clone(), to(&slow), LEASE).workers(1);
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), LEASE_DURATION).workers(1);
     let cut_off = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 1).await;
-    door.break_call(Call::Renew, Fault::Fail);
-    door.break_call(Call::Claim, Fault::Fail);
+    faulty.break_call(Call::Renew, Fault::Fail);
+    faulty.break_call(Call::Claim, Fault::Fail);
 
     let recorder = Recorder::new();
     let other = node(&FaultyStore::on(&store), &recorder);
@@ -288,7 +292,7 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
 async fn lease_renewer_that_misses_one_renewal_loses_no_lease() {
     let store = FaultyStore::new();
     let recorder = Recorder::new();
-    let slow = Slow { takes: secs(20), recorder: recorder.clone() };
+    let slow = SlowDestination { takes: secs(20), recorder: recorder.clone() };
     let ids = insert_foreign(&store.memory, "Made", 4);
     let outbox = node(&store, &slow);
     let other = node(&FaultyStore::on(&store.memory), &slow);

@@ -34,7 +34,7 @@ fn log_of_posthaste() -> Log {
 #[tokio::test(start_paused = true)]
 async fn dropping_from_the_hot_queue_warns_once_a_second() {
     let log = log_of_posthaste();
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 4, ..QueueConfig::default() };
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).queue(queue).start().expect("start");
@@ -85,9 +85,9 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
 }
 
 /// Says the sentinel wherever a hook may.
-struct Chatty;
+struct SentinelHook;
 
-impl WriterHook for Chatty {
+impl WriterHook for SentinelHook {
     fn after_commit(&self, _: &[Event]) {
         std::panic::resume_unwind(Box::new(SENTINEL));
     }
@@ -100,7 +100,7 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
     let outbox = Outbox::single_node(store.clone(), routes)
-        .hook(Chatty)
+        .hook(SentinelHook)
         .interceptor(interceptor::after(|_, _| std::panic::resume_unwind(Box::new(SENTINEL))))
         .start()
         .expect("start");
@@ -149,7 +149,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
         .handle("Refused", async |_: Delivery| Err::<(), BoxError>(Unrecoverable(SENTINEL.to_owned()).into()))
         .on(|_: Typed, _| async {});
     let outbox = Outbox::single_node(store.clone(), routes)
-        .hook(Chatty)
+        .hook(SentinelHook)
         .interceptor(interceptor::before(|event| match event.payload().len() % 7 {
             0 => Err(SENTINEL.into()),
             _ => Ok(()),
@@ -193,9 +193,9 @@ struct Typed {
 
 /// Counters and gauges by their full key.
 #[derive(Clone, Default)]
-struct Numbers(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+struct MetricValues(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
-impl Numbers {
+impl MetricValues {
     fn take(&self, key: &Key) -> Arc<AtomicU64> {
         let labels: Vec<String> =
             key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -214,7 +214,7 @@ impl Numbers {
     }
 }
 
-impl MetricsRecorder for Numbers {
+impl MetricsRecorder for MetricValues {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -238,7 +238,7 @@ impl MetricsRecorder for Numbers {
 // S2-48, S3-14, S3-16, S3-113, S3-115, S3-116, S3-117
 #[tokio::test(start_paused = true)]
 async fn metrics_have_the_documents_names_and_count_what_happened() {
-    let numbers = Numbers::default();
+    let numbers = MetricValues::default();
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match (delivery.payload_as::<u32>(), delivery.attempt) {
         (Ok(1), 1) => Outcome::retry("no"),
@@ -246,7 +246,7 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
         (Ok(3), _) => Outcome::Dead("no".to_owned()),
         _ => Outcome::Done,
     });
-    let slow = Gated::with(recorder);
+    let slow = GatedDestination::with(recorder);
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
     let queue = QueueConfig { hot: 10, ..QueueConfig::default() };
     let builder = Outbox::single_node(store.clone(), routes).name("orders").queue(queue);
@@ -291,8 +291,8 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
 /// Nothing reads them any more, so what they said last would stay for as long as the process lives.
 #[tokio::test(start_paused = true)]
 async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
-    let (numbers, store) = (Numbers::default(), FaultyStore::new());
-    let slow = Gated::with(Recorder::new());
+    let (numbers, store) = (MetricValues::default(), FaultyStore::new());
+    let slow = GatedDestination::with(Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
     let builder = Outbox::single_node(store.clone(), routes).name("orders");
     let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
@@ -310,7 +310,7 @@ async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
 // S3-117
 #[tokio::test(start_paused = true)]
 async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
-    let numbers = Numbers::default();
+    let numbers = MetricValues::default();
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("refused"));
     let routes = Routes::new().add(Route::event("Made").deliver_to(down).name("made"));
@@ -326,7 +326,7 @@ async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
 // S3-119
 #[tokio::test(start_paused = true)]
 async fn mode_without_a_hot_path_never_speaks_of_drops() {
-    let (log, numbers) = (log_of_posthaste(), Numbers::default());
+    let (log, numbers) = (log_of_posthaste(), MetricValues::default());
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
     let outbox = metrics::with_local_recorder(&numbers, || Outbox::ordered(store.clone(), routes).start())
@@ -341,7 +341,7 @@ async fn mode_without_a_hot_path_never_speaks_of_drops() {
 // Design 7: an id that exists already is counted
 #[tokio::test(start_paused = true)]
 async fn ids_that_exist_already_are_counted() {
-    let numbers = Numbers::default();
+    let numbers = MetricValues::default();
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox =
@@ -358,8 +358,8 @@ async fn ids_that_exist_already_are_counted() {
 // Invariant 5: "delivered" on a DEAD row changes nothing and is counted
 #[tokio::test(start_paused = true)]
 async fn late_success_on_a_dead_row_is_counted() {
-    let numbers = Numbers::default();
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let numbers = MetricValues::default();
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox =
         metrics::with_local_recorder(&numbers, || Outbox::single_node(store.clone(), routes).start());

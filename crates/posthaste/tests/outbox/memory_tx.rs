@@ -9,17 +9,17 @@ use posthaste::writer::NewRow;
 use posthaste::{BoxError, CommitError, Event, EventId, Outbox, StoreError, WriteError, WriterHook};
 use posthaste_testkit::{HookCalls, event, events};
 
-struct World {
+struct Fixture {
     store: MemoryStore,
     writer: MemoryWriter,
     log: HookCalls,
 }
 
 /// A store and a writer without an engine, whose hooks are noted.
-fn world() -> World {
+fn fixture() -> Fixture {
     let (store, log) = (MemoryStore::new(), HookCalls::default());
     let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
-    World { writer: store.writer(&outbox), store, log }
+    Fixture { writer: store.writer(&outbox), store, log }
 }
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
@@ -33,7 +33,7 @@ fn stored(store: &MemoryStore) -> Vec<String> {
 // S0-04, S2-01, S3-55
 #[tokio::test]
 async fn uncommitted_rows_are_seen_by_nobody() {
-    let w = world();
+    let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     assert!(w.store.is_empty());
@@ -106,7 +106,7 @@ async fn event_that_breaks_a_rule_is_refused_before_the_insert() {
 
 #[tokio::test]
 async fn second_of_two_commits_with_one_id_keeps_the_first() {
-    let w = world();
+    let w = fixture();
     let (mut first, mut second) = (w.writer.begin().await.unwrap(), w.writer.begin().await.unwrap());
     first.write(event("a")).await.unwrap();
     second.write_all(events(&["a", "b"])).await.unwrap();
@@ -122,7 +122,7 @@ async fn second_of_two_commits_with_one_id_keeps_the_first() {
 // T2: what a reader of `seq > last seen` would lose.
 #[tokio::test]
 async fn late_commit_appears_behind_rows_that_came_after_it() {
-    let w = world();
+    let w = fixture();
     let (mut early, mut late) = (w.writer.begin().await.unwrap(), w.writer.begin().await.unwrap());
     early.write(event("early")).await.unwrap();
     late.write(event("late")).await.unwrap();
@@ -147,7 +147,7 @@ async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
 
 #[tokio::test]
 async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
-    let w = world();
+    let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     let mut savepoint = tx.savepoint().await.unwrap();
@@ -163,7 +163,7 @@ async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
 #[tokio::test]
 async fn lost_answer_runs_neither_hook() {
     for (fault, rows) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
-        let w = world();
+        let w = fixture();
         let mut tx = w.writer.begin().await.unwrap();
         tx.write(event("a")).await.unwrap();
         tx.fail_next_commit(fault);
@@ -175,7 +175,7 @@ async fn lost_answer_runs_neither_hook() {
 
 #[tokio::test]
 async fn commit_that_the_server_rolls_back_runs_after_rollback() {
-    let w = world();
+    let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.fail_next_commit(CommitFault::RolledBack);
@@ -187,7 +187,7 @@ async fn commit_that_the_server_rolls_back_runs_after_rollback() {
 /// Somebody ended the transaction behind the back of the `Tx`: nobody knows how.
 #[tokio::test]
 async fn commit_without_its_transaction_is_unknown() {
-    let w = world();
+    let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     MemoryConnection::commit(&mut tx).await.unwrap();
@@ -198,7 +198,7 @@ async fn commit_without_its_transaction_is_unknown() {
 // S3-11
 #[tokio::test]
 async fn transaction_commits_on_ok_and_rolls_back_on_err() {
-    let w = world();
+    let w = fixture();
     let answer = w
         .writer
         .transaction(async |tx: &mut MemoryTx| {
@@ -221,7 +221,7 @@ async fn transaction_commits_on_ok_and_rolls_back_on_err() {
 
 #[tokio::test]
 async fn transaction_that_panics_is_rolled_back() {
-    let w = world();
+    let w = fixture();
     let work = w.writer.transaction(async |tx: &mut MemoryTx| {
         tx.write(event("a")).await?;
         if tx.depth() == 1 {
@@ -236,7 +236,7 @@ async fn transaction_that_panics_is_rolled_back() {
 
 #[tokio::test]
 async fn transaction_can_be_spawned() {
-    let w = world();
+    let w = fixture();
     let writer = w.writer.clone();
     let id = String::from("a");
     let task = tokio::spawn(async move {
@@ -255,7 +255,7 @@ async fn transaction_can_be_spawned() {
 // S0-23, S2-11, S2-14, S3-24
 #[tokio::test]
 async fn insert_outside_a_transaction_is_refused_before_any_hook() {
-    let w = world();
+    let w = fixture();
     let mut connection = w.store.connect();
     let refused = w.writer.insert(&mut connection, event("a")).await;
     assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))));
@@ -266,7 +266,7 @@ async fn insert_outside_a_transaction_is_refused_before_any_hook() {
 
 #[tokio::test]
 async fn insert_answers_a_receipt_with_ids_and_duplicates() {
-    let w = world();
+    let w = fixture();
     let mut connection = w.store.connect();
     connection.begin().await.unwrap();
     let receipt = w.writer.insert(&mut connection, event("a")).await.unwrap();

@@ -8,7 +8,9 @@ use posthaste::store::{Purge, Purgeable, Store};
 use posthaste::{Admin as _, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
 use tokio::time::Instant;
 
-use crate::support::{Call, Fault, FaultyStore, Gated, Slow, commit, eventually, millis, secs};
+use crate::support::{
+    Call, Fault, FaultyStore, GatedDestination, SlowDestination, commit, eventually, millis, secs,
+};
 
 /// Two event types of one aggregate are two routes; both lead to the same recorder.
 fn two_routes(recorder: &Recorder) -> Routes {
@@ -71,7 +73,7 @@ async fn batching_destination_gets_one_event_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn nothing_passes_what_a_crashed_engine_held() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
-    let blocked = Gated::new();
+    let blocked = GatedDestination::new();
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     let written = write(&store, mixed(6)).await;
     let first = Outbox::ordered(store.clone(), routes).poll_batch(2).start().expect("start");
@@ -133,7 +135,7 @@ async fn store_that_cannot_settle_lets_nothing_pass() {
     let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).poll_batch(3).start().expect("start");
 
     tokio::time::sleep(secs(300)).await;
-    store.mend(Call::Settle);
+    store.fix(Call::Settle);
     outbox.idle().await.expect("idle");
 
     let mut order = recorder.ids();
@@ -145,7 +147,7 @@ async fn store_that_cannot_settle_lets_nothing_pass() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_takes_no_longer_than_its_drain() {
     let store = MemoryStore::new();
-    let blocked = Gated::new();
+    let blocked = GatedDestination::new();
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     write(&store, mixed(6)).await;
     let outbox = Outbox::ordered(store.clone(), routes).drain(secs(5)).start().expect("start");
@@ -203,7 +205,7 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
 #[tokio::test(start_paused = true)]
 async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() {
     let store = MemoryStore::new();
-    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");
     let written = write(&store, vec![sized(1000), sized(1400), sized(10)]).await;
     let config = Config {

@@ -13,14 +13,14 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 /// Writes one event to a destination with at most three attempts, waits, and answers its row.
 async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, Outbox, EventId) {
     let store = FaultyStore::new();
-    let builder = Outbox::single_node(store.clone(), to(destination)).retry(plain_retry(3));
+    let builder = Outbox::single_node(store.clone(), routes_to(destination)).retry(plain_retry(3));
     let outbox = builder.poll_interval(HOUR).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     (store, outbox, id)
@@ -150,20 +150,20 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
     assert_eq!(failed.len(), 20, "1 % panicked once");
     assert_eq!(count_in(&store.memory, Status::Done), 2000);
 
-    let gated = Gated::new();
+    let gated = GatedDestination::new();
     drop(outbox);
-    let outbox = Outbox::single_node(store.clone(), to(&gated)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&gated)).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
-    assert_eq!(gated.gate.most(), 4);
+    assert_eq!(gated.gate.max_inside(), 4);
 }
 
 // Design 8, worker; F47
 #[tokio::test(start_paused = true)]
 async fn all_workers_are_left_after_each_of_them_panicked_often() {
     let store = FaultyStore::new();
-    let gated = Gated::new();
-    let routes = to(&gated).handle("Bad", async |_: Delivery| {
+    let gated = GatedDestination::new();
+    let routes = routes_to(&gated).handle("Bad", async |_: Delivery| {
         if true {
             panic!("always");
         }
@@ -177,7 +177,7 @@ async fn all_workers_are_left_after_each_of_them_panicked_often() {
 
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
-    assert_eq!(gated.gate.most(), 4, "as many as before");
+    assert_eq!(gated.gate.max_inside(), 4, "as many as before");
     gated.gate.open();
     outbox.idle().await.expect("idle");
     assert_eq!(gated.recorder.count(), 20);
@@ -186,7 +186,7 @@ async fn all_workers_are_left_after_each_of_them_panicked_often() {
 // Design 8, destinations
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_handler_is_a_failed_attempt() {
-    let slow = Slow { takes: HOUR, recorder: Recorder::new() };
+    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new() };
     let (store, _outbox, id) = outcome_of(&slow).await;
     let took = eventually(secs(100), || row(&store.memory, &id).attempts == 1).await;
     assert!((secs(59)..secs(62)).contains(&took), "{took:?}");
@@ -198,7 +198,7 @@ async fn timeout_of_a_handler_is_a_failed_attempt() {
 // Design 8, destinations; Invariant 7
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
-    let slow = Slow { takes: HOUR, recorder: Recorder::new().publisher(10) };
+    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new().publisher(10) };
     let (store, _outbox, id) = outcome_of(&slow).await;
     eventually(secs(12), || row(&store.memory, &id).last_error.is_some()).await;
     sleep(HOUR).await;
@@ -211,7 +211,7 @@ async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_route_replaces_the_default() {
     let store = FaultyStore::new();
-    let slow = Slow { takes: HOUR, recorder: Recorder::new() };
+    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow).timeout(secs(2)));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
@@ -237,7 +237,7 @@ impl Destination for Miscounts {
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     let store = FaultyStore::new();
-    let outbox = Outbox::single_node(store.clone(), to(&Miscounts(1))).workers(1);
+    let outbox = Outbox::single_node(store.clone(), routes_to(&Miscounts(1))).workers(1);
     let outbox = outbox.retry(plain_retry(2)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 4)).await;
     sleep(millis(50)).await;
@@ -253,15 +253,15 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
     let store = FaultyStore::new();
-    let outbox = Outbox::single_node(store.clone(), to(&Miscounts(9))).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&Miscounts(9))).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 4)).await;
     outbox.idle().await.expect("idle");
     assert_eq!(count_in(&store.memory, Status::Done), 4);
 }
 
-struct Named(&'static str, Arc<Mutex<Vec<String>>>);
+struct NamedInterceptor(&'static str, Arc<Mutex<Vec<String>>>);
 
-impl Interceptor for Named {
+impl Interceptor for NamedInterceptor {
     fn before(&self, _: &Delivery) -> Result<(), BoxError> {
         self.1.lock().expect("log").push(format!("before {}", self.0));
         Ok(())
@@ -284,10 +284,12 @@ async fn interceptors_run_in_order_before_and_in_reverse_after() {
             Outcome::Done
         }
     });
-    let all: [Arc<dyn Interceptor>; 2] =
-        [Arc::new(Named("b", Arc::clone(&log))), Arc::new(Named("c", Arc::clone(&log)))];
-    let outbox = Outbox::single_node(store.clone(), to(&destination))
-        .interceptor(Arc::new(Named("a", Arc::clone(&log))))
+    let all: [Arc<dyn Interceptor>; 2] = [
+        Arc::new(NamedInterceptor("b", Arc::clone(&log))),
+        Arc::new(NamedInterceptor("c", Arc::clone(&log))),
+    ];
+    let outbox = Outbox::single_node(store.clone(), routes_to(&destination))
+        .interceptor(Arc::new(NamedInterceptor("a", Arc::clone(&log))))
         .interceptors(all)
         .start()
         .expect("start");
@@ -310,7 +312,7 @@ async fn interceptor_that_refuses_or_panics_before_is_a_failed_attempt_without_a
             count.fetch_add(1, Ordering::SeqCst);
             Ok(())
         });
-        let outbox = Outbox::single_node(store.clone(), to(&recorder))
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
             .interceptor(refuse)
             .interceptor(never)
             .retry(plain_retry(2))
@@ -331,7 +333,7 @@ async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let refuse = interceptor::before(|_| Err(Unrecoverable("forbidden".to_owned()).into()));
     let outbox =
-        Outbox::single_node(store.clone(), to(&recorder)).interceptor(refuse).start().expect("start");
+        Outbox::single_node(store.clone(), routes_to(&recorder)).interceptor(refuse).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
     assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("forbidden"));
@@ -342,8 +344,8 @@ async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
 async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let log = Arc::new(Mutex::new(Vec::new()));
-    let outbox = Outbox::single_node(store.clone(), to(&recorder))
-        .interceptor(Arc::new(Named("first", Arc::clone(&log))))
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+        .interceptor(Arc::new(NamedInterceptor("first", Arc::clone(&log))))
         .interceptor(interceptor::after(|_, _| panic!("oh")))
         .start()
         .expect("start");
@@ -372,7 +374,8 @@ async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
         store.memory.insert_raw(raw).expect("new");
         good.extend(insert_foreign(&store.memory, "Made", 2));
     }
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).poll_batch(3).start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_batch(3).start().expect("start");
     outbox.idle().await.expect("idle");
 
     assert_each_once(&recorder, &good);

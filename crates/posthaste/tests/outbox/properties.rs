@@ -12,7 +12,7 @@ use serde_json::Value;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Factors are floating-point numbers, which know a year to some dozens of nanoseconds.
-const SLACK: Duration = Duration::from_micros(1);
+const MAX_ROUNDING_ERROR: Duration = Duration::from_micros(1);
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -72,7 +72,7 @@ proptest! {
     #[test]
     fn any_retry_policy_has_a_delay_after_any_count(policy in policies(), count in counts()) {
         let delay = policy.delay(count);
-        prop_assert!(delay <= capped(&policy, count) * 10 + SLACK, "{delay:?}");
+        prop_assert!(delay <= capped(&policy, count) * 10 + MAX_ROUNDING_ERROR, "{delay:?}");
     }
 
     // S2-46, S3-107
@@ -80,9 +80,9 @@ proptest! {
     fn default_jitter_is_half_to_one_and_a_half_of_the_capped_delay(policy in policies(), count in counts()) {
         let policy = RetryPolicy { jitter: RetryPolicy::default().jitter, ..policy };
         let (delay, capped) = (policy.delay(count), capped(&policy, count));
-        prop_assert!(delay + SLACK >= capped / 2, "{delay:?} of {capped:?}");
-        prop_assert!(delay <= capped * 3 / 2 + SLACK, "{delay:?} of {capped:?}");
-        prop_assert!(delay <= policy.max_delay.min(YEAR) * 3 / 2 + SLACK);
+        prop_assert!(delay + MAX_ROUNDING_ERROR >= capped / 2, "{delay:?} of {capped:?}");
+        prop_assert!(delay <= capped * 3 / 2 + MAX_ROUNDING_ERROR, "{delay:?} of {capped:?}");
+        prop_assert!(delay <= policy.max_delay.min(YEAR) * 3 / 2 + MAX_ROUNDING_ERROR);
     }
 
     // S4-12
@@ -90,7 +90,7 @@ proptest! {
     fn without_jitter_delays_follow_the_formula_and_never_shrink(policy in policies(), count in counts()) {
         let policy = RetryPolicy { jitter: (1.0, 1.0), ..policy };
         let delay = policy.delay(count);
-        prop_assert!(delay.abs_diff(capped(&policy, count)) <= SLACK, "{delay:?}");
+        prop_assert!(delay.abs_diff(capped(&policy, count)) <= MAX_ROUNDING_ERROR, "{delay:?}");
         prop_assert!(delay <= policy.delay(count.saturating_add(1)));
     }
 
@@ -100,7 +100,7 @@ proptest! {
         for jitter in [(f64::NAN, other), (other, f64::NAN), (f64::INFINITY, other), (other, f64::INFINITY)] {
             let policy = RetryPolicy { jitter, ..policy.clone() };
             let delay = policy.delay(count);
-            prop_assert!(delay.abs_diff(capped(&policy, count)) <= SLACK, "{jitter:?}: {delay:?}");
+            prop_assert!(delay.abs_diff(capped(&policy, count)) <= MAX_ROUNDING_ERROR, "{jitter:?}: {delay:?}");
         }
     }
 
@@ -353,7 +353,7 @@ fn instants() -> impl Strategy<Value = i64> {
 }
 
 /// 9999-12-31T23:59:59.999999Z
-const LAST_RFC3339: i64 = 253_402_300_799_999_999;
+const MAX_RFC3339_MICROS: i64 = 253_402_300_799_999_999;
 
 proptest! {
     #![proptest_config(config(1000))]
@@ -375,7 +375,7 @@ proptest! {
     #[test]
     fn any_instant_prints_and_those_of_rfc_3339_as_such(micros in instants()) {
         let shown = Timestamp::from_micros(micros).to_string();
-        if (0..=LAST_RFC3339).contains(&micros) {
+        if (0..=MAX_RFC3339_MICROS).contains(&micros) {
             let read = humantime::parse_rfc3339(&shown).expect("RFC 3339");
             prop_assert_eq!(Timestamp::from(read).as_micros(), micros);
         } else {

@@ -15,12 +15,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::*;
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 /// Room for thousands of claimed events.
-fn wide() -> QueueConfig {
+fn large_queue() -> QueueConfig {
     QueueConfig { cold: 4000, ..QueueConfig::default() }
 }
 
@@ -34,7 +34,7 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
         0..25 => Outcome::Defer(millis(10)),
         _ => Outcome::Done,
     });
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).poll_interval(millis(20));
+    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(millis(20));
     let outbox = builder.start().expect("start");
 
     let id = commit_one(&store.memory, &outbox, "Made").await;
@@ -48,7 +48,7 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
 async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let routes = to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
+        let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
         let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
         store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
         outbox.poll_once().await.expect("poll");
@@ -57,7 +57,7 @@ async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
 
         assert!(timeout(millis(10), outbox.poll_once()).await.is_err(), "dropped: {fault:?}");
         assert_eq!(store.count(Call::Park), 1, "while it parked: {fault:?}");
-        store.mend(Call::Park);
+        store.fix(Call::Park);
         store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
 
         eventually(secs(90), || status(&store.memory, &ids[0]) == Status::Done).await;
@@ -74,8 +74,10 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
         || Outcome::no_answer("bad payload: \0"),
     ] {
         let recorder = Recorder::with(move |_| answer());
-        let outbox =
-            Outbox::single_node(store.clone(), to(&recorder)).retry(plain_retry(1)).start().expect("start");
+        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+            .retry(plain_retry(1))
+            .start()
+            .expect("start");
         let id = commit_one(&store.memory, &outbox, "Made").await;
 
         eventually(millis(50), || row(&store.memory, &id).last_error.is_some()).await;
@@ -92,7 +94,7 @@ async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up
         "Bad" => Outcome::retry("unwritable"),
         _ => Outcome::Done,
     });
-    let routes = to(&recorder).add(Route::event("Bad").deliver_to(recorder.clone()));
+    let routes = routes_to(&recorder).add(Route::event("Bad").deliver_to(recorder.clone()));
     let builder = Outbox::single_node(store.clone(), routes).retry(plain_retry(1));
     let outbox = builder.start().expect("start");
     let mut batch = events("Made", 20);
@@ -114,7 +116,7 @@ async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up
 async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Settle, Fault::Delay(secs(2)));
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).drain(secs(5));
+    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).drain(secs(5));
     let outbox = builder.start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     recorder.wait_for(1).await;
@@ -133,7 +135,8 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
     store.break_next(Call::Settle, Fault::Delay(millis(1200)));
     insert_foreign(&store.memory, "Made", 1200);
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).queue(wide()).poll_batch(4000);
+    let builder =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
     let outbox = builder.drain(secs(1)).start().expect("start");
     recorder.wait_for(1200).await;
 
@@ -176,7 +179,7 @@ impl Destination for OnceDown {
 async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     let store = FaultyStore::new();
     let remote = OnceDown { gate: Gate::closed(), was_down: Arc::default(), recorder: Recorder::new() };
-    let routes = to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
+    let routes = routes_to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
     let outbox = Outbox::single_node(store.clone(), routes).workers(2).start().expect("start");
     outbox.idle().await.expect("idle");
     store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
@@ -197,12 +200,12 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
 async fn claims_whose_answers_are_lost_kill_no_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Claim, Fault::HangAfter);
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let ids = insert_foreign(&store.memory, "Made", 10);
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
 
-    store.mend(Call::Claim);
+    store.fix(Call::Claim);
 
     eventually(secs(90), || count_in(&store.memory, Status::Done) == 10).await;
     assert_each_once(&recorder, &ids);
@@ -213,9 +216,9 @@ async fn claims_whose_answers_are_lost_kill_no_event() {
 async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
     let (store, large) = (FaultyStore::new(), Recorder::new().publisher(1500));
     store.break_call(Call::Settle, Fault::Delay(millis(20)));
-    let small = Slow { takes: millis(3), recorder: Recorder::new() };
-    let routes = to(&small).add(Route::event("Many").deliver_to(large.clone()));
-    let builder = Outbox::single_node(store.clone(), routes).workers(8).queue(wide()).poll_batch(4000);
+    let small = SlowDestination { takes: millis(3), recorder: Recorder::new() };
+    let routes = routes_to(&small).add(Route::event("Many").deliver_to(large.clone()));
+    let builder = Outbox::single_node(store.clone(), routes).workers(8).queue(large_queue()).poll_batch(4000);
     let outbox = builder.start().expect("start");
     let (memory, writer) = (store.memory.clone(), outbox.clone());
     let stream = tokio::spawn(async move {
@@ -240,7 +243,7 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
 async fn lag_that_the_store_never_tells_holds_up_no_claim() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     store.break_call(Call::OldestPending, Fault::Hang);
-    let builder = Outbox::single_node(store.clone(), to(&recorder)).poll_interval(millis(100));
+    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     for n in 1..=60 {
         insert_foreign(&store.memory, "Made", 1);
@@ -258,7 +261,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
     let ids = insert_foreign(&memory, "Made", 20);
     let store = FaultyStore::on(&memory).refusing_event(&ids[0]);
     let recorder = Recorder::new();
-    let outbox = Outbox::single_node(store, to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store, routes_to(&recorder)).start().expect("start");
 
     eventually(secs(10), || count_in(&memory, Status::Done) == 19).await;
     let later = commit(&memory, &outbox, events("Made", 5)).await;
@@ -272,7 +275,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
-    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).concurrency(1));
     let outbox =
         Outbox::single_node(store.clone(), routes).workers(4).drain(secs(30)).start().expect("start");
@@ -290,7 +293,7 @@ async fn shutdown_ends_when_everything_is_finished() {
 #[tokio::test(start_paused = true)]
 async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     outbox.idle().await.expect("idle");
     store.break_call(Call::Claim, Fault::Fail);
 
@@ -308,9 +311,9 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 #[tokio::test(start_paused = true)]
 async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
     const KIB: usize = 1024;
-    let (store, slow) = (FaultyStore::new(), Gated::new());
+    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).payload_bytes(200 * KIB);
+    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).payload_bytes(200 * KIB);
     let outbox = builder.queue(queue).poll_interval(secs(3)).start().expect("start");
     outbox.idle().await.expect("idle");
     let large = || Event::json("Made", &"x".repeat(100 * KIB)).expect("a good event");

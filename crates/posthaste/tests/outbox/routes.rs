@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-fn to(destination: &(impl Destination + Clone)) -> Routes {
+fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
@@ -35,7 +35,7 @@ fn routes_are_refused_by_a_check_as_by_an_outbox() {
 #[tokio::test(start_paused = true)]
 async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).start().expect("start");
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
     let hot = commit_one(&store.memory, &outbox, "Unknown").await;
     let cold = insert_foreign(&store.memory, "Unknown", 1).remove(0);
     let good = commit_one(&store.memory, &outbox, "Made").await;
@@ -60,7 +60,7 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
     // It polls in step with the other, and after it.
-    let new = Outbox::multi_node(store.clone(), to(&recorder), secs(30)).start().expect("start");
+    let new = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).start().expect("start");
     eventually(secs(530), || status(&store.memory, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
@@ -281,7 +281,7 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
     let store = FaultyStore::new();
-    let (few, many) = (Gated::new(), Gated::new());
+    let (few, many) = (GatedDestination::new(), GatedDestination::new());
     let routes = Routes::new()
         .add(Route::event("Few").deliver_to(few.clone()).concurrency(2))
         .add(Route::event("Many").deliver_to(many.clone()));
@@ -295,10 +295,10 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     many.gate.open();
     few.gate.admit(5);
     sleep(secs(1)).await;
-    assert_eq!((few.gate.entered(), few.gate.most()), (7, 2));
+    assert_eq!((few.gate.entered(), few.gate.max_inside()), (7, 2));
     few.gate.open();
     outbox.idle().await.expect("idle");
-    assert_eq!((few.gate.most(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
+    assert_eq!((few.gate.max_inside(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
 }
 
 // Design 8, routes: rate
@@ -313,7 +313,7 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
             Outcome::Done
         }
     });
-    let routes = to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
+    let routes = routes_to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let started = Instant::now();
     let mut batch = events("Slow", 500);
@@ -335,7 +335,7 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
 #[tokio::test(start_paused = true)]
 async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
-    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let backlog = insert_foreign(&store.memory, "Slow", 2000);
     let others = insert_foreign(&store.memory, "Made", 1);
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
@@ -351,7 +351,7 @@ async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
 #[tokio::test(start_paused = true)]
 async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
-    let routes = to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
+    let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     for _ in 0..30 {
         commit(&store.memory, &outbox, events("Slow", 100)).await;
@@ -413,13 +413,13 @@ fn destination_of_a_fan_out_has_a_name_without_control_characters() {
 
 /// Remembers the size of every batch.
 #[derive(Clone)]
-struct Batches {
+struct BatchSizes {
     sizes: Arc<Mutex<Vec<usize>>>,
     takes: Duration,
 }
 
 #[async_trait]
-impl Destination for Batches {
+impl Destination for BatchSizes {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         self.sizes.lock().expect("sizes").push(batch.len());
         sleep(self.takes).await;
@@ -435,7 +435,7 @@ impl Destination for Batches {
 #[tokio::test(start_paused = true)]
 async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let store = FaultyStore::new();
-    let batches = Batches { sizes: Arc::default(), takes: millis(20) };
+    let batches = BatchSizes { sizes: Arc::default(), takes: millis(20) };
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
     let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
     let started = Instant::now();
@@ -455,9 +455,10 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
 async fn hot_and_cold_events_share_the_workers_two_to_one() {
     use posthaste::config::{Fairness, QueueConfig};
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
-        let (store, slow) = (FaultyStore::new(), Gated::new());
+        let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let queue = QueueConfig { fairness, ..QueueConfig::default() };
-        let builder = Outbox::single_node(store.clone(), to(&slow)).workers(1).queue(queue).poll_batch(1000);
+        let builder =
+            Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
         commit_one(&store.memory, &outbox, "Made").await;
         eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -479,8 +480,8 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
 async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interval() {
     for (cold, batch, count) in [(8, 50, 100), (100, 50, 2000), (1000, 500, 4000)] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let slow = Slow { takes: millis(1), recorder: recorder.clone() };
-        let routes = to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
+        let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
+        let routes = routes_to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
         insert_foreign(&store.memory, "Made", count);
         let queue = QueueConfig { cold, ..QueueConfig::default() };
         let builder = Outbox::single_node(store.clone(), routes).queue(queue).poll_batch(batch);

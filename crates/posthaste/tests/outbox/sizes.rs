@@ -17,7 +17,7 @@ const MIB: usize = 1024 * 1024;
 
 /// Counts the bytes that it has in its hands.
 #[derive(Clone, Default)]
-struct Weighing {
+struct BytesInFlight {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
     largest_batch: Arc<AtomicUsize>,
@@ -25,7 +25,7 @@ struct Weighing {
 }
 
 #[async_trait]
-impl Destination for Weighing {
+impl Destination for BytesInFlight {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let bytes: usize = batch.iter().map(|delivery| delivery.payload().len()).sum();
         let now = self.now.fetch_add(bytes, Ordering::SeqCst) + bytes;
@@ -47,7 +47,7 @@ fn insert_large(store: &MemoryStore, bytes: usize) {
     store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() }).expect("new");
 }
 
-fn start(store: &MemoryStore, destination: &Weighing, queue: QueueConfig) -> Outbox {
+fn start(store: &MemoryStore, destination: &BytesInFlight, queue: QueueConfig) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(destination.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(store), routes, secs(30)).queue(queue);
     builder.poll_interval(millis(50)).poll_batch(500).start().expect("start")
@@ -55,32 +55,32 @@ fn start(store: &MemoryStore, destination: &Weighing, queue: QueueConfig) -> Out
 
 #[tokio::test(start_paused = true)]
 async fn what_is_delivered_at_once_is_bounded_in_bytes() {
-    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..200).for_each(|_| insert_large(&store, MIB));
-    let outbox = start(&store, &weighing, QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() });
-    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 200).await;
-    assert!(weighing.most.load(Ordering::SeqCst) <= 9 * MIB, "{:?}", weighing.most);
-    assert!(weighing.largest_batch.load(Ordering::SeqCst) <= 4 * MIB, "{:?}", weighing.largest_batch);
+    let outbox = start(&store, &in_flight, QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() });
+    eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 200).await;
+    assert!(in_flight.most.load(Ordering::SeqCst) <= 9 * MIB, "{:?}", in_flight.most);
+    assert!(in_flight.largest_batch.load(Ordering::SeqCst) <= 4 * MIB, "{:?}", in_flight.largest_batch);
     drop(outbox);
 }
 
 #[tokio::test(start_paused = true)]
 async fn claims_that_bytes_ended_follow_each_other_at_once() {
-    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..100).for_each(|_| insert_large(&store, 3 * MIB));
-    let routes = Routes::new().add(Route::event("Made").deliver_to(weighing.clone()));
+    let routes = Routes::new().add(Route::event("Made").deliver_to(in_flight.clone()));
     let builder = Outbox::multi_node(FaultyStore::on(&store).without_wake(), routes, secs(30));
     let outbox = builder.poll_interval(HOUR / 2).poll_batch(500).start().expect("start");
-    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 100).await;
+    eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 100).await;
     drop(outbox);
 }
 
 /// An event that is larger than what is free waits for its turn, not for a quiet hour.
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
-    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     let queue = QueueConfig { bytes: 2 * MIB, ..QueueConfig::default() };
-    let outbox = start(&store, &weighing, queue);
+    let outbox = start(&store, &in_flight, queue);
     (0..500).for_each(|_| insert_large(&store, 10_000));
     insert_large(&store, 3 * MIB);
     let large = store.rows().pop().expect("the large one").id;
@@ -99,7 +99,7 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     let store = MemoryStore::new();
-    let slow = Slow { takes: millis(100), recorder: Recorder::new() };
+    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { bytes: MIB, ..QueueConfig::default() };
     let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue).workers(2);
@@ -119,7 +119,7 @@ async fn large_event_is_delivered_although_the_queue_is_never_empty() {
 /// One route with large events and a slow destination leaves room for the others, in bytes as well.
 #[tokio::test(start_paused = true)]
 async fn large_events_of_a_slow_route_leave_room_for_another() {
-    let (store, slow, quick) = (MemoryStore::new(), Gated::new(), Recorder::new());
+    let (store, slow, quick) = (MemoryStore::new(), GatedDestination::new(), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()).concurrency(1))
         .add(Route::event("Small").deliver_to(quick.clone()));
@@ -139,15 +139,15 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
 /// room for its parked ones only then.
 #[tokio::test(start_paused = true)]
 async fn parked_large_events_come_back_when_a_delivery_ends() {
-    let (store, weighing) = (MemoryStore::new(), Weighing::default());
+    let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..20).for_each(|_| insert_large(&store, 3 * MIB));
     let routes = Routes::new()
-        .add(Route::event("Made").deliver_to(weighing.clone()))
+        .add(Route::event("Made").deliver_to(in_flight.clone()))
         .add(Route::event("Other").deliver_to(Recorder::new()));
     let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
     let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
-    eventually(secs(60), || weighing.taken.load(Ordering::SeqCst) == 20).await;
+    eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 20).await;
     drop(outbox);
 }
 
@@ -156,7 +156,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
 async fn large_events_are_delivered_over_a_slow_line() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     (0..100).for_each(|_| insert_large(&store.memory, MIB));
-    store.set_line(MIB);
+    store.set_bandwidth(MIB);
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let builder = Outbox::multi_node(store.clone(), routes, secs(30)).store_timeout(secs(3));
     let outbox = builder.poll_interval(millis(50)).start().expect("start");

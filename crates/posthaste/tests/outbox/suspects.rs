@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-const LEASE: std::time::Duration = secs(3);
+const LEASE_DURATION: std::time::Duration = secs(3);
 
 /// Takes a while for each event, and a poison event ends the process: the test drops the engine then.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Destination for Process {
 fn start(store: &MemoryStore, process: &Process) -> Outbox {
     let route = |event_type: &str| Route::event(event_type.to_owned()).deliver_to(process.clone());
     let routes = Routes::new().add(route("Made")).add(route("Poison"));
-    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE);
+    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE_DURATION);
     builder.poll_interval(millis(100)).poll_batch(500).start().expect("start")
 }
 
@@ -108,9 +108,9 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 300);
     for _ in 0..200 {
-        let (door, slow) = (FaultyStore::on(&store), Gated::new());
+        let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
         let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
-        let builder = Outbox::multi_node(door, routes, secs(1)).poll_interval(millis(100)).poll_batch(500);
+        let builder = Outbox::multi_node(faulty, routes, secs(1)).poll_interval(millis(100)).poll_batch(500);
         let outbox = builder.start().expect("start");
         // Between one and two leases: long enough to take over what the one before it held.
         sleep(millis(1000 + fastrand::u64(0..1000))).await;
@@ -157,13 +157,14 @@ async fn suspects_leave_every_other_event_its_turn() {
 #[tokio::test(start_paused = true)]
 async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting() {
     let store = store_with_suspect().await;
-    let (slow, quick, suspects) = (Gated::new(), Recorder::new(), Recorder::new());
+    let (slow, quick, suspects) = (GatedDestination::new(), Recorder::new(), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(suspects.clone()))
         .add(Route::event("Slow").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
     insert_foreign(&store, "Slow", 1);
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let builder =
+        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.handler_timeout(HOUR).start().expect("start");
     eventually(secs(5), || slow.gate.entered() == 1).await;
     sleep(secs(60)).await;
@@ -181,12 +182,12 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
 #[tokio::test(start_paused = true)]
 async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
     let store = store_with_suspect().await;
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    door.break_call(Call::Renew, Fault::Fail);
-    let outbox = start_gated(&door, &slow);
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    faulty.break_call(Call::Renew, Fault::Fail);
+    let outbox = start_gated(&faulty, &slow);
     sleep(secs(60)).await;
     assert_eq!(slow.gate.entered(), 0, "it waits");
-    door.mend(Call::Renew);
+    faulty.fix(Call::Renew);
     eventually(secs(60), || slow.gate.entered() == 1).await;
     drop(outbox);
 }
@@ -195,11 +196,11 @@ async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
 #[tokio::test(start_paused = true)]
 async fn starts_that_did_not_happen_kill_no_event() {
     let store = store_with_suspect().await;
-    let (door, slow) = (FaultyStore::on(&store), Gated::new());
-    door.break_call(Call::Renew, Fault::LoseAnswer);
-    let outbox = start_gated(&door, &slow);
-    eventually(HOUR, || door.count(Call::Renew) > 3 * MAX_LOST_LEASES as usize).await;
-    door.mend(Call::Renew);
+    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    faulty.break_call(Call::Renew, Fault::LoseAnswer);
+    let outbox = start_gated(&faulty, &slow);
+    eventually(HOUR, || faulty.count(Call::Renew) > 3 * MAX_LOST_LEASES as usize).await;
+    faulty.fix(Call::Renew);
     eventually(HOUR, || slow.gate.entered() == 1).await;
     drop(outbox);
 }
@@ -212,15 +213,18 @@ async fn store_with_suspect() -> MemoryStore {
     store
 }
 
-fn start_gated(door: &FaultyStore, slow: &Gated) -> Outbox {
+fn start_gated(faulty: &FaultyStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    Outbox::multi_node(door.clone(), routes, LEASE).poll_interval(millis(100)).start().expect("start")
+    Outbox::multi_node(faulty.clone(), routes, LEASE_DURATION)
+        .poll_interval(millis(100))
+        .start()
+        .expect("start")
 }
 
 /// Lets what is due lose so many leases that it is a suspect.
 async fn lose_leases(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
-        let slow = Gated::new();
+        let slow = GatedDestination::new();
         let outbox = start_gated(&FaultyStore::on(store), &slow);
         eventually(secs(30), || slow.gate.entered() > 0).await;
         drop(outbox);
@@ -230,11 +234,12 @@ async fn lose_leases(store: &MemoryStore) {
 /// What would run beside a suspect would lose its lease with it, and could be what ends the process.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_begun_while_a_suspect_runs() {
-    let (store, slow, quick) = (store_with_suspect().await, Gated::new(), Recorder::new());
+    let (store, slow, quick) = (store_with_suspect().await, GatedDestination::new(), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, LEASE).poll_interval(millis(100));
+    let builder =
+        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     eventually(secs(30), || slow.gate.entered() == 1).await;
     insert_foreign(&store, "Quick", 10);
@@ -248,7 +253,7 @@ async fn nothing_is_begun_while_a_suspect_runs() {
 /// The others have their turn for as long as a suspect kept them waiting.
 #[tokio::test(start_paused = true)]
 async fn suspect_does_not_follow_another_at_once() {
-    let (store, slow) = (MemoryStore::new(), Gated::new());
+    let (store, slow) = (MemoryStore::new(), GatedDestination::new());
     insert_foreign(&store, "Made", 2);
     lose_leases(&store).await;
     let outbox = start_gated(&FaultyStore::on(&store), &slow);
@@ -261,7 +266,7 @@ async fn suspect_does_not_follow_another_at_once() {
     drop(outbox);
 }
 
-fn start_ordered(store: &MemoryStore, slow: &Gated) -> Outbox {
+fn start_ordered(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let builder = Outbox::ordered(FaultyStore::on(store), routes).poll_interval(millis(100));
     builder.handler_timeout(HOUR).start().expect("start")
@@ -269,7 +274,7 @@ fn start_ordered(store: &MemoryStore, slow: &Gated) -> Outbox {
 
 async fn lose_leases_in_order(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
-        let slow = Gated::new();
+        let slow = GatedDestination::new();
         let outbox = start_ordered(store, &slow);
         eventually(secs(60), || slow.gate.entered() == 1).await;
         drop(outbox);
@@ -278,7 +283,7 @@ async fn lose_leases_in_order(store: &MemoryStore) {
 
 /// Delivers all, each after a while: a suspect that may begin by its time has long been able to.
 async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
-    let slow = Gated::new();
+    let slow = GatedDestination::new();
     let outbox = start_ordered(store, &slow);
     for n in 1..=count {
         eventually(HOUR, || slow.gate.entered() == n).await;

@@ -6,8 +6,8 @@ use posthaste::memory::RawRow;
 use posthaste::{Event, EventId, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status};
 
 const WRITERS: usize = 8;
-const TRANSACTIONS: usize = 100;
-const EVENTS: usize = 20;
+const TRANSACTIONS_PER_WRITER: usize = 100;
+const EVENTS_PER_TRANSACTION: usize = 20;
 
 fn node(store: &MemoryStore, recorder: &Recorder) -> Outbox {
     let routes = Routes::new()
@@ -52,8 +52,8 @@ async fn two_engines_deliver_each_of_many_events_exactly_once() {
             let (store, outbox) = (store.clone(), nodes[n % nodes.len()].clone());
             tokio::spawn(async move {
                 let mut ids = Vec::new();
-                for _ in 0..TRANSACTIONS {
-                    ids.extend(commit(&store, &outbox, events(EVENTS)).await);
+                for _ in 0..TRANSACTIONS_PER_WRITER {
+                    ids.extend(commit(&store, &outbox, events(EVENTS_PER_TRANSACTION)).await);
                 }
                 ids
             })

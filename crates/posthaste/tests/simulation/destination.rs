@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use posthaste::{Delivery, Destination, EventId, Outcome, Profile};
 
-use super::faults::Chance;
+use super::faults::FaultChance;
 use super::journal::Journal;
 use super::plan::Plan;
 
-pub(crate) const PANIC: &str = "a handler of the simulation panics";
+pub(crate) const PANIC_MESSAGE: &str = "a handler of the simulation panics";
 
 /// One destination as one node sees it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct SimDestination {
     pub(crate) batch: usize,
     pub(crate) ordered: bool,
     pub(crate) journal: Journal,
-    pub(crate) chance: Chance,
+    pub(crate) chance: FaultChance,
     /// While set, nobody is there for this node.
     pub(crate) outage: Arc<AtomicBool>,
     /// The process that this destination is a part of has ended, and only a supervisor has to notice.
@@ -42,7 +42,7 @@ impl Destination for SimDestination {
         let running = Running::start(self, batch);
         if self.outage.load(Ordering::Relaxed) {
             drop(running);
-            return batch.iter().map(|delivery| self.nobody_there(delivery)).collect();
+            return batch.iter().map(|delivery| self.unreachable_outcome(delivery)).collect();
         }
         if batch.iter().any(|delivery| is_poison(delivery.id())) {
             self.dying.store(true, Ordering::Relaxed);
@@ -51,11 +51,11 @@ impl Destination for SimDestination {
             std::future::pending::<()>().await;
         }
         // Longer than a lease: only renewals keep the event ours.
-        let slow = if self.chance.percent(4) { Plan::LEASE * 3 } else { Duration::ZERO };
+        let slow = if self.chance.percent(4) { Plan::LEASE_DURATION * 3 } else { Duration::ZERO };
         tokio::time::sleep(slow + self.chance.millis(20)).await;
         if self.chance.percent(3) {
             self.journal_failures(batch);
-            std::panic::panic_any(PANIC);
+            std::panic::panic_any(PANIC_MESSAGE);
         }
         let outcomes = batch.iter().map(|delivery| self.answer(delivery)).collect();
         drop(running);
@@ -68,28 +68,28 @@ impl Destination for SimDestination {
 }
 
 impl SimDestination {
-    fn nobody_there(&self, delivery: &Delivery) -> Outcome {
-        self.seen(delivery.id(), |seen| seen.unreachable += 1);
+    fn unreachable_outcome(&self, delivery: &Delivery) -> Outcome {
+        self.record(delivery.id(), |record| record.unreachable += 1);
         if self.chance.coin() { Outcome::no_connection("refused") } else { Outcome::no_answer("silence") }
     }
 
     fn answer(&self, delivery: &Delivery) -> Outcome {
         if !self.chance.percent_bad() {
-            self.seen(delivery.id(), |seen| *seen.done.entry(self.name).or_default() += 1);
+            self.record(delivery.id(), |record| *record.done.entry(self.name).or_default() += 1);
             return Outcome::Done;
         }
         match self.chance.below(6) {
             0 if !self.ordered => Outcome::Defer(self.chance.millis(30_000)),
             1 => {
-                self.seen(delivery.id(), |seen| seen.dead = true);
+                self.record(delivery.id(), |record| record.dead = true);
                 Outcome::Dead("never".to_owned())
             }
             2 => {
-                self.seen(delivery.id(), |seen| seen.failures += 1);
+                self.record(delivery.id(), |record| record.failures += 1);
                 Outcome::RetryAfter(self.chance.millis(20_000), "busy".into())
             }
             _ => {
-                self.seen(delivery.id(), |seen| seen.failures += 1);
+                self.record(delivery.id(), |record| record.failures += 1);
                 Outcome::retry("failed")
             }
         }
@@ -102,19 +102,19 @@ impl SimDestination {
         *carried = change(*carried);
         let carried = *carried;
         drop(journal);
-        if carried > self.bytes + Plan::PAYLOAD {
+        if carried > self.bytes + Plan::MAX_PAYLOAD_BYTES {
             self.journal.violation(format!("node {} delivers {carried} bytes at once", self.node));
         }
     }
 
     fn journal_failures(&self, batch: &[Delivery]) {
         for delivery in batch {
-            self.seen(delivery.id(), |seen| seen.failures += 1);
+            self.record(delivery.id(), |record| record.failures += 1);
         }
     }
 
-    fn seen(&self, id: &EventId, note: impl FnOnce(&mut super::journal::DeliveryRecord)) {
-        note(self.journal.lock().seen.entry(id.clone()).or_default());
+    fn record(&self, id: &EventId, note: impl FnOnce(&mut super::journal::DeliveryRecord)) {
+        note(self.journal.lock().records.entry(id.clone()).or_default());
     }
 }
 
@@ -130,19 +130,19 @@ impl<'a> Running<'a> {
         let ids: Vec<EventId> = batch.iter().map(|delivery| delivery.id().clone()).collect();
         let bytes = batch.iter().map(|delivery| delivery.payload().len()).sum();
         destination.carries(|carried| carried + bytes);
-        let place = (destination.node, destination.incarnation, destination.name);
+        let run = (destination.node, destination.incarnation, destination.name);
         for id in &ids {
             let (mut twice, mut first) = (false, false);
-            destination.seen(id, |seen| {
-                first = seen.starts == 0;
-                seen.starts += 1;
-                twice = !seen.running.insert(place);
+            destination.record(id, |record| {
+                first = record.starts == 0;
+                record.starts += 1;
+                twice = !record.running.insert(run);
             });
             if first {
                 destination.journal.lock().arrivals.push(id.clone());
             }
             if twice {
-                destination.journal.violation(format!("{id} runs twice at once on node {place:?}"));
+                destination.journal.violation(format!("{id} runs twice at once on node {run:?}"));
             }
         }
         Self { destination, ids, bytes }
@@ -151,11 +151,11 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let place = (self.destination.node, self.destination.incarnation, self.destination.name);
+        let run = (self.destination.node, self.destination.incarnation, self.destination.name);
         self.destination.carries(|carried| carried - self.bytes);
         for id in &self.ids {
-            self.destination.seen(id, |seen| {
-                seen.running.remove(&place);
+            self.destination.record(id, |record| {
+                record.running.remove(&run);
             });
         }
     }

@@ -14,14 +14,14 @@ use posthaste::{MemoryStore, StoreError, Timestamp};
 
 /// Random choices of faults, until the world heals.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance {
+pub(crate) struct FaultChance {
     rng: Arc<Mutex<Rng>>,
     healed: Arc<AtomicBool>,
     calm: bool,
     bad: Arc<AtomicU32>,
 }
 
-impl Chance {
+impl FaultChance {
     pub(crate) fn new(seed: u64, calm: bool, bad: u32) -> Self {
         Self {
             rng: Arc::new(Mutex::new(Rng::with_seed(seed))),
@@ -77,7 +77,7 @@ enum Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct SimStore {
     pub(crate) inner: MemoryStore,
-    pub(crate) chance: Chance,
+    pub(crate) chance: FaultChance,
     /// The process behind this connection has ended.
     pub(crate) dying: Arc<AtomicBool>,
 }

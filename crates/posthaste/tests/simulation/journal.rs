@@ -20,7 +20,7 @@ pub(crate) struct Entries {
     /// Ids in the order in which a destination first saw them.
     pub(crate) arrivals: Vec<EventId>,
     /// What the destinations saw of each id.
-    pub(crate) seen: BTreeMap<EventId, DeliveryRecord>,
+    pub(crate) records: BTreeMap<EventId, DeliveryRecord>,
     /// Bytes that are being delivered, by node and incarnation.
     pub(crate) carried: BTreeMap<(usize, u32), usize>,
     /// Ids that were committed in rows which the store lost. What became of them is open.

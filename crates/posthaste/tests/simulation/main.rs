@@ -71,14 +71,14 @@ fn run_seeds(plan: fn(u64) -> Plan) -> (usize, oracle::Summary) {
 struct Watchdog(std::sync::mpsc::Sender<u64>);
 
 impl Watchdog {
-    const LIMIT: Duration = Duration::from_secs(60);
+    const SEED_TIMEOUT: Duration = Duration::from_secs(60);
 
     fn start() -> Self {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut seed = 0;
             loop {
-                match receiver.recv_timeout(Self::LIMIT) {
+                match receiver.recv_timeout(Self::SEED_TIMEOUT) {
                     Ok(next) => seed = next,
                     Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
                     Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
@@ -125,7 +125,7 @@ fn silence_expected_panics() {
         let default = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let expected =
-                info.payload().downcast_ref::<&str>().is_some_and(|text| *text == destination::PANIC);
+                info.payload().downcast_ref::<&str>().is_some_and(|text| *text == destination::PANIC_MESSAGE);
             if !expected {
                 default(info);
             }

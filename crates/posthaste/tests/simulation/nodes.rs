@@ -9,7 +9,7 @@ use posthaste::config::QueueConfig;
 use posthaste::{Event, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status, WriterHook};
 
 use super::destination::SimDestination;
-use super::faults::{Chance, SimStore};
+use super::faults::{FaultChance, SimStore};
 use super::journal::Journal;
 use super::plan::Plan;
 
@@ -21,8 +21,8 @@ pub(crate) struct World {
     pub(crate) journal: Journal,
     nodes: RefCell<Vec<Outbox>>,
     incarnations: AtomicU32,
-    deliveries: Chance,
-    calls: Chance,
+    deliveries: FaultChance,
+    calls: FaultChance,
     /// Whether route `a` is out of reach, for each node.
     outages: Vec<Arc<AtomicBool>>,
     /// Whether the process of each node has ended by itself.
@@ -41,8 +41,8 @@ impl World {
             journal: Journal::default(),
             nodes: RefCell::default(),
             incarnations: AtomicU32::new(0),
-            deliveries: Chance::new(fastrand::u64(..), plan.calm, plan.bad_deliveries),
-            calls: Chance::new(fastrand::u64(..), plan.calm, plan.bad_calls),
+            deliveries: FaultChance::new(fastrand::u64(..), plan.calm, plan.bad_deliveries),
+            calls: FaultChance::new(fastrand::u64(..), plan.calm, plan.bad_calls),
             outages: (0..plan.nodes).map(|_| Arc::default()).collect(),
             dying: RefCell::new(vec![Arc::default(); plan.nodes]),
             workers: plan.workers,
@@ -176,11 +176,11 @@ impl World {
                 .start()
                 .unwrap();
         }
-        Outbox::multi_node(store, routes, Plan::LEASE)
-            .hot_lease(Plan::HOT_LEASE)
+        Outbox::multi_node(store, routes, Plan::LEASE_DURATION)
+            .hot_lease(Plan::HOT_LEASE_DURATION)
             .workers(self.workers)
             .queue(self.queue.clone())
-            .payload_bytes(Plan::PAYLOAD)
+            .payload_bytes(Plan::MAX_PAYLOAD_BYTES)
             .poll_interval(Duration::from_secs(2))
             .poll_batch(self.batch)
             .retry(RetryPolicy { max_attempts: self.max_attempts, ..RetryPolicy::default() })

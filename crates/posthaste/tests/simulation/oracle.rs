@@ -37,7 +37,7 @@ pub(crate) fn check(seed: u64, plan: &Plan, world: &World, healed: bool) -> Summ
         wrong.push(format!("two hours after everything healed these still wait: {pending:#?}"));
     }
     for id in &journal.committed {
-        check_committed(plan, id, rows.get(id), journal.seen.get(id), &mut wrong);
+        check_committed(plan, id, rows.get(id), journal.records.get(id), &mut wrong);
     }
     for id in &journal.rolled_back {
         check_rolled_back(id, &rows, &journal, &mut wrong);
@@ -55,45 +55,45 @@ fn check_committed(
     plan: &Plan,
     id: &EventId,
     row: Option<&EventRow>,
-    seen: Option<&DeliveryRecord>,
+    record: Option<&DeliveryRecord>,
     wrong: &mut Vec<String>,
 ) {
     let none = DeliveryRecord::default();
-    let seen = seen.unwrap_or(&none);
+    let record = record.unwrap_or(&none);
     let Some(row) = row else {
         wrong.push(format!("{id} was committed and is gone"));
         return;
     };
     match row.status {
-        Status::Done if !delivered_everywhere(row, seen) => {
-            wrong.push(format!("{id} is DONE, but was not delivered: {seen:?}"));
+        Status::Done if !delivered_everywhere(row, record) => {
+            wrong.push(format!("{id} is DONE, but was not delivered: {record:?}"));
         }
-        Status::Dead => check_dead(plan, row, seen, wrong),
+        Status::Dead => check_dead(plan, row, record, wrong),
         _ => {}
     }
     // Invariants 6 and 7: the store's own count, spent by failures alone.
-    if row.attempts > seen.failures + unreachable_that_may_count(seen) {
-        wrong.push(format!("{id} spent {} attempts on {seen:?}", row.attempts));
+    if row.attempts > record.failures + unreachable_that_may_count(record) {
+        wrong.push(format!("{id} spent {} attempts on {record:?}", row.attempts));
     }
-    let acknowledged: u32 = seen.done.values().copied().max().unwrap_or(0);
-    if plan.calm && !plan.ordered && (acknowledged != 1 || seen.starts > 2) {
-        wrong.push(format!("{id} was delivered {acknowledged} times in a calm world: {seen:?}"));
+    let acknowledged: u32 = record.done.values().copied().max().unwrap_or(0);
+    if plan.calm && !plan.ordered && (acknowledged != 1 || record.starts > 2) {
+        wrong.push(format!("{id} was delivered {acknowledged} times in a calm world: {record:?}"));
     }
 }
 
 /// Every destination of a fan-out has it.
-fn delivered_everywhere(row: &EventRow, seen: &DeliveryRecord) -> bool {
+fn delivered_everywhere(row: &EventRow, record: &DeliveryRecord) -> bool {
     let wanted: &[&str] = if row.event_type == "a" { &["a"] } else { &["one", "two"] };
-    wanted.iter().all(|name| seen.done.contains_key(name))
+    wanted.iter().all(|name| record.done.contains_key(name))
 }
 
 /// An event dies for a reason.
-fn check_dead(plan: &Plan, row: &EventRow, seen: &DeliveryRecord, wrong: &mut Vec<String>) {
+fn check_dead(plan: &Plan, row: &EventRow, record: &DeliveryRecord, wrong: &mut Vec<String>) {
     let spent = row.attempts >= if plan.ordered { 1 } else { plan.max_attempts };
     // However many processes ended while they held it: only the event that ended them dies of it.
     let poisoned = is_poison(&row.id) && row.lost_leases == 20;
-    if !(spent || seen.dead || poisoned) {
-        wrong.push(format!("{} is DEAD without a reason: {row:?} {seen:?}", row.id));
+    if !(spent || record.dead || poisoned) {
+        wrong.push(format!("{} is DEAD without a reason: {row:?} {record:?}", row.id));
     }
     if row.done_at.is_none() || row.last_error.is_none() {
         wrong.push(format!("{} is DEAD and does not say when or why", row.id));
@@ -101,8 +101,8 @@ fn check_dead(plan: &Plan, row: &EventRow, seen: &DeliveryRecord, wrong: &mut Ve
 }
 
 /// After ten unreachable results with deliveries in between an event may spend attempts.
-fn unreachable_that_may_count(seen: &DeliveryRecord) -> u32 {
-    seen.unreachable.saturating_sub(10)
+fn unreachable_that_may_count(record: &DeliveryRecord) -> u32 {
+    record.unreachable.saturating_sub(10)
 }
 
 /// Invariant 1, the other half: nothing invented.
@@ -115,8 +115,8 @@ fn check_rolled_back(
     if rows.contains_key(id) {
         wrong.push(format!("{id} was rolled back and has a row"));
     }
-    if let Some(seen) = journal.seen.get(id) {
-        wrong.push(format!("{id} was rolled back and was delivered: {seen:?}"));
+    if let Some(record) = journal.records.get(id) {
+        wrong.push(format!("{id} was rolled back and was delivered: {record:?}"));
     }
 }
 
@@ -134,14 +134,14 @@ fn check_hooks(journal: &Entries, wrong: &mut Vec<String>) {
 }
 
 fn summary(plan: &Plan, world: &World, journal: &Entries, rows: &BTreeMap<EventId, EventRow>) -> Summary {
-    let acknowledged = |seen: &DeliveryRecord| seen.done.values().copied().max().unwrap_or(0) as usize;
+    let acknowledged = |record: &DeliveryRecord| record.done.values().copied().max().unwrap_or(0) as usize;
     Summary {
         committed: journal.committed.len(),
         rolled_back: journal.rolled_back.len(),
-        delivered: journal.seen.values().filter(|seen| acknowledged(seen) > 0).count(),
-        duplicates: journal.seen.values().map(|seen| acknowledged(seen).saturating_sub(1)).sum(),
+        delivered: journal.records.values().filter(|record| acknowledged(record) > 0).count(),
+        duplicates: journal.records.values().map(|record| acknowledged(record).saturating_sub(1)).sum(),
         dead: world.dead(),
-        unreachable: journal.seen.values().map(|seen| seen.unreachable as usize).sum(),
+        unreachable: journal.records.values().map(|record| record.unreachable as usize).sum(),
         lost_leases: rows.values().map(|row| row.lost_leases as usize).sum(),
         poisoned: rows.values().filter(|row| row.lost_leases == 20).count(),
         lost: journal.lost.len(),

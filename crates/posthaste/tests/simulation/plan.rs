@@ -40,10 +40,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The largest payload of an event, which is much more than the smallest.
-    pub(crate) const PAYLOAD: usize = 20_000;
+    pub(crate) const MAX_PAYLOAD_BYTES: usize = 20_000;
 
-    pub(crate) const LEASE: Duration = Duration::from_secs(9);
-    pub(crate) const HOT_LEASE: Duration = Duration::from_secs(6);
+    pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(9);
+    pub(crate) const HOT_LEASE_DURATION: Duration = Duration::from_secs(6);
 
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -72,7 +72,7 @@ impl Plan {
             pauses,
             poison,
             lost_tails,
-            bytes: rng.usize(Self::PAYLOAD..=10 * Self::PAYLOAD),
+            bytes: rng.usize(Self::MAX_PAYLOAD_BYTES..=10 * Self::MAX_PAYLOAD_BYTES),
         }
     }
 
@@ -93,16 +93,16 @@ impl Plan {
 
     /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,
     /// and what waits for the confirmation of its commit.
-    pub(crate) fn most_held(&self) -> usize {
+    pub(crate) fn max_held(&self) -> usize {
         self.hot + self.cold + self.workers * self.batch + 1000
     }
 }
 
 /// Random numbers for the world, apart from the engine's own.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(Rc<RefCell<Rng>>);
+pub(crate) struct Randomness(Rc<RefCell<Rng>>);
 
-impl Dice {
+impl Randomness {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Rc::new(RefCell::new(Rng::with_seed(seed))))
     }

@@ -6,25 +6,25 @@ use posthaste::memory::CommitFault;
 use posthaste::{Admin as _, Event, EventId, Outbox};
 
 use super::nodes::{TYPES, World};
-use super::plan::{Dice, Plan};
+use super::plan::{Plan, Randomness};
 
 pub(crate) async fn run(world: &World, plan: &Plan) {
-    let dice = Dice::new(fastrand::u64(..));
+    let random = Randomness::new(fastrand::u64(..));
     let mut accidents = accidents(plan);
     for number in 0..plan.transactions {
-        let outbox = world.node(dice.below(world.node_count() as u32) as usize);
-        write(world, plan, &dice, &outbox, number).await;
+        let outbox = world.node(random.below(world.node_count() as u32) as usize);
+        write(world, plan, &random, &outbox, number).await;
         if number < plan.poison as usize {
             let poison = Event::builder("a").id(format!("poison-{number}")).json_text("{}").build().unwrap();
-            committed(world, &dice, &outbox, vec![poison]).await;
+            committed(world, &random, &outbox, vec![poison]).await;
         }
         check_bounds(world, plan);
-        tokio::time::sleep(dice.millis(400)).await;
+        tokio::time::sleep(random.millis(400)).await;
         world.supervise();
         let left = (plan.transactions - number) as u32;
-        if !accidents.is_empty() && dice.below(left) < accidents.len() as u32 {
-            let accident = accidents.remove(dice.below(accidents.len() as u32) as usize);
-            happen(world, &dice, accident).await;
+        if !accidents.is_empty() && random.below(left) < accidents.len() as u32 {
+            let accident = accidents.remove(random.below(accidents.len() as u32) as usize);
+            inject(world, &random, accident).await;
         }
     }
 }
@@ -56,15 +56,15 @@ fn accidents(plan: &Plan) -> Vec<Accident> {
     all
 }
 
-async fn happen(world: &World, dice: &Dice, accident: Accident) {
-    let node = dice.below(world.node_count() as u32) as usize;
+async fn inject(world: &World, random: &Randomness, accident: Accident) {
+    let node = random.below(world.node_count() as u32) as usize;
     match accident {
         Accident::Crash => world.crash(node),
         Accident::Shutdown => world.restart(node).await,
-        Accident::OutageBegins => world.begin_outage(dice.percent(50).then_some(node)),
+        Accident::OutageBegins => world.begin_outage(random.percent(50).then_some(node)),
         Accident::OutageEnds => world.end_outages(),
-        Accident::LostTail => world.lose_tail(1 + dice.below(5) as usize),
-        Accident::ClockStep => world.store.step_clock(dice.percent(50), dice.millis(20_000)),
+        Accident::LostTail => world.lose_tail(1 + random.below(5) as usize),
+        Accident::ClockStep => world.store.step_clock(random.percent(50), random.millis(20_000)),
         Accident::Pause => {
             world.store.pause("b", "simulation").await.unwrap();
         }
@@ -77,26 +77,30 @@ async fn happen(world: &World, dice: &Dice, accident: Accident) {
 fn check_bounds(world: &World, plan: &Plan) {
     for node in 0..world.node_count() {
         let held = world.node(node).held();
-        if held > plan.most_held() {
+        if held > plan.max_held() {
             world
                 .journal
-                .violation(format!("node {node} holds {held} events, {} are allowed", plan.most_held()));
+                .violation(format!("node {node} holds {held} events, {} are allowed", plan.max_held()));
         }
     }
 }
 
-fn events(plan: &Plan, dice: &Dice, number: usize) -> Vec<Event> {
-    let count = 1 + dice.below(4);
+fn events(plan: &Plan, random: &Randomness, number: usize) -> Vec<Event> {
+    let count = 1 + random.below(4);
     (0..count)
         .map(|n| {
-            let event = Event::builder(TYPES[dice.below(2) as usize]).id(format!("{number}-{n}"));
+            let event = Event::builder(TYPES[random.below(2) as usize]).id(format!("{number}-{n}"));
             // Most are small, and some are as large as a whole queue.
-            let size = if dice.percent(20) { dice.below(Plan::PAYLOAD as u32 - 10) as usize } else { 0 };
+            let size = if random.percent(20) {
+                random.below(Plan::MAX_PAYLOAD_BYTES as u32 - 10) as usize
+            } else {
+                0
+            };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
             // A calm world still has delays.
-            let delayed = !plan.ordered && dice.percent(10);
+            let delayed = !plan.ordered && random.percent(10);
             let event = if delayed {
-                event.deliver_after(dice.millis(20_000) + Duration::from_millis(1))
+                event.deliver_after(random.millis(20_000) + Duration::from_millis(1))
             } else {
                 event
             };
@@ -110,37 +114,37 @@ fn ids(events: &[Event]) -> Vec<EventId> {
 }
 
 /// One transaction, ended in one of many ways; the journal says what really became of it.
-async fn write(world: &World, plan: &Plan, dice: &Dice, outbox: &Outbox, number: usize) {
-    let events = events(plan, dice, number);
+async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox, number: usize) {
+    let events = events(plan, random, number);
     // Delayed events pass, and so do late commits: ordered worlds have neither.
     if plan.ordered {
-        return committed(world, dice, outbox, events).await;
+        return committed(world, random, outbox, events).await;
     }
-    match dice.below(if plan.calm { 7 } else { 11 }) {
+    match random.below(if plan.calm { 7 } else { 11 }) {
         0 => rolled_back(world, outbox, events).await,
         1 => dropped(world, outbox, events).await,
-        2 => with_savepoint(world, outbox, events, dice.percent(50)).await,
+        2 => with_savepoint(world, outbox, events, random.percent(50)).await,
         3 => with_raw_savepoint(world, outbox, events).await,
-        4 => by_hand(world, dice, outbox, events).await,
+        4 => by_hand(world, random, outbox, events).await,
         5 => said_committed_but_rolled_back(world, outbox, events).await,
         6 => aborted(world, outbox, events).await,
         7 => with_fault(world, outbox, events, CommitFault::RolledBack).await,
         8 => with_fault(world, outbox, events, CommitFault::AnswerLostApplied).await,
         9 => with_fault(world, outbox, events, CommitFault::AnswerLostNotApplied).await,
-        _ => committed(world, dice, outbox, events).await,
+        _ => committed(world, random, outbox, events).await,
     }
     // Most transactions are ordinary.
-    let ordinary = self::events(plan, dice, 10_000 + number);
-    committed(world, dice, outbox, ordinary).await;
+    let ordinary = self::events(plan, random, 10_000 + number);
+    committed(world, random, outbox, ordinary).await;
 }
 
-async fn committed(world: &World, dice: &Dice, outbox: &Outbox, events: Vec<Event>) {
+async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
     let mut tx = world.store.writer(outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
-    if dice.percent(5) {
+    if random.percent(5) {
         // A transaction that stays open longer than the lease its rows were born with.
-        tokio::time::sleep(dice.millis(15_000)).await;
+        tokio::time::sleep(random.millis(15_000)).await;
     }
     tx.commit().await.unwrap();
     world.journal.committed(&ids);
@@ -189,14 +193,14 @@ async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) 
 }
 
 /// The user's own transaction, with a receipt that is handed over, or forgotten.
-async fn by_hand(world: &World, dice: &Dice, outbox: &Outbox, events: Vec<Event>) {
+async fn by_hand(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
     let mut connection = world.store.connect();
     connection.begin().await.unwrap();
     let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
     connection.commit().await.unwrap();
     world.journal.committed(&ids);
-    if dice.percent(50) {
+    if random.percent(50) {
         outbox.committed(receipt);
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Ready when the service shall stop.
-pub type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type StopSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A web service, running on a free port.
 pub struct Service {
@@ -24,7 +24,7 @@ pub struct Service {
 }
 
 impl Service {
-    pub async fn start<F>(run: impl FnOnce(TcpListener, Stop) -> F) -> Self
+    pub async fn start<F>(run: impl FnOnce(TcpListener, StopSignal) -> F) -> Self
     where
         F: Future<Output = Result<ShutdownReport, BoxError>> + Send + 'static,
     {

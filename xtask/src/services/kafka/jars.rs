@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::services::{cache, install, process};
 
 /// Runs on Java 17.
-const VERSION: &str = "4.1.1";
+const KAFKA_VERSION: &str = "4.1.1";
 
 /// What Kafka says goes to standard error by this one, which needs no file of settings.
 /// As old as the interface that this Kafka is built for.
@@ -17,14 +17,14 @@ const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:co
 
 /// The folder with them.
 pub(super) fn obtain() -> Result<PathBuf, String> {
-    cache::obtain(&format!("kafka-{VERSION}"), download)
+    cache::obtain(&format!("kafka-{KAFKA_VERSION}"), download)
 }
 
 fn download(folder: &Path) -> Result<(), String> {
     if process::find("mvn").is_none() {
         install::install(&["maven"])?;
     }
-    eprintln!("Downloading Apache Kafka {VERSION}");
+    eprintln!("Downloading Apache Kafka {KAFKA_VERSION}");
     let pom = folder.join("pom.xml");
     fs::write(&pom, project()).map_err(|error| format!("{} cannot be written: {error}", pom.display()))?;
     let mut mvn = Command::new("mvn");
@@ -40,7 +40,7 @@ fn project() -> String {
              <version>{version}</version></dependency>\n"
         )
     };
-    let kafka = dependency("org.apache.kafka", "kafka_2.13", VERSION);
+    let kafka = dependency("org.apache.kafka", "kafka_2.13", KAFKA_VERSION);
     let logger = dependency("org.slf4j", "slf4j-simple", LOGGER_VERSION);
     format!(
         "<project>
@@ -64,7 +64,8 @@ mod tests {
     fn versions_are_pinned() {
         let project = project();
         assert!(
-            project.contains(&format!("<artifactId>kafka_2.13</artifactId><version>{VERSION}</version>"))
+            project
+                .contains(&format!("<artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version>"))
         );
         assert_eq!(
             project.matches("<dependency>").count(),

@@ -13,7 +13,7 @@ use crate::services::server_url;
 /// Tells tests that what they see is not Kafka.
 const MOCK_VAR: &str = "POSTHASTE_TEST_KAFKA_MOCK";
 
-const NAME: &str = "Kafka-mock";
+const SERVER_NAME: &str = "Kafka-mock";
 
 /// It runs until its input ends, so it gets one that never does.
 const SCRIPT: &str = r#"mkfifo kafka_mock.input && exec "$0" 0<> kafka_mock.input"#;
@@ -27,11 +27,11 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
         format!("Apache Kafka cannot be had, see above, and neither can what stands in for it: {error}")
     })?;
     let program = program.to_string_lossy();
-    let log = set.log(NAME);
+    let log = set.log(SERVER_NAME);
     // It chooses the port itself.
     let said = || fs::read_to_string(&log).unwrap_or_default();
     let start = ServerStart {
-        name: NAME,
+        name: SERVER_NAME,
         program: Path::new("sh"),
         args: &["-c", SCRIPT, &program],
         env: &[],
@@ -49,7 +49,7 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     }
     set.export(URL_VAR, url);
     set.export(MOCK_VAR, "1");
-    set.note(&left_out(why));
+    set.note(&skip_note(why));
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn bootstrap_address(said: &str) -> Option<&str> {
     is_address.then_some(line)
 }
 
-fn left_out(why: &str) -> String {
+fn skip_note(why: &str) -> String {
     let why = why.trim().lines().last().unwrap_or_default();
     format!("LEFT OUT: Apache Kafka could not be had ({why}): the Kafka tests ran on rdkafka's mock cluster")
 }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn reason_is_said_in_one_line() {
-        let said = left_out("a long story\nmvn failed: exit status: 1\n");
+        let said = skip_note("a long story\nmvn failed: exit status: 1\n");
         let expected = "LEFT OUT: Apache Kafka could not be had (mvn failed: exit status: 1): the Kafka tests ran \
                         on rdkafka's mock cluster";
         assert_eq!(said, expected);

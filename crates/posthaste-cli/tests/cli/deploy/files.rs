@@ -7,18 +7,18 @@ use yaml_rust2::Yaml;
 
 use super::{assert_accepted, check, path, read, words, yaml};
 use crate::binary::{posthaste, text};
+use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::options;
-use crate::relay::place::Place;
 use crate::relay::process::Relay;
 
-const CONFIG: &str = "/etc/posthaste/posthaste.toml";
+const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";
 
 /// How long a relay may take to stop, with the settings of the examples.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The command is `relay` with the file, and the program knows every option of it.
 fn assert_runs_the_relay(words: &[&str]) {
-    assert_eq!(words, ["relay", "--config", CONFIG]);
+    assert_eq!(words, ["relay", "--config", CONFIG_PATH]);
     let help = text(&posthaste(&["relay", "--help"]).output().expect("the binary runs"));
     for option in words.iter().filter(|word| word.starts_with("--")) {
         assert!(help.contains(option), "{option} is not in:\n{help}");
@@ -56,15 +56,15 @@ mod unit {
         assert_eq!(start[0], "/usr/local/bin/posthaste");
         assert_runs_the_relay(&start[1..]);
         let stop = humantime::parse_duration(values(&unit, "TimeoutStopSec")[0]).expect("a duration");
-        assert!(stop > DRAIN);
+        assert!(stop > DRAIN_TIMEOUT);
     }
 
     #[test]
     fn its_credential_is_the_store_of_the_example() {
         let unit = read("deploy/posthaste.service");
         let (name, _) = values(&unit, "LoadCredential")[0].split_once(':').expect("a name and a file");
-        let (variable, place) = values(&unit, "Environment")[0].split_once('=').expect("a variable");
-        assert_eq!(place, format!("%d/{name}"));
+        let (variable, outbox) = values(&unit, "Environment")[0].split_once('=').expect("a variable");
+        assert_eq!(outbox, format!("%d/{name}"));
 
         let folder = tempfile::tempdir().expect("a folder");
         let secret = folder.path().join(name);
@@ -208,9 +208,9 @@ mod kubernetes {
         let container = &pod["containers"][0];
         assert_runs_the_relay(&words(&container["args"]));
         let mount = container["volumeMounts"][0]["mountPath"].as_str().expect("a path");
-        assert_eq!(format!("{mount}/posthaste.toml"), CONFIG);
+        assert_eq!(format!("{mount}/posthaste.toml"), CONFIG_PATH);
         let grace = pod["terminationGracePeriodSeconds"].as_i64().expect("a number");
-        assert!(Duration::from_secs(grace.unsigned_abs()) > DRAIN);
+        assert!(Duration::from_secs(grace.unsigned_abs()) > DRAIN_TIMEOUT);
     }
 
     #[test]
@@ -222,11 +222,11 @@ mod kubernetes {
         let port = container["ports"][0]["containerPort"].as_i64().expect("a port");
         assert_eq!(listen, format!("0.0.0.0:{port}"));
 
-        let place = Place::sqlite();
-        let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+        let outbox = AnyOutbox::sqlite();
+        let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
         for probe in ["livenessProbe", "readinessProbe"] {
             let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
-            relay.until(path, |answer| answer.status == 200);
+            relay.wait_until(path, |answer| answer.status == 200);
         }
         let scraped = &kind("Deployment")["spec"]["template"]["metadata"]["annotations"];
         assert_eq!(scraped["prometheus.io/port"].as_str(), Some(port.to_string().as_str()));
@@ -241,8 +241,8 @@ fn every_panel_says_what_it_means() {
     let dashboard: Value = serde_json::from_str(&read("deploy/grafana.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
-        let said = panel["description"].as_str().unwrap_or_default();
-        assert!(said.len() > 40, "{} says too little: {said:?}", panel["title"]);
+        let output = panel["description"].as_str().unwrap_or_default();
+        assert!(output.len() > 40, "{} says too little: {output:?}", panel["title"]);
     }
 }
 

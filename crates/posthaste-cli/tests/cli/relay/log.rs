@@ -2,14 +2,14 @@
 
 use std::net::TcpListener;
 
-use super::place::Place;
-use super::process::{Relay, until};
+use super::any_outbox::AnyOutbox;
+use super::process::{Relay, retry_until_ok};
 use super::{ids, options};
 
 #[test]
 fn log_is_a_document_per_line_when_asked_for() {
-    let place = Place::sqlite();
-    let mut relay = Relay::spawn(&options(&place, &["--publish", "stdout:", "--log-format", "json"]));
+    let outbox = AnyOutbox::sqlite();
+    let mut relay = Relay::spawn(&options(&outbox, &["--publish", "stdout:", "--log-format", "json"]));
     relay.wait_for("delivering");
     relay.signal("TERM");
     let (code, log) = relay.end();
@@ -22,22 +22,22 @@ fn log_is_a_document_per_line_when_asked_for() {
 
 #[test]
 fn variable_without_a_level_asks_for_the_usual_one() {
-    let place = Place::sqlite();
-    let options = options(&place, &["--publish", "stdout:"]);
+    let outbox = AnyOutbox::sqlite();
+    let options = options(&outbox, &["--publish", "stdout:"]);
     let log = Relay::start_with(&options, &[("RUST_LOG", "")]).stop();
     assert!(log.contains("INFO") && !log.contains("DEBUG"), "{log}");
 }
 
 #[test]
 fn repeats_are_counted_instead_of_written() {
-    let place = Place::sqlite();
-    place.write(&ids(0, 200));
+    let outbox = AnyOutbox::sqlite();
+    outbox.write(&ids(0, 200));
     // Neither a topic nor a template fits: every attempt fails.
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let publish = format!("*=nats://{nobody}/orders.{{tenant_id}}");
-    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
-    until("all events are dead", || {
-        let dead = place.json("status")["dead"].as_u64().unwrap_or(0);
+    let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
+    retry_until_ok("all events are dead", || {
+        let dead = outbox.json("status")["dead"].as_u64().unwrap_or(0);
         if dead == 200 { Ok(()) } else { Err(format!("{dead} are dead")) }
     });
     let line = relay.wait_for("log lines left out");

@@ -4,28 +4,28 @@
 
 use std::time::Duration;
 
-use posthaste_testkit::proxy::SlowLine;
+use posthaste_testkit::proxy::SlowLink;
 use posthaste_testkit::server::{MariaDbServer, PostgresServer, RedisServer};
 use redis::cmd;
 use serde_json::Value;
 
+use super::any_outbox::AnyOutbox;
 use super::options;
-use super::place::Place;
-use super::process::{Relay, until_within};
-use crate::kit::block_on;
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use super::process::{Relay, retry_until_ok_within};
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::block_on;
 
 const MIB: usize = 1024 * 1024;
 
 /// What the limit in deploy/kubernetes.yaml leaves some room above.
-const PEAK_BYTES: usize = 200 * MIB;
+const MAX_PEAK_BYTES: usize = 200 * MIB;
 
 /// Far longer than it takes: debug builds, two cores, other tests beside it.
-const PATIENCE: Duration = Duration::from_secs(300);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The pause before each look: asking without a pause takes most of a small machine from the relay.
+/// The pause before each check: asking without a pause takes most of a small machine from the relay.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the image and the unit in deploy/ start it. The allocator of glibc keeps large pieces that were freed, for
@@ -36,34 +36,34 @@ const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
 /// by default, and some that only other programs write.
 const BACKLOGS: [(usize, usize); 2] = [(600, MIB), (50, 20 * MIB)];
 
-fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> Place) {
+fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> AnyOutbox) {
     for (count, bytes) in BACKLOGS {
-        let place = make();
-        write_large(&place, count, bytes);
-        let options = options(&place, &["--publish", "file:///dev/null"]);
+        let outbox = make();
+        write_large(&outbox, count, bytes);
+        let options = options(&outbox, &["--publish", "file:///dev/null"]);
         let relay = Relay::start_with(&options, &[ALLOCATOR]);
-        wait_until_done(&place, count);
+        wait_until_done(&outbox, count);
         let peak = relay.peak_bytes();
         println!("{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
-        assert!(peak < PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
+        assert!(peak < MAX_PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
         relay.stop();
-        place.end();
+        outbox.end();
     }
 }
 
 /// However long it takes, as long as it goes on.
-fn wait_until_done(place: &Place, count: usize) {
+fn wait_until_done(outbox: &AnyOutbox, count: usize) {
     let mut done = 0;
     while done < count {
-        done = wait_for_more(place, done);
+        done = wait_for_more(outbox, done);
     }
 }
 
 /// Returns how many are delivered, when there are more of them.
-fn wait_for_more(place: &Place, before: usize) -> usize {
-    until_within(PATIENCE, "more are delivered", || {
+fn wait_for_more(outbox: &AnyOutbox, before: usize) -> usize {
+    retry_until_ok_within(DELIVERY_TIMEOUT, "more are delivered", || {
         std::thread::park_timeout(STATUS_INTERVAL);
-        let output = place.command("status --output json").output().expect("the binary starts");
+        let output = outbox.command("status --output json").output().expect("the binary starts");
         // A server that is busy with large rows may have no time for this question.
         let text = || String::from_utf8_lossy(&output.stderr).into_owned();
         let status: Value = serde_json::from_slice(&output.stdout).map_err(|_| text())?;
@@ -74,31 +74,31 @@ fn wait_for_more(place: &Place, before: usize) -> usize {
 }
 
 /// One JSON text of so many bytes in each row, made by the database.
-fn write_large(place: &Place, count: usize, bytes: usize) {
+fn write_large(outbox: &AnyOutbox, count: usize, bytes: usize) {
     let insert = "INSERT INTO outbox_event (event_id, event_type, payload) ";
-    match place {
-        Place::Sqlite(shop) => shop.sql(&format!(
+    match outbox {
+        AnyOutbox::Sqlite(shop) => shop.sql(&format!(
             "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})
              {insert} SELECT 'e-' || n, 'Made', '\"' || hex(zeroblob({bytes} / 2)) || '\"' FROM numbers"
         )),
-        Place::Postgres(shop) => shop.sql(&format!(
+        AnyOutbox::Postgres(shop) => shop.sql(&format!(
             "{insert} SELECT 'e-' || n, 'Made', '\"' || repeat('x', {bytes}) || '\"' FROM generate_series(1, {count}) n"
         )),
         // A transaction for each row: the log of one has a limit.
-        Place::MySql(shop) => {
+        AnyOutbox::MySql(shop) => {
             let row = |n| format!("{insert} VALUES ('e-{n}', 'Made', CONCAT('\"', REPEAT('x', {bytes}), '\"'));");
             shop.sql(&(1..=count).map(row).collect::<String>());
         }
-        Place::Redis(shop) => (1..=count).for_each(|n| write_to_redis(shop, n, bytes)),
+        AnyOutbox::Redis(shop) => (1..=count).for_each(|n| write_to_redis(shop, n, bytes)),
     }
 }
 
 /// By the two commands that its page names for other programs.
-fn write_to_redis(shop: &RedisShop, n: usize, bytes: usize) {
+fn write_to_redis(shop: &RedisOutbox, n: usize, bytes: usize) {
     let (id, text) = (format!("e-{n}"), "x".repeat(bytes));
     let body = format!(r#"{{"event_type":"Made","payload":"\"{text}\""}}"#);
-    shop.ask::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
-    shop.ask::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
+    shop.query::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
+    shop.query::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn image_and_unit_set_the_allocator_as_these_tests_do() {
 
 #[test]
 fn large_backlogs_in_sqlite_need_little_memory() {
-    large_backlogs_are_delivered_in_little_memory(Place::sqlite);
+    large_backlogs_are_delivered_in_little_memory(AnyOutbox::sqlite);
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn large_backlogs_in_postgres_need_little_memory() {
     let server = block_on(PostgresServer::start());
-    large_backlogs_are_delivered_in_little_memory(|| Place::Postgres(PgShop::empty_on(server.url())));
+    large_backlogs_are_delivered_in_little_memory(|| AnyOutbox::Postgres(PgOutbox::empty_on(server.url())));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn large_backlogs_in_mysql_need_little_memory() {
     // As the server of the test run: a packet must hold the largest event.
     let settings = ["--max-allowed-packet=64M", "--innodb-buffer-pool-size=256M"];
     let server = block_on(MariaDbServer::start_with(&settings));
-    let empty = || Place::MySql(Box::new(MySqlShop::empty_on(&server.url())));
+    let empty = || AnyOutbox::MySql(Box::new(MySqlOutbox::empty_on(&server.url())));
     large_backlogs_are_delivered_in_little_memory(empty);
 }
 
@@ -137,24 +137,24 @@ fn large_backlogs_in_mysql_need_little_memory() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn large_backlogs_in_redis_need_little_memory() {
     let server = block_on(RedisServer::new(&[]).started());
-    large_backlogs_are_delivered_in_little_memory(|| Place::Redis(RedisShop::empty_on(server.url())));
+    large_backlogs_are_delivered_in_little_memory(|| AnyOutbox::Redis(RedisOutbox::empty_on(server.url())));
 }
 
 /// All of it in one claim would take longer than the relay waits for an answer, each time anew.
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn large_backlog_behind_a_slow_line_is_delivered() {
-    const COUNT: usize = 100;
+    const EVENTS: usize = 100;
     const BYTES_PER_SECOND: usize = 20_000_000;
     let server = block_on(PostgresServer::start());
-    let shop = PgShop::empty_on(server.url());
-    write_large(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT, MIB);
-    let line = SlowLine::to(&shop.host(), BYTES_PER_SECOND);
-    let far = Place::Postgres(shop.through(shop.url().replacen(&shop.host(), &line.address(), 1)));
+    let shop = PgOutbox::empty_on(server.url());
+    write_large(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS, MIB);
+    let link = SlowLink::to(&shop.host(), BYTES_PER_SECOND);
+    let far = AnyOutbox::Postgres(shop.with_url(shop.url().replacen(&shop.host(), &link.address(), 1)));
     let sink = super::Sink::new();
     let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
     let relay = Relay::start(&super::file(&sink, &far, settings));
-    wait_until_done(&Place::Postgres(shop.through(shop.url().to_owned())), COUNT);
+    wait_until_done(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS);
     relay.stop();
     shop.end();
 }

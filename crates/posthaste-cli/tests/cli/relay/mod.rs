@@ -1,18 +1,18 @@
 //! The relay as operators run it: the real binary on real stores, told by flags, files and signals.
 
+pub(crate) mod any_outbox;
 mod deliver;
 mod log;
 #[cfg(target_os = "linux")]
 mod memory;
 mod openapi;
-pub(crate) mod place;
 pub(crate) mod process;
 mod ready;
 mod reload;
 mod restart;
 mod secrets;
 pub(crate) mod sink;
-mod slow_questions;
+mod slow_queries;
 mod start;
 mod stop;
 mod tail;
@@ -20,7 +20,7 @@ mod webhook;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use place::Place;
+use any_outbox::AnyOutbox;
 use sink::Sink;
 
 /// The ids `from..from + count`, each different from those of other runs of the test.
@@ -30,17 +30,17 @@ pub(crate) fn ids(from: usize, count: usize) -> Vec<String> {
 
 /// A service that writes on until it is told to stop, or until the test fails.
 pub(crate) struct Load<'a> {
-    place: &'a Place,
+    outbox: &'a AnyOutbox,
     written: AtomicUsize,
     stop: AtomicBool,
 }
 
 impl<'a> Load<'a> {
     /// Events per transaction.
-    const BATCH: usize = 20;
+    const EVENTS_PER_TRANSACTION: usize = 20;
 
-    pub(crate) fn new(place: &'a Place) -> Self {
-        Self { place, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
+    pub(crate) fn new(outbox: &'a AnyOutbox) -> Self {
+        Self { outbox, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
     }
 
     /// Writes while `work` runs; answers how many events were written.
@@ -56,8 +56,8 @@ impl<'a> Load<'a> {
     fn write(&self) {
         while !self.stop.load(Ordering::Acquire) {
             let from = self.written();
-            self.place.write(&ids(from, Self::BATCH));
-            self.written.store(from + Self::BATCH, Ordering::Release);
+            self.outbox.write(&ids(from, Self::EVENTS_PER_TRANSACTION));
+            self.written.store(from + Self::EVENTS_PER_TRANSACTION, Ordering::Release);
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Load<'a> {
 
     /// An event that will be written later than now.
     pub(crate) fn later(&self) -> Vec<String> {
-        ids(self.written() + 2 * Self::BATCH, 1)
+        ids(self.written() + 2 * Self::EVENTS_PER_TRANSACTION, 1)
     }
 }
 
@@ -81,17 +81,17 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// The options of a relay with one outbox on this store, which listens on a port that is free.
-pub(crate) fn options(place: &Place, more: &[&str]) -> Vec<String> {
-    let mut options = place.options();
+pub(crate) fn options(outbox: &AnyOutbox, more: &[&str]) -> Vec<String> {
+    let mut options = outbox.options();
     options.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
     options.extend(more.iter().map(|&word| word.to_owned()));
     options
 }
 
 /// Writes a file with one outbox on this store and these settings of it, and names it in options.
-pub(crate) fn file(sink: &Sink, place: &Place, settings: &str) -> Vec<String> {
+pub(crate) fn file(sink: &Sink, outbox: &AnyOutbox, settings: &str) -> Vec<String> {
     let path = sink.path("posthaste.toml");
-    let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n[outbox.shop]\n{}{settings}", place.toml());
+    let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n[outbox.shop]\n{}{settings}", outbox.toml());
     std::fs::write(&path, text).expect("a file");
     vec!["--config".to_owned(), path.display().to_string()]
 }

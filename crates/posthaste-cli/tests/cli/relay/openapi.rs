@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use posthaste_testkit::variable;
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// Random requests per route and run, besides those that the limits of the document suggest.
-const EXAMPLES: u32 = 30;
+const MAX_EXAMPLES: u32 = 30;
 
 /// What it finds, it finds again: the same requests are made in every run.
 const SEED: u32 = 8;
@@ -21,13 +21,13 @@ const TOKEN: &str = "0123456789abcdef-operator";
 #[test]
 #[ignore = "needs a Python with schemathesis: cargo xtask test"]
 fn document_holds_against_hostile_requests() {
-    let (place, sink) = (Place::Sqlite(Shop::seeded()), Sink::new());
+    let (outbox, sink) = (AnyOutbox::Sqlite(SqliteOutbox::seeded()), Sink::new());
     // Events of 2020 that are replayed would make it late.
     let text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\nready_lag = \"100years\"\n\
          [admin.tokens.ann]\nrole = \"operator\"\ntoken = {TOKEN:?}\n\
          [outbox.orders]\n{}[[outbox.orders.route]]\nname = \"mail\"\npublish = {:?}\n",
-        place.toml(),
+        outbox.toml(),
         sink.url("out"),
     );
     let path = sink.path("posthaste.toml");
@@ -66,7 +66,7 @@ fn command(url: &str, token: &str, config: &Path) -> Command {
     command.args(["-m", "schemathesis.cli", "--config-file"]).arg(config).arg("run");
     command.arg(format!("{url}/openapi.json")).args(["--exclude-operation-id", "tail"]);
     command.args(["--header", &format!("Authorization: Bearer {token}")]);
-    command.args(["--max-examples", &EXAMPLES.to_string(), "--seed", &SEED.to_string()]);
+    command.args(["--max-examples", &MAX_EXAMPLES.to_string(), "--seed", &SEED.to_string()]);
     command.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--continue-on-failure"]);
     command.args(["--request-timeout", "15", "--no-color", "--warnings", "off"]);
     command.current_dir(config.parent().unwrap_or(Path::new("/")));

@@ -6,11 +6,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest that a test waits for something which should happen at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that a test waits for something which should happen immediately.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause between two looks at something that tells nobody when it changes.
-const LOOK: Duration = Duration::from_millis(20);
+/// The pause between two checks of something that gives no signal when it changes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running relay. Dropped, it is killed.
 pub(crate) struct Relay {
@@ -69,7 +69,7 @@ impl Relay {
 
     /// The first line of the log from here on that has this text in it.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
@@ -111,13 +111,13 @@ impl Relay {
     }
 
     fn wait(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
                 return status;
             }
             assert!(Instant::now() < end, "it does not end:\n{}", self.log.join("\n"));
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
     }
 
@@ -135,18 +135,18 @@ impl Relay {
     }
 
     /// The answer to a GET.
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, "", "")
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.request("GET", path, "", "")
     }
 
     /// The answer to a request; headers end with a line break each.
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        ask(&self.address, method, path, headers, body)
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Response {
+        request(&self.address, method, path, headers, body)
     }
 
     /// Asks until the answer is as it should be.
-    pub(crate) fn until(&self, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
-        until(path, || {
+    pub(crate) fn wait_until(&self, path: &str, good: impl Fn(&Response) -> bool) -> Response {
+        retry_until_ok(path, || {
             let answer = self.get(path);
             if good(&answer) { Ok(answer) } else { Err(format!("{} {}", answer.status, answer.body)) }
         })
@@ -161,9 +161,9 @@ impl Drop for Relay {
 }
 
 /// The answer of the relay at this address to a request; headers end with a line break each.
-pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+pub(crate) fn request(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     let length = body.len();
     write!(
         stream,
@@ -175,29 +175,29 @@ pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: 
     stream.read_to_string(&mut text).expect("an answer");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    Answer { status, body: body.to_owned() }
+    Response { status, body: body.to_owned() }
 }
 
 /// What the listener answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
     }
 }
 
-/// Tries until it works; the last error is told when patience ends.
-pub(crate) fn until<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
-    until_within(PATIENCE, what, attempt)
+/// Tries until it works; the last error is shown when the timeout ends.
+pub(crate) fn retry_until_ok<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
+    retry_until_ok_within(WAIT_TIMEOUT, what, attempt)
 }
 
-/// The same with another patience.
-pub(crate) fn until_within<T>(
+/// The same with another timeout.
+pub(crate) fn retry_until_ok_within<T>(
     patience: Duration,
     what: &str,
     mut attempt: impl FnMut() -> Result<T, String>,
@@ -208,6 +208,6 @@ pub(crate) fn until_within<T>(
             Ok(value) => return value,
             Err(why) => assert!(Instant::now() < end, "{what}: {why}"),
         }
-        std::thread::park_timeout(LOOK);
+        std::thread::park_timeout(CHECK_INTERVAL);
     }
 }

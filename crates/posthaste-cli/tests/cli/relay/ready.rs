@@ -1,53 +1,53 @@
 //! Readiness: fails while the store cannot be opened and while the oldest event is too old, and comes back.
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
 
-fn readiness_follows_the_backlog(place: Place) {
+fn readiness_follows_the_backlog(outbox: AnyOutbox) {
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start_with(
-        &options(&place, &["--publish", &publish]),
+        &options(&outbox, &["--publish", &publish]),
         &[("POSTHASTE__ADMIN__READY_LAG", "1s")],
     );
-    relay.until("/health/ready", |answer| answer.status == 200);
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
 
-    let paused = place.json("pause *");
+    let paused = outbox.json("pause *");
     assert_eq!(paused["changed"], true, "{paused}");
     relay.wait_for("pause changed");
-    place.write(&ids(0, 5));
-    let late = relay.until("/health/ready", |answer| answer.status == 503);
+    outbox.write(&ids(0, 5));
+    let late = relay.wait_until("/health/ready", |answer| answer.status == 503);
     assert_eq!(late.json()["outboxes"][0]["reason"], "late", "{late:?}");
     assert_eq!(relay.get("/health/live").status, 200);
 
-    place.json("resume *");
-    relay.until("/health/ready", |answer| answer.status == 200);
+    outbox.json("resume *");
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
     sink.wait_for_each_once(&["out"], &ids(0, 5));
     relay.stop();
-    place.end();
+    outbox.end();
 }
 
 #[test]
 fn readiness_follows_the_backlog_on_sqlite() {
-    readiness_follows_the_backlog(Place::sqlite());
+    readiness_follows_the_backlog(AnyOutbox::sqlite());
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn readiness_follows_the_backlog_on_postgres() {
-    readiness_follows_the_backlog(Place::postgres());
+    readiness_follows_the_backlog(AnyOutbox::postgres());
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn readiness_follows_the_backlog_on_mysql() {
-    readiness_follows_the_backlog(Place::mysql());
+    readiness_follows_the_backlog(AnyOutbox::mysql());
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn readiness_follows_the_backlog_on_redis() {
-    readiness_follows_the_backlog(Place::redis());
+    readiness_follows_the_backlog(AnyOutbox::redis());
 }

@@ -1,13 +1,13 @@
 //! SIGHUP: another configuration is taken over whole, under load, or not at all.
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{Load, ids};
 
 /// A configuration file that is written again and again.
 struct File<'a> {
-    place: &'a Place,
+    outbox: &'a AnyOutbox,
     sink: &'a Sink,
 }
 
@@ -19,18 +19,18 @@ impl File<'_> {
     /// One route to the file of this name, and other settings of the outbox.
     fn write(&self, name: &str, more: &str) {
         let route = format!("[[outbox.shop.route]]\nname = {name:?}\npublish = {:?}\n", self.sink.url(name));
-        super::file(self.sink, self.place, &format!("{more}\n{route}"));
+        super::file(self.sink, self.outbox, &format!("{more}\n{route}"));
     }
 }
 
 /// Every reload sends events elsewhere, while they are being written. Each arrives once, in one of the files.
-fn reload_under_load(place: Place) {
+fn reload_under_load(outbox: AnyOutbox) {
     const RELOADS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
     let sink = Sink::new();
-    let file = File { place: &place, sink: &sink };
+    let file = File { outbox: &outbox, sink: &sink };
     file.write(RELOADS[0], "");
     let mut relay = Relay::start(&file.options());
-    let load = Load::new(&place);
+    let load = Load::new(&outbox);
     let written = load.during(|| {
         for name in &RELOADS[1..] {
             file.write(name, "");
@@ -42,46 +42,46 @@ fn reload_under_load(place: Place) {
     });
     sink.wait_for_each_once(&RELOADS, &ids(0, written));
     relay.stop();
-    place.end();
+    outbox.end();
 }
 
 #[test]
 fn reload_under_load_loses_and_repeats_nothing_on_sqlite() {
-    reload_under_load(Place::sqlite());
+    reload_under_load(AnyOutbox::sqlite());
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn reload_under_load_loses_and_repeats_nothing_on_postgres() {
-    reload_under_load(Place::postgres());
+    reload_under_load(AnyOutbox::postgres());
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn reload_under_load_loses_and_repeats_nothing_on_mysql() {
-    reload_under_load(Place::mysql());
+    reload_under_load(AnyOutbox::mysql());
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn reload_under_load_loses_and_repeats_nothing_on_redis() {
-    reload_under_load(Place::redis());
+    reload_under_load(AnyOutbox::redis());
 }
 
 #[test]
 fn ordered_outbox_keeps_its_order_through_reloads() {
     const FILES: [&str; 3] = ["a", "b", "c"];
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let file = File { place: &place, sink: &sink };
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let file = File { outbox: &outbox, sink: &sink };
     file.write(FILES[0], "mode = \"ordered\"");
     let mut relay = Relay::start(&file.options());
     for (n, name) in FILES.iter().enumerate().skip(1) {
-        place.write(&ids((n - 1) * 500, 500));
+        outbox.write(&ids((n - 1) * 500, 500));
         file.write(name, "mode = \"ordered\"");
         relay.signal("HUP");
         relay.wait_for("new configuration");
     }
-    place.write(&ids(1000, 10));
+    outbox.write(&ids(1000, 10));
     sink.wait_for_each_once(&FILES, &ids(0, 1010));
     let arrived: Vec<String> = FILES.iter().flat_map(|name| sink.arrived(name)).collect();
     assert_eq!(arrived, ids(0, 1010), "the files one after another have them in order");
@@ -90,11 +90,11 @@ fn ordered_outbox_keeps_its_order_through_reloads() {
 
 #[test]
 fn what_cannot_change_says_so_and_nothing_changes() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let file = File { place: &place, sink: &sink };
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let file = File { outbox: &outbox, sink: &sink };
     file.write("a", "");
     let mut relay = Relay::start(&file.options());
-    for (more, said) in [
+    for (more, output) in [
         ("table = \"other\"\n", "outbox.shop.table"),
         ("migrate = true\n", "outbox.shop.migrate"),
         ("[outbox.shop.metrics]\nprefix = \"other\"\n", "outbox.shop.metrics.prefix"),
@@ -102,14 +102,14 @@ fn what_cannot_change_says_so_and_nothing_changes() {
         file.write("b", more);
         relay.signal("HUP");
         let line = relay.wait_for("nothing changed");
-        assert!(line.contains(said) && line.contains("restart"), "{line}");
+        assert!(line.contains(output) && line.contains("restart"), "{line}");
     }
     std::fs::write(sink.path("posthaste.toml"), "[outbox.shop]\nstroe = 1\n").expect("a file");
     relay.signal("HUP");
     let line = relay.wait_for("stroe");
     assert!(line.contains("posthaste.toml:2:1: ") && line.contains("nothing changed"), "{line}");
 
-    place.write(&ids(0, 10));
+    outbox.write(&ids(0, 10));
     sink.wait_for_each_once(&["a"], &ids(0, 10));
     file.write("a", "");
     relay.signal("HUP");

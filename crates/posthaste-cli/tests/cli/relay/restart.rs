@@ -1,23 +1,23 @@
 //! Several relays on one outbox, and a new release that replaces them one by one under load.
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{Load, ids, options};
 
 /// How often each relay is replaced.
-const ROUNDS: usize = 3;
+const RESTARTS_PER_RELAY: usize = 3;
 
 /// Two relays share the outbox while a service writes on; each is stopped and started again, one after the
 /// other. Every event arrives once.
-fn rolling_restart(place: Place) {
+fn rolling_restart(outbox: AnyOutbox) {
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
-    let start = || Relay::start(&options(&place, &["--publish", &publish]));
+    let start = || Relay::start(&options(&outbox, &["--publish", &publish]));
     let mut relays = [start(), start()];
-    let load = Load::new(&place);
+    let load = Load::new(&outbox);
     let written = load.during(|| {
-        for _ in 0..ROUNDS {
+        for _ in 0..RESTARTS_PER_RELAY {
             for relay in &mut relays {
                 let later = load.later();
                 std::mem::replace(relay, start()).stop();
@@ -30,28 +30,28 @@ fn rolling_restart(place: Place) {
         relay.stop();
     }
     sink.wait_for_each_once(&["out"], &ids(0, written));
-    place.end();
+    outbox.end();
 }
 
 #[test]
 fn rolling_restart_loses_and_repeats_nothing_on_sqlite() {
-    rolling_restart(Place::sqlite());
+    rolling_restart(AnyOutbox::sqlite());
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn rolling_restart_loses_and_repeats_nothing_on_postgres() {
-    rolling_restart(Place::postgres());
+    rolling_restart(AnyOutbox::postgres());
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn rolling_restart_loses_and_repeats_nothing_on_mysql() {
-    rolling_restart(Place::mysql());
+    rolling_restart(AnyOutbox::mysql());
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn rolling_restart_loses_and_repeats_nothing_on_redis() {
-    rolling_restart(Place::redis());
+    rolling_restart(AnyOutbox::redis());
 }

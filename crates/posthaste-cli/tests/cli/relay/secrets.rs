@@ -6,8 +6,8 @@ use std::process::Command;
 
 use posthaste_testkit::variable;
 
+use super::any_outbox::AnyOutbox;
 use super::ids;
-use super::place::Place;
 use super::process::Relay;
 use super::sink::Sink;
 
@@ -16,12 +16,12 @@ const SECRET: &str = "s3ntinel-PW-9f";
 /// In every payload.
 const PAYLOAD: &str = "s3ntinel-payload";
 
-fn nobody() -> String {
+fn unused_address() -> String {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     socket.local_addr().expect("an address").to_string()
 }
 
-fn assert_kept(what: &str, text: &str) {
+fn assert_no_secret(what: &str, text: &str) {
     for secret in [SECRET, PAYLOAD] {
         let line = text.lines().find(|line| line.contains(secret));
         assert!(line.is_none(), "{what}: {line:?}");
@@ -29,21 +29,21 @@ fn assert_kept(what: &str, text: &str) {
 }
 
 /// A file whose every URL and token is secret; nobody listens at any of its addresses.
-fn file(place: &Place, sink: &Sink) -> String {
+fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
     let routes = [
         format!(
             "kafka://me:{SECRET}@{}/orders?sasl.mechanism=PLAIN&security.protocol=SASL_PLAINTEXT",
-            nobody()
+            unused_address()
         ),
-        format!("amqp://me:{SECRET}@{}/%2f?exchange=orders", nobody()),
-        format!("nats://me:{SECRET}@{}/orders", nobody()),
-        format!("redis-stream://me:{SECRET}@{}/0?stream=orders", nobody()),
+        format!("amqp://me:{SECRET}@{}/%2f?exchange=orders", unused_address()),
+        format!("nats://me:{SECRET}@{}/orders", unused_address()),
+        format!("redis-stream://me:{SECRET}@{}/0?stream=orders", unused_address()),
         format!("https://me:{SECRET}@no-such-host.invalid/hook/{SECRET}?key={SECRET}"),
     ];
     let mut text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\n[admin.tokens.ann]\nrole = \"operator\"\ntoken = \"{SECRET}-operator\"\n\
          [admin.tokens.bob]\nrole = \"viewer\"\ntoken = \"${{VIEWER}}\"\n[outbox.shop]\n{}",
-        place.toml()
+        outbox.toml()
     );
     for (n, url) in routes.iter().enumerate() {
         text += &format!("[[outbox.shop.route]]\nevent = \"Made{n}\"\npublish = {url:?}\n");
@@ -56,16 +56,16 @@ fn file(place: &Place, sink: &Sink) -> String {
 
 #[test]
 fn running_relay_tells_no_secret() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let path = file(&place, &sink);
-    let words = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let path = file(&outbox, &sink);
+    let args = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
     let viewer = format!("{SECRET}-viewer");
-    let mut relay = Relay::start_with(&words, &[("VIEWER", &viewer)]);
+    let mut relay = Relay::start_with(&args, &[("VIEWER", &viewer)]);
     relay.wait_for("delivering");
     for n in 0..5 {
-        place.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+        outbox.write_payload(&format!("Made{n}"), &ids(n, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
     }
-    place.write_payload("Rest", &ids(5, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
+    outbox.write_payload("Rest", &ids(5, 1), &format!("{{\"secret\":\"{PAYLOAD}\"}}"));
     sink.wait_for(&["rest"], &ids(5, 1));
     for _ in 0..5 {
         relay.wait_for("destination cannot be reached");
@@ -77,8 +77,9 @@ fn running_relay_tells_no_secret() {
         let path = path.replace("{outbox}", "shop").replace("{id}", "e-000001").replace("{route}", "Made1");
         for token in [format!("{SECRET}-wrong"), viewer.clone()] {
             for method in ["GET", "POST"] {
-                let answer = relay.ask(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
-                assert_kept(&format!("{method} {path}"), &answer.body);
+                let answer =
+                    relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
+                assert_no_secret(&format!("{method} {path}"), &answer.body);
             }
         }
     }
@@ -93,7 +94,7 @@ fn running_relay_tells_no_secret() {
     let (code, log) = relay.end();
     assert_eq!(code, Some(0), "it drains");
     assert!(log.contains("TRACE"), "the log is on");
-    assert_kept("the log", &log);
+    assert_no_secret("the log", &log);
 }
 
 #[test]
@@ -101,11 +102,11 @@ fn start_that_fails_tells_no_secret() {
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let wrong = [
-        format!("postgres://me:{SECRET}@{}/shop", nobody()),
+        format!("postgres://me:{SECRET}@{}/shop", unused_address()),
         format!("postgres://me:{SECRET}@no-such-host.invalid/shop"),
-        format!("mysql://me:{SECRET}@{}/shop", nobody()),
-        format!("redis://me:{SECRET}@{}/0", nobody()),
-        format!("redis+cluster://me:{SECRET}@{}/", nobody()),
+        format!("mysql://me:{SECRET}@{}/shop", unused_address()),
+        format!("redis://me:{SECRET}@{}/0", unused_address()),
+        format!("redis+cluster://me:{SECRET}@{}/", unused_address()),
         format!("postgres://me:{SECRET}#@host/shop"),
         format!("oracle://me:{SECRET}@host/shop"),
     ];
@@ -113,9 +114,9 @@ fn start_that_fails_tells_no_secret() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["relay", "--store", store, "--publish", &publish, "--fail-fast", "--listen", "off"]);
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
-        assert_kept(store, &said);
+        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{printed}");
+        assert_no_secret(store, &printed);
     }
 }
 
@@ -130,8 +131,8 @@ fn login_that_is_refused_tells_no_secret() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"]);
         let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_kept(name, &said);
+        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert_no_secret(name, &printed);
     }
 }

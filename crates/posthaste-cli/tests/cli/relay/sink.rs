@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::process::until;
+use super::process::retry_until_ok;
 
 /// A folder of such files.
 pub(crate) struct Sink(TempDir);
@@ -48,7 +48,7 @@ impl Sink {
     /// Waits until every one of these events is in one of the files, and says how often each is in all of
     /// them.
     pub(crate) fn wait_for(&self, names: &[&str], ids: &[String]) -> BTreeMap<String, u32> {
-        until("delivery", || {
+        retry_until_ok("delivery", || {
             let mut all = BTreeMap::new();
             for (id, count) in names.iter().flat_map(|name| self.ids(name)) {
                 *all.entry(id).or_default() += count;

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use super::place::Place;
-use super::process::{PATIENCE, Relay};
+use super::any_outbox::AnyOutbox;
+use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids, options};
 
@@ -42,21 +42,21 @@ fn route_to(url: &str) -> String {
 fn assert_ended_by_two_signals(mut relay: Relay) {
     relay.signal("TERM");
     relay.wait_for("stopping");
-    let told = Instant::now();
+    let signalled = Instant::now();
     relay.signal("TERM");
     let (code, log) = relay.end();
-    assert!(told.elapsed() < Duration::from_secs(8), "it took {:?}", told.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(8), "it took {:?}", signalled.elapsed());
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("ended at once"), "{log}");
 }
 
 #[test]
 fn second_signal_ends_it_at_once() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = silent_receiver();
-    let relay = Relay::start(&file(&sink, &place, &route_to(&url)));
-    place.write(&ids(0, 1));
-    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
+    let relay = Relay::start(&file(&sink, &outbox, &route_to(&url)));
+    outbox.write(&ids(0, 1));
+    arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
     // Somebody who asks and never finishes must not hold it up either.
     let mut asking = TcpStream::connect(relay.address()).expect("it listens");
     asking
@@ -65,19 +65,19 @@ fn second_signal_ends_it_at_once() {
         )
         .expect("half a request");
     assert_ended_by_two_signals(relay);
-    let status = place.json("status");
+    let status = outbox.json("status");
     assert_eq!(status["pending"]["new"], 1, "{status}");
 }
 
 #[test]
 fn signals_are_heard_while_an_ordered_outbox_is_replaced() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = silent_receiver();
     let settings = |drain| format!("mode = \"ordered\"\ndrain = \"{drain}\"\n{}", route_to(&url));
-    let relay = Relay::start(&file(&sink, &place, &settings("40s")));
-    place.write(&ids(0, 1));
-    arrived.recv_timeout(PATIENCE).expect("a delivery has begun");
-    file(&sink, &place, &settings("50s"));
+    let relay = Relay::start(&file(&sink, &outbox, &settings("40s")));
+    outbox.write(&ids(0, 1));
+    arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
+    file(&sink, &outbox, &settings("50s"));
     relay.signal("HUP");
     // The old engine waits for its delivery, and the new one for the old one.
     assert_ended_by_two_signals(relay);
@@ -85,10 +85,10 @@ fn signals_are_heard_while_an_ordered_outbox_is_replaced() {
 
 #[test]
 fn reader_that_is_stuck_does_not_keep_it_alive() {
-    let place = Place::sqlite();
-    place.write_payload("Big", &ids(0, 40), &format!("\"{}\"", "x".repeat(10_000)));
+    let outbox = AnyOutbox::sqlite();
+    outbox.write_payload("Big", &ids(0, 40), &format!("\"{}\"", "x".repeat(10_000)));
     // Nobody reads its standard output, and more is written than a pipe holds.
-    let mut relay = Relay::start_silent(&options(&place, &["--publish", "stdout:"]));
+    let mut relay = Relay::start_silent(&options(&outbox, &["--publish", "stdout:"]));
     // A write that nobody takes can be given up, but not ended.
     relay.wait_for("destination cannot be reached");
     relay.stop();
@@ -96,9 +96,9 @@ fn reader_that_is_stuck_does_not_keep_it_alive() {
 
 #[test]
 fn interrupt_is_a_stop_in_good_order() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let publish = format!("*={}", sink.url("out"));
-    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
     relay.signal("INT");
     let (code, log) = relay.end();
@@ -109,10 +109,10 @@ fn interrupt_is_a_stop_in_good_order() {
 /// A pipe, as a secret store may offer one: nobody writes to it, and a reader waits.
 #[test]
 fn signal_is_heard_while_a_reload_waits_for_its_file() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let options = file(&sink, &place, &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out")));
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let options = file(&sink, &outbox, &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out")));
     let mut relay = Relay::start(&options);
-    place.write(&ids(0, 1));
+    outbox.write(&ids(0, 1));
     sink.wait_for(&["out"], &ids(0, 1));
     let path = sink.path("posthaste.toml");
     std::fs::remove_file(&path).expect("it was there");

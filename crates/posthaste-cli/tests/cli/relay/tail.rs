@@ -3,18 +3,18 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::place::Place;
+use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
 
-struct Follower(Child);
+struct TailProcess(Child);
 
-impl Follower {
-    fn start(relay: &Relay, words: &str) -> Self {
+impl TailProcess {
+    fn start(relay: &Relay, args: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
         command.args(["tail", "--relay", &format!("http://{}", relay.address())]);
-        command.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("the binary starts"))
     }
 
@@ -27,30 +27,30 @@ impl Follower {
 
 #[test]
 fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let publish = format!("*={}", sink.url("out"));
-    let mut relay = Relay::start(&options(&place, &["--publish", &publish]));
+    let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
-    let mut all = Follower::start(&relay, "--output json");
-    let some = Follower::start(&relay, "--type Wanted --outcome done --count 2");
+    let mut all = TailProcess::start(&relay, "--output json");
+    let some = TailProcess::start(&relay, "--type Wanted --outcome done --count 2");
 
     // Events are written until both follow: who comes later has not missed anything that it was promised.
     let mut lines = BufReader::new(all.0.stdout.take().expect("a pipe")).lines();
     let (sender, first) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let seen: Vec<String> =
+        let tailed: Vec<String> =
             lines.by_ref().map_while(Result::ok).inspect(|_| _ = sender.send(())).collect();
-        seen
+        tailed
     });
     let mut written = 0;
     while first.try_recv().is_err() {
-        place.write_as("Other", &ids(written, 1));
+        outbox.write_as("Other", &ids(written, 1));
         sink.wait_for(&["out"], &ids(written, 1));
         written += 1;
     }
     let mut some = Some(some);
     let some = loop {
-        place.write_as("Wanted", &ids(written, 1));
+        outbox.write_as("Wanted", &ids(written, 1));
         sink.wait_for(&["out"], &ids(written, 1));
         written += 1;
         if some.as_mut().is_some_and(|some| some.0.try_wait().expect("ours").is_some()) {
@@ -62,8 +62,8 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
     assert!(some.1.lines().all(|line| line.contains(" done        Wanted Order/e-")), "{}", some.1);
 
     relay.stop();
-    let (code, _, said) = all.end();
-    assert_eq!((code, said.trim().lines().last()), (Some(0), Some("the relay stopped")), "{said}");
+    let (code, _, printed) = all.end();
+    assert_eq!((code, printed.trim().lines().last()), (Some(0), Some("the relay stopped")), "{printed}");
     for line in reader.join().expect("a reader") {
         let line: serde_json::Value = serde_json::from_str(&line).expect("a document per line");
         assert_eq!((&line["outcome"], &line["attempt"]), (&"done".into(), &1.into()), "{line}");
@@ -72,18 +72,18 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 
 #[test]
 fn tail_says_what_to_do_when_it_cannot_follow() {
-    let place = Place::sqlite();
-    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
-    let (code, _, said) = Follower::start(&relay, "--outbox other").end();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("other") || said.contains("outbox"), "{said}");
-    let (code, _, said) = Follower::start(&relay, "--count 0").end();
-    assert_eq!(code, Some(2), "{said}");
+    let outbox = AnyOutbox::sqlite();
+    let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
+    let (code, _, printed) = TailProcess::start(&relay, "--outbox other").end();
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("other") || printed.contains("outbox"), "{printed}");
+    let (code, _, printed) = TailProcess::start(&relay, "--count 0").end();
+    assert_eq!(code, Some(2), "{printed}");
     let address = relay.address().to_owned();
     relay.stop();
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
     let output = command.args(["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the relay cannot be reached: see that it runs"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("the relay cannot be reached: see that it runs"), "{printed}");
 }

@@ -9,13 +9,13 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::place::Place;
-use super::process::{PATIENCE, Relay};
+use super::any_outbox::AnyOutbox;
+use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids};
 
-const KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const OLD_KEY: &str = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const SIGNING_KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OLD_SIGNING_KEY: &str = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 /// One POST as it arrived.
 #[derive(Debug)]
@@ -90,40 +90,40 @@ fn route(url: &str, webhook: &str) -> String {
 
 #[test]
 fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = receiver();
-    std::fs::write(sink.path("key"), format!("whsec_{KEY}\n")).expect("a file");
+    std::fs::write(sink.path("key"), format!("whsec_{SIGNING_KEY}\n")).expect("a file");
     let secrets = format!(
-        "signing_key = \"${{file:{}}}\"\nprevious_signing_key = \"whsec_{OLD_KEY}\"\n\
+        "signing_key = \"${{file:{}}}\"\nprevious_signing_key = \"whsec_{OLD_SIGNING_KEY}\"\n\
          headers = {{ Authorization = \"Bearer s3ntinel-PW-9f\" }}\n",
         sink.path("key").display()
     );
-    let relay = Relay::start(&file(&sink, &place, &route(&url, &secrets)));
+    let relay = Relay::start(&file(&sink, &outbox, &route(&url, &secrets)));
     let sent = ids(0, 1);
-    place.write(&sent);
-    let request = arrived.recv_timeout(PATIENCE).expect("a request");
+    outbox.write(&sent);
+    let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
     assert_eq!(request.target, "/hook?format=theirs", "the query belongs to the receiver");
     assert_eq!(request.header("authorization"), "Bearer s3ntinel-PW-9f");
     assert_eq!((request.header("ce-id"), request.header("ce-specversion")), (sent[0].as_str(), "1.0"));
     assert_eq!(request.body, br#"{"n":1}"#);
-    assert!(request.is_signed_with(KEY) && request.is_signed_with(OLD_KEY), "{request:?}");
+    assert!(request.is_signed_with(SIGNING_KEY) && request.is_signed_with(OLD_SIGNING_KEY), "{request:?}");
     let log = relay.stop();
-    assert!(!log.contains("s3ntinel") && !log.contains(KEY), "{log}");
+    assert!(!log.contains("s3ntinel") && !log.contains(SIGNING_KEY), "{log}");
 }
 
 #[test]
 fn reload_changes_the_key() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = receiver();
     let signed = |key: &str| route(&url, &format!("signing_key = \"whsec_{key}\"\n"));
-    let mut relay = Relay::start(&file(&sink, &place, &signed(OLD_KEY)));
-    place.write(&ids(0, 1));
-    assert!(arrived.recv_timeout(PATIENCE).expect("a request").is_signed_with(OLD_KEY));
-    file(&sink, &place, &signed(KEY));
+    let mut relay = Relay::start(&file(&sink, &outbox, &signed(OLD_SIGNING_KEY)));
+    outbox.write(&ids(0, 1));
+    assert!(arrived.recv_timeout(WAIT_TIMEOUT).expect("a request").is_signed_with(OLD_SIGNING_KEY));
+    file(&sink, &outbox, &signed(SIGNING_KEY));
     relay.signal("HUP");
     relay.wait_for("new configuration");
-    place.write(&ids(1, 1));
-    let request = arrived.recv_timeout(PATIENCE).expect("a request");
-    assert!(request.is_signed_with(KEY) && !request.is_signed_with(OLD_KEY), "{request:?}");
+    outbox.write(&ids(1, 1));
+    let request = arrived.recv_timeout(WAIT_TIMEOUT).expect("a request");
+    assert!(request.is_signed_with(SIGNING_KEY) && !request.is_signed_with(OLD_SIGNING_KEY), "{request:?}");
     relay.stop();
 }

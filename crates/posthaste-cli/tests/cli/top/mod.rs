@@ -5,11 +5,11 @@ mod screen;
 mod stores;
 mod terminal;
 
-use crate::kit::Shop;
+use crate::sqlite_outbox::SqliteOutbox;
 use screen::Screen;
 
 /// `posthaste top` on the shop's database, with looks that follow each other quickly.
-fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
+fn top(shop: &SqliteOutbox, words: &str, width: u16, height: u16) -> Screen {
     let mut args = vec!["top", "--interval", "100ms"];
     args.extend(words.split_whitespace());
     let mut command = shop.command(&args);
@@ -18,7 +18,7 @@ fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
 }
 
 /// Without what changes from run to run: the clock, and how many days 2020 is ago.
-fn steady(text: &str) -> String {
+fn without_clock(text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if let Some(first) = lines.first_mut() {
         let end = first.trim_end().len().saturating_sub("12:04:05Z".len());

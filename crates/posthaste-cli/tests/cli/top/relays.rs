@@ -2,15 +2,15 @@
 
 use super::screen::Screen;
 use crate::binary::posthaste;
-use crate::relay::place::Place;
+use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
 
 /// `posthaste top` on these.
-fn top(words: &[&str]) -> Screen {
+fn top(args: &[&str]) -> Screen {
     let mut command = posthaste(&["top", "--interval", "100ms"]);
-    command.args(words).env("USER", "ann");
+    command.args(args).env("USER", "ann");
     for name in ["NO_COLOR", "POSTHASTE_STORE", "POSTHASTE_RELAY", "POSTHASTE_TOKEN"] {
         command.env_remove(name);
     }
@@ -24,12 +24,12 @@ fn url(relay: &Relay) -> String {
 /// The words of the line that has this one in it.
 fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let found = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    found.into_iter().find(|words| words.contains(&word)).unwrap_or_default()
+    found.into_iter().find(|args| args.contains(&word)).unwrap_or_default()
 }
 
 #[test]
 fn relay_and_store_stand_side_by_side() {
-    let (served, other, sink) = (Place::sqlite(), Place::sqlite(), Sink::new());
+    let (served, other, sink) = (AnyOutbox::sqlite(), AnyOutbox::sqlite(), Sink::new());
     let relay = Relay::start(&file(
         &sink,
         &served,
@@ -38,14 +38,14 @@ fn relay_and_store_stand_side_by_side() {
     other.write(&ids(0, 3));
     let store = other.options().pop().expect("a URL");
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
-    screen.until("both", |text| text.contains("2 outboxes") && text.contains("pending 3: 3 due"));
+    screen.wait_until("both", |text| text.contains("2 outboxes") && text.contains("pending 3: 3 due"));
     screen.press("j");
-    let text = screen.until("the route", |text| line(text, "files").contains(&"open"));
+    let text = screen.wait_until("the route", |text| line(text, "files").contains(&"open"));
     assert!(text.contains(&format!("{} shop", relay.address())), "{text}");
 
     // What is delivered makes a rate, by the relay's own count.
     let mut written = 0;
-    screen.until("a rate", |text| {
+    screen.wait_until("a rate", |text| {
         served.write(&ids(written, 20));
         written += 20;
         let rate = line(text, "files").get(3).and_then(|rate| rate.parse::<f64>().ok());
@@ -60,22 +60,22 @@ fn relay_and_store_stand_side_by_side() {
 
 #[test]
 fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
-    let place = Place::sqlite();
-    let relay = Relay::start(&options(&place, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
-    place.write(&ids(0, 5));
+    let outbox = AnyOutbox::sqlite();
+    let relay = Relay::start(&options(&outbox, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
+    outbox.write(&ids(0, 5));
     let screen = top(&["--relay", &url(&relay)]);
     let text = screen.wait_for("the destination cannot be reached: *");
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
     // Those that were sent out to see whether the destination is back wait by themselves.
     let waits = |text: &str| line(text, "unreachable").get(2).and_then(|count| count.parse().ok());
-    screen.until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
+    screen.wait_until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
     relay.stop();
 }
 
 #[test]
 fn relay_replays_under_the_name_of_the_token() {
-    let (place, sink) = (Place::sqlite(), Sink::new());
-    let Place::Sqlite(shop) = &place else { unreachable!("it is SQLite") };
+    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let AnyOutbox::Sqlite(shop) = &outbox else { unreachable!("it is SQLite") };
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, status, last_error, done_at)
          VALUES ('d-1', 'Made', 'Order', '{}', 3, 'no item', 1577934245000000)",
@@ -83,7 +83,7 @@ fn relay_replays_under_the_name_of_the_token() {
     let tokens = "[admin.tokens.eve]\nrole = \"viewer\"\ntoken = \"viewer-0123456789abcdef\"\n\
                   [admin.tokens.ann]\nrole = \"operator\"\ntoken = \"operator-0123456789abcdef\"\n";
     let route = format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out"));
-    let relay = Relay::start(&file(&sink, &place, &format!("{route}{tokens}")));
+    let relay = Relay::start(&file(&sink, &outbox, &format!("{route}{tokens}")));
     let token = |role: &str| {
         let path = sink.path(role);
         std::fs::write(&path, format!("{role}-0123456789abcdef\n")).expect("a file");
@@ -118,11 +118,11 @@ fn relay_replays_under_the_name_of_the_token() {
 
 #[test]
 fn relay_that_goes_away_comes_back_by_itself() {
-    let (place, other) = (Place::sqlite(), Place::sqlite());
-    let relay = Relay::start(&options(&place, &["--publish", "stdout:"]));
+    let (outbox, other) = (AnyOutbox::sqlite(), AnyOutbox::sqlite());
+    let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
-    screen.until("both answer", |text| text.matches(" ok\n").count() == 2);
+    screen.wait_until("both answer", |text| text.matches(" ok\n").count() == 2);
     screen.press("j");
     relay.stop();
     screen.wait_for("2 outboxes, 1 no answer");
@@ -131,9 +131,9 @@ fn relay_that_goes_away_comes_back_by_itself() {
     screen.press("k");
     screen.wait_for("pending 4: 4 due");
 
-    let mut options = place.options();
+    let mut options = outbox.options();
     options.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
     let relay = Relay::start(&options);
-    screen.until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
+    screen.wait_until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
     relay.stop();
 }

@@ -11,27 +11,27 @@ use pty_process::Size;
 use pty_process::blocking::Pty;
 use vt100::Parser;
 
-use crate::relay::process::until;
+use crate::relay::process::retry_until_ok;
 
 /// A running `posthaste top`. Dropped, it is killed.
 pub(crate) struct Screen {
     pty: Arc<Pty>,
     child: Child,
-    seen: Arc<Mutex<Seen>>,
+    output: Arc<Mutex<TerminalOutput>>,
     reader: Option<JoinHandle<()>>,
     /// The terminal's file.
     path: PathBuf,
 }
 
 /// What the program has written.
-struct Seen {
+struct TerminalOutput {
     parser: Parser,
     bytes: Vec<u8>,
     /// What the screen was after the last whole frame.
     frame: String,
 }
 
-impl Seen {
+impl TerminalOutput {
     fn process(&mut self, part: &[u8]) {
         self.parser.process(part);
         self.bytes.extend_from_slice(part);
@@ -48,7 +48,7 @@ impl Seen {
 }
 
 /// What is left when the program has ended.
-pub(crate) struct Left {
+pub(crate) struct EndedScreen {
     pub(crate) code: Option<i32>,
     /// What the terminal shows now.
     pub(crate) text: String,
@@ -68,19 +68,19 @@ impl Screen {
         let child = child.expect("the binary starts");
         let lines = |n| NonZeroU16::new(n).expect("a size");
         let parser = Parser::new(lines(height), lines(width), 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new(), frame: String::new() }));
+        let output = Arc::new(Mutex::new(TerminalOutput { parser, bytes: Vec::new(), frame: String::new() }));
         let pty = Arc::new(pty);
-        let reader = Some(read(pty.clone(), seen.clone()));
-        Self { pty, child, seen, reader, path }
+        let reader = Some(read(pty.clone(), output.clone()));
+        Self { pty, child, output, reader, path }
     }
 
     pub(crate) fn text(&self) -> String {
-        self.seen.lock().expect("no panic").frame.clone()
+        self.output.lock().expect("no panic").frame.clone()
     }
 
     /// The screen, as soon as it is as it should be.
-    pub(crate) fn until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
-        until(what, || {
+    pub(crate) fn wait_until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
+        retry_until_ok(what, || {
             let text = self.text();
             if good(&text) { Ok(text) } else { Err(format!("the screen is\n{text}")) }
         })
@@ -88,7 +88,7 @@ impl Screen {
 
     /// The same, as soon as this text is on it.
     pub(crate) fn wait_for(&self, wanted: &str) -> String {
-        self.until(wanted, |text| text.contains(wanted))
+        self.wait_until(wanted, |text| text.contains(wanted))
     }
 
     pub(crate) fn press(&self, keys: &str) {
@@ -97,7 +97,7 @@ impl Screen {
 
     pub(crate) fn resize(&self, width: u16, height: u16) {
         let lines = |n| NonZeroU16::new(n).expect("a size");
-        self.seen.lock().expect("no panic").parser.set_size(lines(height), lines(width));
+        self.output.lock().expect("no panic").parser.set_size(lines(height), lines(width));
         self.pty.resize(Size::new(height, width)).expect("a size");
     }
 
@@ -108,25 +108,30 @@ impl Screen {
     }
 
     /// Waits for its end.
-    pub(crate) fn end(mut self) -> Left {
-        let status = until("the end", || {
+    pub(crate) fn end(mut self) -> EndedScreen {
+        let status = retry_until_ok("the end", || {
             self.child.try_wait().expect("it is ours").ok_or_else(|| format!("it shows\n{}", self.text()))
         });
         let is_usual = self.has_usual_mode();
         if let Some(reader) = self.reader.take() {
             reader.join().expect("a reader");
         }
-        let seen = self.seen.lock().expect("no panic");
-        let screen = seen.parser.screen();
+        let output = self.output.lock().expect("no panic");
+        let screen = output.parser.screen();
         let is_restored = is_usual && !screen.alternate_screen() && !screen.hide_cursor();
-        Left { code: status.code(), text: text_of(&seen.parser), is_restored, bytes: seen.bytes.clone() }
+        EndedScreen {
+            code: status.code(),
+            text: text_of(&output.parser),
+            is_restored,
+            bytes: output.bytes.clone(),
+        }
     }
 
     /// Whether the terminal hands over whole lines and shows what is typed.
     fn has_usual_mode(&self) -> bool {
-        let said = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
-        let said = String::from_utf8(said.stdout).expect("text");
-        let has = |word| said.split_whitespace().any(|other| other.trim_end_matches(';') == word);
+        let output = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
+        let output = String::from_utf8(output.stdout).expect("text");
+        let has = |word| output.split_whitespace().any(|other| other.trim_end_matches(';') == word);
         has("icanon") && has("echo") && has("isig")
     }
 }
@@ -139,11 +144,11 @@ impl Drop for Screen {
 }
 
 /// Reads until the program has ended: then reading fails.
-fn read(pty: Arc<Pty>, seen: Arc<Mutex<Seen>>) -> JoinHandle<()> {
+fn read(pty: Arc<Pty>, output: Arc<Mutex<TerminalOutput>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut part = [0; 4096];
         while let Ok(read @ 1..) = (&*pty).read(&mut part) {
-            seen.lock().expect("no panic").process(&part[..read]);
+            output.lock().expect("no panic").process(&part[..read]);
         }
     })
 }

@@ -3,18 +3,18 @@
 use insta::assert_snapshot;
 
 use super::screen::Screen;
-use super::{steady, top};
-use crate::kit::{Said, Shop};
-use crate::mysql_kit::MySqlShop;
-use crate::postgres_kit::PgShop;
-use crate::redis_kit::RedisShop;
+use super::{top, without_clock};
+use crate::mysql_outbox::MySqlOutbox;
+use crate::postgres_outbox::PgOutbox;
+use crate::redis_outbox::RedisOutbox;
+use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
 
 #[test]
 fn overview_shows_what_waits_and_what_died() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
-    let text = screen.until("rates", |text| text.contains("0.0   0.0"));
-    assert_snapshot!(steady(&text), @"
+    let text = screen.wait_until("rates", |text| text.contains("0.0   0.0"));
+    assert_snapshot!(without_clock(&text), @"
      posthaste top: 1 outbox, 1 has dead                                  (time)
       outbox          pending   due retry parked  dead  oldest out/s  in/s state
     > sqlite:shop.db        2     1     1      0     3      0s   0.0   0.0 has dead
@@ -41,19 +41,19 @@ fn overview_shows_what_waits_and_what_died() {
      Enter look closer  ? help  q quit
     ");
     shop.sql("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('w-1', 'A', '{}')");
-    screen.until("the new event", |text| text.contains("pending 3: 2 due"));
+    screen.wait_until("the new event", |text| text.contains("pending 3: 2 due"));
 }
 
 #[test]
 fn group_that_is_agreed_on_is_replayed_and_on_record() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "--actor ops", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
     screen.wait_for("posthaste top > sqlite:shop.db");
     screen.press("\r");
     let text = screen.wait_for("d-2");
-    assert_snapshot!(steady(&text), @"
+    assert_snapshot!(without_clock(&text), @"
      posthaste top > sqlite:shop.db > OrderPlaced                         (time)
     DEAD Order:OrderPlaced, the oldest first
       id                                      died tries error
@@ -83,7 +83,7 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
     screen.wait_for("Enter events of the group");
     screen.press("r");
     let text = screen.wait_for("Send 2 DEAD events out again?");
-    assert_snapshot!(steady(&text), @r#"
+    assert_snapshot!(without_clock(&text), @r#"
      posthaste top > sqlite:shop.db                                       (time)
     pending 2: 1 due, 0 on lease, 0 parked, 1 scheduled; 1 of them retry
     dead 3, done 3, archived 0; oldest 0s; 0.0 out/s, 0.0 in/s
@@ -119,16 +119,16 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
         noted,
         "ops replay 2 status=DEAD event_type=OrderPlaced aggregate_type=Order error_contains=connection refused"
     );
-    screen.until("the group is gone", |text| !text.contains("connection refused"));
+    screen.wait_until("the group is gone", |text| !text.contains("connection refused"));
 }
 
-fn dead(shop: &Shop) -> String {
+fn dead(shop: &SqliteOutbox) -> String {
     shop.query("SELECT event_id FROM outbox_event WHERE status = 3 ORDER BY event_id")
 }
 
 #[test]
 fn every_key_but_y_replays_nothing() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
@@ -152,7 +152,7 @@ fn every_key_but_y_replays_nothing() {
 
 #[test]
 fn paused_route_and_what_waits_for_it_are_shown() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.run("pause mail");
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, available_at, parked)
@@ -169,7 +169,7 @@ fn paused_route_and_what_waits_for_it_are_shown() {
 
 #[test]
 fn store_that_is_not_there_shows_why_and_comes() {
-    let (shop, missing) = (Shop::seeded(), Shop::without_file());
+    let (shop, missing) = (SqliteOutbox::seeded(), SqliteOutbox::without_file());
     let url = format!("sqlite://{}", missing.path("shop.db").display());
     let screen = top(&shop, &format!("--store sqlite:shop.db --store {url}"), 132, 24);
     screen.wait_for("no answer");
@@ -177,35 +177,35 @@ fn store_that_is_not_there_shows_why_and_comes() {
     screen.press("j");
     screen.wait_for("cannot be opened");
     missing.run("migrate apply");
-    screen.until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
+    screen.wait_until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn postgres_is_looked_at_and_replayed() {
-    let shop = PgShop::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    let shop = PgOutbox::seeded();
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn mariadb_is_looked_at_and_replayed() {
-    let shop = MySqlShop::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    let shop = MySqlOutbox::seeded();
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn redis_is_looked_at_and_replayed() {
-    let shop = RedisShop::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|words| shop.run(words));
+    let shop = RedisOutbox::seeded();
+    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
     shop.end();
 }
 
-/// On an outbox with the rows of `kit.rs`.
-fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> Said) {
+/// On an outbox with the rows of `sqlite_outbox.rs`.
+fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> CommandOutput) {
     let screen = Screen::of(command, 100, 24);
     screen.wait_for("connection refused");
     screen.press("\rr");
@@ -221,16 +221,16 @@ fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) 
 
 #[test]
 fn file_of_a_relay_stands_for_all_its_outboxes() {
-    let shop = Shop::seeded();
-    let said = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
-    assert_eq!(said.code, 0, "{said}");
+    let shop = SqliteOutbox::seeded();
+    let output = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
+    assert_eq!(output.code, 0, "{output}");
     let file = r#"
         outbox.shop = { store = "sqlite:shop.db", route = [{ publish = "stdout:" }] }
         outbox.bills = { store = "sqlite:bills.db", table = "bill_event", route = [{ publish = "stdout:" }] }
     "#;
     std::fs::write(shop.path("relay.toml"), file).expect("the file can be written");
     let screen = top(&shop, "--config relay.toml", 120, 24);
-    screen.until("both", |text| {
+    screen.wait_until("both", |text| {
         ["2 outboxes", "sqlite:shop.db", "sqlite:bills.db --table bill_event"]
             .iter()
             .all(|part| text.contains(part))

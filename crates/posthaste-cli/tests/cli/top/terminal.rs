@@ -2,16 +2,16 @@
 
 use insta::assert_snapshot;
 
-use super::{steady, top};
-use crate::kit::Shop;
+use super::{top, without_clock};
+use crate::sqlite_outbox::SqliteOutbox;
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
-const HOSTILE: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
+const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'fake' || char(8238) || char(127)";
 
 #[test]
 fn every_way_to_end_restores_the_terminal() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     for end in ["q", "\x03", "TERM", "INT", "HUP"] {
         let screen = top(&shop, "", 80, 24);
         screen.wait_for("connection refused");
@@ -29,10 +29,10 @@ fn every_way_to_end_restores_the_terminal() {
 
 #[test]
 fn small_terminal_shows_what_matters() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 40, 10);
-    let text = screen.until("rates", |text| text.contains("0.0"));
-    assert_snapshot!(steady(&text), @"
+    let text = screen.wait_until("rates", |text| text.contains("0.0"));
+    assert_snapshot!(without_clock(&text), @"
      posthaste top: 1 outbox, 1 h (time)
       outbox         pending  dead state
     > sqlite:shop.db       2     3 has dead
@@ -62,13 +62,13 @@ fn small_terminal_shows_what_matters() {
 
 #[test]
 fn hostile_texts_do_nothing_to_the_terminal() {
-    let shop = Shop::empty();
+    let shop = SqliteOutbox::empty();
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, status,
-           last_error) VALUES ({HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret', 3, {HOSTILE});
+           last_error) VALUES ({HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 'sEcret', 3, {HOSTILE_TEXT_SQL});
          INSERT INTO outbox_event (event_id, event_type, aggregate_type, tenant_id, payload)
-         VALUES ('p-1', {HOSTILE}, {HOSTILE}, {HOSTILE}, 'sEcret');
-         INSERT INTO outbox_event_control VALUES ({HOSTILE}, 0, {HOSTILE});"
+         VALUES ('p-1', {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 'sEcret');
+         INSERT INTO outbox_event_control VALUES ({HOSTILE_TEXT_SQL}, 0, {HOSTILE_TEXT_SQL});"
     ));
     let screen = top(&shop, "", 120, 40);
     let shown = r"x\u{1b}[2J";
@@ -87,7 +87,7 @@ fn hostile_texts_do_nothing_to_the_terminal() {
 
 #[test]
 fn without_colours_every_word_is_still_there() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let mut command = shop.command(&["top", "--interval", "100ms"]);
     command.env("NO_COLOR", "1");
     let screen = super::screen::Screen::of(command, 80, 24);
@@ -103,13 +103,13 @@ fn without_colours_every_word_is_still_there() {
 
 #[test]
 fn help_is_shown_over_the_screen_and_goes_again() {
-    let shop = Shop::seeded();
+    let shop = SqliteOutbox::seeded();
     let screen = top(&shop, "", 80, 24);
     screen.wait_for("connection refused");
     screen.press("?");
     screen.wait_for("any key closes this");
     screen.press("q");
-    screen.until("the help is gone", |text| !text.contains("any key closes this"));
+    screen.wait_until("the help is gone", |text| !text.contains("any key closes this"));
     screen.press("p");
     screen.wait_for("HELD, p goes on");
     screen.press("q");
@@ -118,19 +118,19 @@ fn help_is_shown_over_the_screen_and_goes_again() {
 
 #[test]
 fn without_a_terminal_it_says_what_to_use() {
-    let shop = Shop::seeded();
-    for words in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
-        let said = shop.run(words);
-        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{said}");
-        assert!(said.stderr.contains("posthaste status --watch"), "{said}");
-        assert!(said.stderr.contains("posthaste status --output json"), "{said}");
+    let shop = SqliteOutbox::seeded();
+    for args in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
+        let output = shop.run(args);
+        assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
+        assert!(output.stderr.contains("posthaste status --watch"), "{output}");
+        assert!(output.stderr.contains("posthaste status --output json"), "{output}");
     }
 }
 
 #[test]
 fn wrong_usage_never_opens_the_screen() {
-    let shop = Shop::without_file();
-    for (words, advice) in [
+    let shop = SqliteOutbox::without_file();
+    for (args, advice) in [
         ("--store oracle://ann:sEcret@db.example/shop", "knows no store"),
         ("--store memory:", "nothing to look at from here"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
@@ -138,10 +138,10 @@ fn wrong_usage_never_opens_the_screen() {
         ("--store sqlite:shop.db --table a;b", "--table"),
         ("--relay http://127.0.0.1:1 --token-file nowhere", "cannot be read"),
     ] {
-        let screen = top(&shop, words, 120, 24);
+        let screen = top(&shop, args, 120, 24);
         let left = screen.end();
-        assert_eq!(left.code, Some(2), "{words}: {}", left.text);
-        assert!(left.text.replace('\n', "").contains(advice), "{words}: {}", left.text);
-        assert!(!left.text.contains("sEcret") && left.is_restored, "{words}: {}", left.text);
+        assert_eq!(left.code, Some(2), "{args}: {}", left.text);
+        assert!(left.text.replace('\n', "").contains(advice), "{args}: {}", left.text);
+        assert!(!left.text.contains("sEcret") && left.is_restored, "{args}: {}", left.text);
     }
 }

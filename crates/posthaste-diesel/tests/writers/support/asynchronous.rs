@@ -3,7 +3,7 @@
 /// Defines `Harness`, on this database through a pool of this kind of connections.
 macro_rules! async_harness {
     ($db:ident, $connection:ty) => {
-        use crate::support::{Stop, script_error, unless_on_purpose, $db};
+        use crate::support::{EarlyEnd, script_error, unless_on_purpose, $db};
         use async_trait::async_trait;
         use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, deadpool::Pool};
         use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
@@ -27,7 +27,7 @@ macro_rules! async_harness {
             config.custom_setup = Box::new(|url| {
                 async move {
                     let mut connection = <$connection>::establish(url).await?;
-                    connection.batch_execute($db::TEXTS.prepare).await.expect("the connection works");
+                    connection.batch_execute($db::STATEMENTS.prepare).await.expect("the connection works");
                     Ok(connection)
                 }
                 .boxed()
@@ -45,7 +45,7 @@ macro_rules! async_harness {
                 Self { db, scene, writer, pool }
             }
 
-            async fn run_to_its_end(&self, script: Script) -> Result<Vec<EventId>, Stop> {
+            async fn run_to_its_end(&self, script: Script) -> Result<Vec<EventId>, EarlyEnd> {
                 let mut connection = self.pool.get().await.expect("a connection");
                 if script.end == End::Drop {
                     let mut tx = self.writer.begin(&mut connection).await.map_err(WriteError::from)?;
@@ -56,7 +56,7 @@ macro_rules! async_harness {
                     written = play(tx, script.steps).await?;
                     match script.end {
                         End::Commit => Ok(()),
-                        _ => Err(Stop::OnPurpose),
+                        _ => Err(EarlyEnd::OnPurpose),
                     }
                 });
                 unless_on_purpose(ended.await)?;
@@ -75,7 +75,7 @@ macro_rules! async_harness {
                                     receipt = Some(self.writer.insert_all(connection, events).await);
                                     match end {
                                         OwnEnd::SavepointReleased => Ok(()),
-                                        _ => Err(Stop::OnPurpose),
+                                        _ => Err(EarlyEnd::OnPurpose),
                                     }
                                 });
                                 unless_on_purpose(inner.await)?;
@@ -84,10 +84,10 @@ macro_rules! async_harness {
                         }
                         match end {
                             OwnEnd::Aborted => {
-                                connection.batch_execute($db::TEXTS.aborts).await.expect_err("it fails");
+                                connection.batch_execute($db::STATEMENTS.aborts).await.expect_err("it fails");
                                 Ok(())
                             }
-                            OwnEnd::Rollback => Err(Stop::OnPurpose),
+                            OwnEnd::Rollback => Err(EarlyEnd::OnPurpose),
                             _ => Ok(()),
                         }
                     })
@@ -101,7 +101,7 @@ macro_rules! async_harness {
             }
         }
 
-        async fn play(tx: &mut AsyncTx<'_, $connection>, steps: Vec<Step>) -> Result<Vec<EventId>, Stop> {
+        async fn play(tx: &mut AsyncTx<'_, $connection>, steps: Vec<Step>) -> Result<Vec<EventId>, EarlyEnd> {
             let mut written = Vec::new();
             for step in steps {
                 match step {
@@ -117,7 +117,7 @@ macro_rules! async_harness {
                                 SavepointEnd::Release => Ok(()),
                                 // What is left by a panic takes everything along, see the tests of
                                 // cancellation; so an error is the only way to leave it alone.
-                                SavepointEnd::Rollback | SavepointEnd::Drop => Err(Stop::OnPurpose),
+                                SavepointEnd::Rollback | SavepointEnd::Drop => Err(EarlyEnd::OnPurpose),
                             }
                         });
                         unless_on_purpose(inner.await)?;
@@ -128,12 +128,12 @@ macro_rules! async_harness {
                         tx.conn().batch_execute("ROLLBACK TO mine").await?;
                         tx.conn().batch_execute("RELEASE SAVEPOINT mine").await?;
                     }
-                    Step::Business => tx.conn().batch_execute($db::TEXTS.business).await?,
+                    Step::Business => tx.conn().batch_execute($db::STATEMENTS.business).await?,
                     Step::FailedStatement => {
-                        tx.conn().batch_execute($db::TEXTS.fails).await.expect_err("it fails");
+                        tx.conn().batch_execute($db::STATEMENTS.fails).await.expect_err("it fails");
                     }
                     Step::Abort => {
-                        tx.conn().batch_execute($db::TEXTS.aborts).await.expect_err("it fails");
+                        tx.conn().batch_execute($db::STATEMENTS.aborts).await.expect_err("it fails");
                     }
                 }
             }
@@ -176,7 +176,7 @@ macro_rules! async_harness {
                         let _ = connection
                             .transaction(async |connection| {
                                 answer = self.writer.insert(connection, event).await.map(drop);
-                                Ok::<_, Stop>(())
+                                Ok::<_, EarlyEnd>(())
                             })
                             .await;
                         answer

@@ -6,7 +6,7 @@ macro_rules! blocking_harness {
         use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
         use std::sync::{Arc, Mutex};
 
-        use crate::support::{Stop, script_error, unless_on_purpose, $db};
+        use crate::support::{EarlyEnd, script_error, unless_on_purpose, $db};
         use async_trait::async_trait;
         use diesel::connection::{Connection as _, SimpleConnection as _};
         use posthaste::conformance::{
@@ -44,7 +44,7 @@ macro_rules! blocking_harness {
                     let waiting = idle.lock().expect("nobody panics in it").pop();
                     let mut connection = waiting.unwrap_or_else(|| {
                         let mut connection = <$connection>::establish(&url).expect("a connection");
-                        connection.batch_execute($db::TEXTS.prepare).expect("the connection works");
+                        connection.batch_execute($db::STATEMENTS.prepare).expect("the connection works");
                         connection
                     });
                     let answer = work(&mut connection, writer);
@@ -59,7 +59,7 @@ macro_rules! blocking_harness {
             writer: &Writer<$connection>,
             connection: &mut $connection,
             script: Script,
-        ) -> Result<Vec<EventId>, Stop> {
+        ) -> Result<Vec<EventId>, EarlyEnd> {
             let mut written = Vec::new();
             let end = script.end;
             let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -67,7 +67,7 @@ macro_rules! blocking_harness {
                     play(tx, script.steps, &mut written)?;
                     match end {
                         End::Commit => Ok(()),
-                        End::Rollback => Err(Stop::OnPurpose),
+                        End::Rollback => Err(EarlyEnd::OnPurpose),
                         End::Drop => resume_unwind(Box::new(Unfinished)),
                     }
                 })
@@ -80,7 +80,7 @@ macro_rules! blocking_harness {
             tx: &mut Tx<'_, $connection>,
             steps: Vec<Step>,
             written: &mut Vec<EventId>,
-        ) -> Result<(), Stop> {
+        ) -> Result<(), EarlyEnd> {
             for step in steps {
                 match step {
                     Step::Write(event) => written.extend(tx.write(event)?),
@@ -95,12 +95,12 @@ macro_rules! blocking_harness {
                         tx.conn().batch_execute("ROLLBACK TO mine")?;
                         tx.conn().batch_execute("RELEASE SAVEPOINT mine")?;
                     }
-                    Step::Business => tx.conn().batch_execute($db::TEXTS.business)?,
+                    Step::Business => tx.conn().batch_execute($db::STATEMENTS.business)?,
                     Step::FailedStatement => {
-                        tx.conn().batch_execute($db::TEXTS.fails).expect_err("it fails");
+                        tx.conn().batch_execute($db::STATEMENTS.fails).expect_err("it fails");
                     }
                     Step::Abort => {
-                        tx.conn().batch_execute($db::TEXTS.aborts).expect_err("it fails");
+                        tx.conn().batch_execute($db::STATEMENTS.aborts).expect_err("it fails");
                     }
                 }
             }
@@ -112,13 +112,13 @@ macro_rules! blocking_harness {
             steps: Vec<Step>,
             end: SavepointEnd,
             written: &mut Vec<EventId>,
-        ) -> Result<(), Stop> {
+        ) -> Result<(), EarlyEnd> {
             let ended = catch_unwind(AssertUnwindSafe(|| {
                 tx.savepoint(|tx| {
                     play(tx, steps, written)?;
                     match end {
                         SavepointEnd::Release => Ok(()),
-                        SavepointEnd::Rollback => Err(Stop::OnPurpose),
+                        SavepointEnd::Rollback => Err(EarlyEnd::OnPurpose),
                         SavepointEnd::Drop => resume_unwind(Box::new(Unfinished)),
                     }
                 })
@@ -127,7 +127,7 @@ macro_rules! blocking_harness {
         }
 
         /// What was left unfinished on purpose went well.
-        fn finished(ended: std::thread::Result<Result<(), Stop>>) -> Result<(), Stop> {
+        fn finished(ended: std::thread::Result<Result<(), EarlyEnd>>) -> Result<(), EarlyEnd> {
             match ended {
                 Ok(result) => result,
                 Err(panic) if panic.is::<Unfinished>() => Ok(()),
@@ -147,7 +147,7 @@ macro_rules! blocking_harness {
                 let savepoint = |connection: &mut $connection| {
                     receipt = Some(writer.insert_all(connection, events));
                     match end {
-                        OwnEnd::SavepointRolledBack | OwnEnd::Rollback => Err(Stop::OnPurpose),
+                        OwnEnd::SavepointRolledBack | OwnEnd::Rollback => Err(EarlyEnd::OnPurpose),
                         _ => Ok(()),
                     }
                 };
@@ -158,7 +158,7 @@ macro_rules! blocking_harness {
                     _ => savepoint(connection)?,
                 }
                 if end == OwnEnd::Aborted {
-                    connection.batch_execute($db::TEXTS.aborts).expect_err("it fails");
+                    connection.batch_execute($db::STATEMENTS.aborts).expect_err("it fails");
                 }
                 Ok(())
             });
@@ -202,10 +202,10 @@ macro_rules! blocking_harness {
                             let mut answer = Ok(());
                             let ended = writer.transaction(&mut connection, |tx| {
                                 answer = tx.write(event).map(drop);
-                                Ok::<_, Stop>(())
+                                Ok::<_, EarlyEnd>(())
                             });
                             match (answer, ended) {
-                                (Ok(()), Err(Stop::Script(ScriptError::Write(refused)))) => Err(refused),
+                                (Ok(()), Err(EarlyEnd::Script(ScriptError::Write(refused)))) => Err(refused),
                                 (answer, _) => answer,
                             }
                         }
@@ -213,7 +213,7 @@ macro_rules! blocking_harness {
                             let mut answer = Ok(());
                             let _ = connection.transaction(|connection| {
                                 answer = writer.insert(connection, event).map(drop);
-                                Ok::<_, Stop>(())
+                                Ok::<_, EarlyEnd>(())
                             });
                             answer
                         }

@@ -20,7 +20,7 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 /// What a service says in a script.
-pub struct Texts {
+pub struct Statements {
     /// Said first on every connection.
     pub prepare: &'static str,
     pub business: &'static str,
@@ -30,42 +30,42 @@ pub struct Texts {
 
 /// Why a script or a savepoint in it did not come to its end.
 #[derive(Debug)]
-pub enum Stop {
+pub enum EarlyEnd {
     Script(ScriptError),
     /// It was to be rolled back.
     OnPurpose,
 }
 
-impl From<WriteError> for Stop {
+impl From<WriteError> for EarlyEnd {
     fn from(error: WriteError) -> Self {
         Self::Script(error.into())
     }
 }
 
-impl From<CommitError> for Stop {
+impl From<CommitError> for EarlyEnd {
     fn from(error: CommitError) -> Self {
         Self::Script(error.into())
     }
 }
 
-impl From<diesel::result::Error> for Stop {
+impl From<diesel::result::Error> for EarlyEnd {
     fn from(error: diesel::result::Error) -> Self {
         Self::Script(ScriptError::Driver(error.into()))
     }
 }
 
 /// A savepoint or a transaction that was rolled back on purpose went well.
-pub fn unless_on_purpose(result: Result<(), Stop>) -> Result<(), Stop> {
+pub fn unless_on_purpose(result: Result<(), EarlyEnd>) -> Result<(), EarlyEnd> {
     match result {
-        Err(Stop::OnPurpose) => Ok(()),
+        Err(EarlyEnd::OnPurpose) => Ok(()),
         result => result,
     }
 }
 
-pub fn script_error(stop: Stop) -> ScriptError {
-    match stop {
-        Stop::Script(error) => error,
-        Stop::OnPurpose => ScriptError::Driver("it was rolled back on purpose".into()),
+pub fn script_error(early_end: EarlyEnd) -> ScriptError {
+    match early_end {
+        EarlyEnd::Script(error) => error,
+        EarlyEnd::OnPurpose => ScriptError::Driver("it was rolled back on purpose".into()),
     }
 }
 

@@ -6,7 +6,7 @@ use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool};
 
-use super::{Texts, new_name, variable};
+use super::{Statements, new_name, variable};
 
 /// A database of one's own.
 pub struct MySql {
@@ -17,7 +17,7 @@ pub struct MySql {
 
 impl MySql {
     /// A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
-    pub const TEXTS: Texts = Texts {
+    pub const STATEMENTS: Statements = Statements {
         prepare: "SET SESSION innodb_lock_wait_timeout = 20",
         business: "INSERT INTO orders () VALUES ()",
         fails: "SELECT * FROM nowhere",

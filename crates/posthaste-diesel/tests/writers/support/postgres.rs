@@ -6,7 +6,7 @@ use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use super::{Texts, new_name, variable};
+use super::{Statements, new_name, variable};
 
 /// A schema of one's own.
 pub struct Postgres {
@@ -16,7 +16,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    pub const TEXTS: Texts = Texts {
+    pub const STATEMENTS: Statements = Statements {
         prepare: "SET client_min_messages = warning",
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "SELECT 1/0",
@@ -52,13 +52,13 @@ impl Postgres {
     }
 
     /// Another database with an outbox of the same name.
-    pub async fn copy(&self) -> Copy {
+    pub async fn copy(&self) -> DatabaseCopy {
         let name = self.schema.to_string();
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
         let options: PgConnectOptions = server().parse().expect("a good URL");
         let builder = PgStore::builder(&options.clone().database(&name)).schema(self.schema.clone());
         builder.migrate().connect().await.expect("the store opens").close().await;
-        Copy { name, options }
+        DatabaseCopy { name, options }
     }
 
     pub async fn execute(&self, text: &str) {
@@ -79,12 +79,12 @@ impl Postgres {
     }
 }
 
-pub struct Copy {
+pub struct DatabaseCopy {
     name: String,
     options: PgConnectOptions,
 }
 
-impl Copy {
+impl DatabaseCopy {
     /// For diesel.
     pub fn url(&self) -> String {
         let server = server();

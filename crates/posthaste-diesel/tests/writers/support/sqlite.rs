@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
 use tempfile::TempDir;
 
-use super::Texts;
+use super::Statements;
 
 pub struct Sqlite {
     pub store: SqliteStore,
@@ -16,7 +16,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    pub const TEXTS: Texts = Texts {
+    pub const STATEMENTS: Statements = Statements {
         prepare: "PRAGMA busy_timeout = 5000",
         business: "INSERT INTO orders DEFAULT VALUES",
         fails: "INSERT INTO nowhere DEFAULT VALUES",
@@ -41,10 +41,10 @@ impl Sqlite {
     }
 
     /// Another file with an outbox of the same name: a copy of this one.
-    pub async fn copy(&self) -> Copy {
+    pub async fn copy(&self) -> DatabaseCopy {
         let file = self.folder.path().join("copy.db").display().to_string();
         self.execute(&format!("VACUUM INTO '{file}'")).await;
-        Copy(file)
+        DatabaseCopy(file)
     }
 
     pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
@@ -73,9 +73,9 @@ impl Sqlite {
     }
 }
 
-pub struct Copy(String);
+pub struct DatabaseCopy(String);
 
-impl Copy {
+impl DatabaseCopy {
     /// For diesel.
     pub fn url(&self) -> String {
         self.0.clone()

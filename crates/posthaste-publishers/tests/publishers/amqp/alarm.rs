@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use posthaste::{EventId, Outcome};
 use posthaste_publishers::publisher;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 
 use super::node::Node;
 use super::queue::Queue;
@@ -29,12 +29,12 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     assert!(matches!(deliver().await, Outcome::Done));
 
     node.control(&["set_vm_memory_high_watermark", "0"]).await;
-    until("it takes nothing", async || matches!(deliver().await, Outcome::Unreachable(_))).await;
+    wait_for_server("it takes nothing", async || matches!(deliver().await, Outcome::Unreachable(_))).await;
     let text = unanswered(&deliver().await);
     assert!(text.contains("short of memory"), "{text}");
 
     node.control(&["set_vm_memory_high_watermark", "0.9"]).await;
-    until("it takes them again", async || matches!(deliver().await, Outcome::Done)).await;
+    wait_for_server("it takes them again", async || matches!(deliver().await, Outcome::Done)).await;
     let done = done.into_inner().expect("no panic");
     let received = queue.received(done.len()).await;
     assert!(

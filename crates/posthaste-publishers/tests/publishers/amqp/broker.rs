@@ -12,14 +12,14 @@ use posthaste_publishers::publisher;
 use super::event;
 use super::node::Node;
 use super::queue::Queue;
-use crate::trouble::{self, Broker};
+use crate::broker_faults::{self, Broker};
 
-struct Rabbit {
+struct OwnBroker {
     node: Node,
     queue: Queue,
 }
 
-impl Rabbit {
+impl OwnBroker {
     fn new() -> Self {
         let node = Node::new();
         let queue = Queue::new(&node.url());
@@ -28,7 +28,7 @@ impl Rabbit {
 }
 
 #[async_trait]
-impl Broker for Rabbit {
+impl Broker for OwnBroker {
     fn url(&self) -> String {
         self.queue.publisher_url()
     }
@@ -41,12 +41,12 @@ impl Broker for Rabbit {
         self.node.kill();
     }
 
-    fn hold(&self) {
-        self.node.hold();
+    fn suspend(&self) {
+        self.node.suspend();
     }
 
-    fn release(&self) {
-        self.node.release();
+    fn resume(&self) {
+        self.node.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -57,40 +57,40 @@ impl Broker for Rabbit {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn outage_of_half_a_minute_loses_nothing_and_spends_no_attempt() {
-    trouble::broker_is_killed_for_half_a_minute(&mut Rabbit::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut OwnBroker::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn confirmation_later_than_the_lease_brings_nothing_twice() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut Rabbit::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut OwnBroker::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn process_that_is_stopped_with_a_thousand_in_flight_loses_none() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Rabbit::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn check_says_whether_the_broker_is_there() {
-    trouble::broker_is_checked(&mut Rabbit::new()).await;
+    broker_faults::broker_is_checked(&mut OwnBroker::new()).await;
 }
 
 /// The default exchange is not looked for, and a channel that is open already says nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_for() {
-    let mut rabbit = Rabbit::new();
+    let mut rabbit = OwnBroker::new();
     rabbit.start().await;
     let url = format!("{}&timeout=2", rabbit.queue.direct_url());
     let publisher = publisher(&url).expect("a good URL");
     assert_eq!(publisher.check().await, Ok(()));
-    rabbit.hold();
+    rabbit.suspend();
     let answer = publisher.check().await;
-    rabbit.release();
-    let text = trouble::one_line_that_advises(answer.expect_err("it is held"));
+    rabbit.resume();
+    let text = broker_faults::one_line_that_advises(answer.expect_err("it is held"));
     assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
 }
 
@@ -99,7 +99,7 @@ async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn node_that_is_killed_three_times_among_three_thousand_keeps_all_it_confirmed() {
     const KILLS: usize = 3;
-    let mut rabbit = Rabbit::new();
+    let mut rabbit = OwnBroker::new();
     rabbit.start().await;
     let destination = publisher(&rabbit.url()).expect("a good URL");
     let mut left: Vec<Delivery> = (0..3_000).map(|_| event("Kept")).collect();

@@ -8,7 +8,7 @@ use posthaste_publishers::publisher;
 
 use super::queue::Queue;
 use super::{event, event_to, outcome_of, retried, shared};
-use crate::trouble::destination_is_full_for_a_while;
+use crate::broker_faults::destination_is_full_for_a_while;
 
 fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
     outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect()
@@ -178,7 +178,7 @@ async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
 }
 
 /// A queue that refuses what it has no room for.
-fn that_holds(messages: i32) -> FieldTable {
+fn max_length(messages: i32) -> FieldTable {
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(messages));
     arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
@@ -189,7 +189,7 @@ fn that_holds(messages: i32) -> FieldTable {
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn backlog_waits_for_a_queue_that_is_full() {
     let queue = Queue::new(&shared());
-    queue.declare_with(that_holds(10), "#").await;
+    queue.declare_with(max_length(10), "#").await;
     let destination = publisher(&queue.publisher_url()).expect("a good URL");
     destination_is_full_for_a_while(destination, async |count| drop(queue.received(count).await)).await;
     queue.delete().await;
@@ -200,7 +200,7 @@ async fn backlog_waits_for_a_queue_that_is_full() {
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn message_that_a_full_queue_refuses_spends_no_attempt() {
     let queue = Queue::new(&shared());
-    queue.declare_with(that_holds(10), "#").await;
+    queue.declare_with(max_length(10), "#").await;
     let destination = publisher(&queue.publisher_url()).expect("a good URL");
     let mut refused = Vec::new();
     for _ in 0..30 {

@@ -28,15 +28,15 @@ fn of_kind(kind: &str) -> FieldTable {
     arguments
 }
 
-const CLASSIC: (&str, Severity) = ("rabbitmq-classic-queue", Severity::Warning);
-const UNKNOWN: (&str, Severity) = ("rabbitmq-queues-unknown", Severity::Note);
+const CLASSIC_QUEUE: (&str, Severity) = ("rabbitmq-classic-queue", Severity::Warning);
+const QUEUES_UNKNOWN: (&str, Severity) = ("rabbitmq-queues-unknown", Severity::Note);
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn kind_of_a_queue_is_found_without_the_management_plugin() {
     for (arguments, expected) in [
-        (FieldTable::default(), vec![CLASSIC]),
-        (of_kind("classic"), vec![CLASSIC]),
+        (FieldTable::default(), vec![CLASSIC_QUEUE]),
+        (of_kind("classic"), vec![CLASSIC_QUEUE]),
         (of_kind("quorum"), vec![]),
         (of_kind("stream"), vec![]),
     ] {
@@ -80,19 +80,27 @@ async fn queue_that_is_not_there_is_found_and_stays_so() {
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn queues_that_nobody_tells_of_are_a_note() {
     let queue = Queue::declared(&shared()).await;
-    assert_eq!(codes(&queue.publisher_url()).await, [UNKNOWN], "behind an exchange");
-    assert_eq!(codes(&format!("{}?routing_key={{event_type}}", shared())).await, [UNKNOWN], "of any name");
+    assert_eq!(codes(&queue.publisher_url()).await, [QUEUES_UNKNOWN], "behind an exchange");
+    assert_eq!(
+        codes(&format!("{}?routing_key={{event_type}}", shared())).await,
+        [QUEUES_UNKNOWN],
+        "of any name"
+    );
     let mut limited = of_kind("quorum");
     limited.insert("x-max-length".into(), AMQPValue::LongInt(10));
     let other = Queue::new(&shared());
     other.declare_with(limited, "#").await;
-    assert_eq!(codes(&other.direct_url()).await, [UNKNOWN], "the broker objects to something else first");
+    assert_eq!(
+        codes(&other.direct_url()).await,
+        [QUEUES_UNKNOWN],
+        "the broker objects to something else first"
+    );
     let silent = format!(
         "{}&management=http://127.0.0.1:{}",
         queue.publisher_url(),
         posthaste_testkit::process::free_port()
     );
-    assert_eq!(codes(&silent).await, [UNKNOWN], "no plugin listens");
+    assert_eq!(codes(&silent).await, [QUEUES_UNKNOWN], "no plugin listens");
     queue.delete().await;
     other.delete().await;
 }
@@ -105,8 +113,10 @@ async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
     let classic = Queue::declared(&node.url()).await;
     let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
     // The plugin starts with the node, and listens a little later.
-    posthaste_testkit::server::until("the plugin answers", async || codes(&url(&classic)).await == [CLASSIC])
-        .await;
+    posthaste_testkit::server::wait_for_server("the plugin answers", async || {
+        codes(&url(&classic)).await == [CLASSIC_QUEUE]
+    })
+    .await;
 
     let quorum = Queue::new(&node.url());
     quorum.declare_with(of_kind("quorum"), "#").await;
@@ -119,16 +129,16 @@ async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
         .exchange_bind(names.0, names.1, "#".into(), bind, FieldTable::default())
         .await;
     bound.expect("a binding of two exchanges");
-    assert_eq!(codes(&url(&quorum)).await, [CLASSIC], "through another exchange");
+    assert_eq!(codes(&url(&quorum)).await, [CLASSIC_QUEUE], "through another exchange");
 
     node.control(&["add_user", "plain", "plain"]).await;
     node.control(&["set_permissions", "plain", "", ".*", ""]).await;
     let plain = url(&quorum).replace("guest:guest@", "plain:plain@");
-    assert_eq!(codes(&plain).await, [UNKNOWN], "a user without the tag");
+    assert_eq!(codes(&plain).await, [QUEUES_UNKNOWN], "a user without the tag");
     let with_login = plain.replace("management=http://", "management=http://guest:guest@");
-    assert_eq!(codes(&with_login).await, [CLASSIC], "the URL may have a login of its own");
+    assert_eq!(codes(&with_login).await, [CLASSIC_QUEUE], "the URL may have a login of its own");
     let direct = classic.direct_url().replace("guest:guest@", "plain:plain@");
-    assert_eq!(codes(&direct).await, [UNKNOWN], "a user who may not configure");
+    assert_eq!(codes(&direct).await, [QUEUES_UNKNOWN], "a user who may not configure");
 
     let alone = Queue::new(&node.url());
     alone.declare_internal().await;

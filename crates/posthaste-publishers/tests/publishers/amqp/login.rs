@@ -7,7 +7,7 @@ use posthaste_testkit::process::free_port;
 
 use super::queue::Queue;
 use super::{event, outcome_of, shared, unconnected};
-use crate::trouble::{is_out_of_reach, one_line_that_advises};
+use crate::broker_faults::{is_out_of_reach, one_line_that_advises};
 
 const SENTINEL: &str = "s3ntinel-PW-9f";
 
@@ -19,7 +19,7 @@ fn address() -> String {
 }
 
 /// Why there is no connection; the password is in nothing that is shown.
-async fn why_not(url: &str) -> String {
+async fn connection_error(url: &str) -> String {
     let destination = AmqpPublisher::from_url(url).expect(url);
     assert!(!format!("{destination:?}").contains(SENTINEL));
     let outcome = outcome_of(&destination, event("Made")).await;
@@ -31,7 +31,7 @@ async fn why_not(url: &str) -> String {
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn login_that_is_refused_is_an_outage() {
-    let text = why_not(&format!("amqp://guest:{SENTINEL}@{}/%2f?exchange=e", address())).await;
+    let text = connection_error(&format!("amqp://guest:{SENTINEL}@{}/%2f?exchange=e", address())).await;
     assert_eq!(
         text,
         format!(
@@ -39,22 +39,22 @@ async fn login_that_is_refused_is_an_outage() {
             address()
         )
     );
-    let text = why_not(&format!("amqp://nobody:{SENTINEL}@{}/%2f?exchange=e", address())).await;
+    let text = connection_error(&format!("amqp://nobody:{SENTINEL}@{}/%2f?exchange=e", address())).await;
     assert!(text.contains("refused the login"), "{text}");
 }
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn vhost_that_is_not_there_is_an_outage() {
-    let text = why_not(&format!("amqp://guest:guest@{}/elsewhere?exchange=e", address())).await;
+    let text = connection_error(&format!("amqp://guest:guest@{}/elsewhere?exchange=e", address())).await;
     assert!(text.contains("the broker refused the vhost") && text.contains("elsewhere"), "{text}");
 }
 
 #[tokio::test]
 async fn host_that_is_not_there_is_an_outage() {
-    let text = why_not(&format!("amqp://me:{SENTINEL}@127.0.0.1:{}/?exchange=e", free_port())).await;
+    let text = connection_error(&format!("amqp://me:{SENTINEL}@127.0.0.1:{}/?exchange=e", free_port())).await;
     assert!(text.contains("Connection refused"), "{text}");
-    let text = why_not(&format!("amqp://me:{SENTINEL}@no-such-host.invalid/?exchange=e")).await;
+    let text = connection_error(&format!("amqp://me:{SENTINEL}@no-such-host.invalid/?exchange=e")).await;
     assert!(text.contains("no-such-host.invalid:5672: its name is not known"), "{text}");
 }
 
@@ -99,7 +99,7 @@ async fn check_sees_an_exchange_that_is_made_and_deleted() {
 async fn host_that_says_nothing_is_an_outage_when_the_timeout_ends() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
-    let text = why_not(&format!("amqp://me:{SENTINEL}@{address}/?exchange=e&timeout=1")).await;
+    let text = connection_error(&format!("amqp://me:{SENTINEL}@{address}/?exchange=e&timeout=1")).await;
     assert!(text.starts_with("no host of RabbitMQ let us in before the timeout ended: check "), "{text}");
     let (mut ended, _) = silent.accept().expect("it connected");
     let read = tokio::task::spawn_blocking(move || std::io::Read::read_to_end(&mut ended, &mut Vec::new()));

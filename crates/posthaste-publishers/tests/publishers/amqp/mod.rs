@@ -8,14 +8,14 @@ mod broker;
 mod channel;
 /// What a doctor finds.
 mod diagnosis;
-/// A consumer that others wrote.
-mod foreign;
 /// What stands in the log.
 mod log;
 /// Logins, vhosts and hosts that are wrong; settings, and what is shown of them.
 mod login;
 /// Nodes of a test's own.
 mod node;
+/// A consumer that others wrote.
+mod pika;
 /// Exchanges and queues, and what arrived in them.
 mod queue;
 /// Certificates.
@@ -39,7 +39,7 @@ fn shared() -> String {
 }
 
 /// What the cases send is no larger than this, but for one.
-const LARGEST: usize = 2 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// On the shared server; on one of its own when a case wants to stop it.
 struct Rabbit {
@@ -70,7 +70,7 @@ impl Rabbit {
 #[async_trait]
 impl DestinationHarness for Rabbit {
     fn destination(&self) -> Arc<dyn Destination> {
-        let url = format!("{}&max_message_bytes={LARGEST}", self.queue().publisher_url());
+        let url = format!("{}&max_message_bytes={MAX_MESSAGE_BYTES}", self.queue().publisher_url());
         publisher(&url).expect("a good URL")
     }
 
@@ -84,7 +84,7 @@ impl DestinationHarness for Rabbit {
 
     fn too_large(&self) -> Option<Event> {
         let mut parts = event("TooLarge").event.to_parts();
-        parts.payload = vec![b'1'; LARGEST + 1].into();
+        parts.payload = vec![b'1'; MAX_MESSAGE_BYTES + 1].into();
         Some(Event::from_parts(parts))
     }
 

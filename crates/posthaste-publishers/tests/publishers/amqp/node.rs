@@ -16,7 +16,7 @@ pub(super) struct Node {
 }
 
 /// As many threads as a small machine has cores, which do not spin when there is nothing to do.
-const THREADS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
+const THREAD_ARGS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
 
 impl Node {
     pub(super) fn new() -> Self {
@@ -53,7 +53,7 @@ impl Node {
 
     pub(super) async fn start(&mut self) {
         self.names.listen().await;
-        self.server.start(|running| answers(running.port)).await;
+        self.server.start(|running| is_ready(running.port)).await;
     }
 
     /// With this queue, also if the node is killed the moment after: it logs what is declared a while later, and a node
@@ -68,12 +68,12 @@ impl Node {
         self.server.kill();
     }
 
-    pub(super) fn hold(&self) {
-        self.server.hold();
+    pub(super) fn suspend(&self) {
+        self.server.suspend();
     }
 
-    pub(super) fn release(&self) {
-        self.server.release();
+    pub(super) fn resume(&self) {
+        self.server.resume();
     }
 
     /// Runs `rabbitmqctl` for this node.
@@ -91,7 +91,7 @@ fn url(port: u16) -> String {
     format!("amqp://guest:guest@127.0.0.1:{port}/%2f")
 }
 
-async fn answers(port: u16) -> bool {
+async fn is_ready(port: u16) -> bool {
     Connection::connect(&url(port), ConnectionProperties::default()).await.is_ok()
 }
 
@@ -99,7 +99,7 @@ fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command 
     let mut command = program(variable("POSTHASTE_TEST_RABBITMQ_BIN"));
     environment(&mut command, folder, port, names_port);
     // The script becomes the node instead of watching over it: whoever kills it kills the node.
-    command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREADS);
+    command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREAD_ARGS);
     command.args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]);
     command.env("RABBITMQ_DIST_PORT", nodes_port.to_string());
     command

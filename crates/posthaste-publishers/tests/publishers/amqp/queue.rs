@@ -20,7 +20,7 @@ pub(super) struct Queue {
     url: String,
     /// Of the exchange and of the queue.
     pub(super) name: String,
-    seen: Mutex<Vec<Received>>,
+    messages: Mutex<Vec<Received>>,
 }
 
 impl Queue {
@@ -29,7 +29,7 @@ impl Queue {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("posthaste-test-{}-{count}", std::process::id());
-        Self { url: url.to_owned(), name, seen: Mutex::default() }
+        Self { url: url.to_owned(), name, messages: Mutex::default() }
     }
 
     /// One that is there.
@@ -109,13 +109,13 @@ impl Queue {
         let mut ticks = interval(Duration::from_millis(20));
         loop {
             while let Some(message) = get(&channel, &self.name).await {
-                self.seen.lock().expect("no panic").push(received(&message));
+                self.messages.lock().expect("no panic").push(received(&message));
             }
-            let seen = self.seen.lock().expect("no panic").clone();
-            if different(&seen) >= n {
-                return seen;
+            let messages = self.messages.lock().expect("no panic").clone();
+            if count_distinct(&messages) >= n {
+                return messages;
             }
-            assert!(started.elapsed() < SERVER_TIMEOUT, "{} of {n} arrived", seen.len());
+            assert!(started.elapsed() < SERVER_TIMEOUT, "{} of {n} arrived", messages.len());
             ticks.tick().await;
         }
     }
@@ -139,8 +139,8 @@ async fn get(channel: &Channel, name: &str) -> Option<BasicGetMessage> {
     timeout(SERVER_TIMEOUT, message).await.expect("an answer in time").expect("an answer")
 }
 
-fn different(seen: &[Received]) -> usize {
-    let all = seen.iter().map(|message| (&message.id, &message.payload));
+fn count_distinct(messages: &[Received]) -> usize {
+    let all = messages.iter().map(|message| (&message.id, &message.payload));
     all.collect::<std::collections::HashSet<_>>().len()
 }
 

@@ -9,28 +9,28 @@ use std::time::Duration;
 use posthaste::{Delivery, Destination as _, Event, EventParts, Headers};
 use posthaste_publishers::{Format, PublisherError};
 use posthaste_testkit::server::SERVER_TIMEOUT;
-use posthaste_testkit::until;
+use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
 use super::wire::{Request, answer, serve};
-use super::{deliver_one, event, event_of, kinds, local, read};
+use super::{deliver_one, event, event_of, kind_and_text, kinds, local};
 
-type Seen = Arc<Mutex<Vec<Request>>>;
+type Requests = Arc<Mutex<Vec<Request>>>;
 
 /// Takes everything, and keeps it.
-async fn keeping() -> (String, Seen) {
-    let seen = Seen::default();
-    let kept = Arc::clone(&seen);
+async fn start_recording_server() -> (String, Requests) {
+    let requests = Requests::default();
+    let kept = Arc::clone(&requests);
     let server = serve(move |request| {
         kept.lock().expect("nobody panics").push(request);
         async { Some(answer(200, &[], "")) }
     });
-    (server.await.url, seen)
+    (server.await.url, requests)
 }
 
 #[tokio::test]
 async fn request_is_a_post_with_everything_in_it() {
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let url = url.replace("/hooks", "/hooks?tenant=7&format=x");
     let hooks = local(&url)
         .signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
@@ -45,11 +45,11 @@ async fn request_is_a_post_with_everything_in_it() {
         .json_text("{}");
     let delivery = Delivery::first(event.build().expect("a good event"));
     let id = delivery.id().to_string();
-    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
 
-    let seen = seen.lock().expect("nobody panics");
-    assert_eq!(seen[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
-    assert_eq!(seen[0].body, b"{}");
+    let requests = requests.lock().expect("nobody panics");
+    assert_eq!(requests[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
+    assert_eq!(requests[0].body, b"{}");
     for (name, value) in [
         ("outbox-event-id", id.as_str()),
         ("authorization", "Bearer abc"),
@@ -59,13 +59,13 @@ async fn request_is_a_post_with_everything_in_it() {
         ("note", "as it is"),
         ("user-agent", concat!("posthaste/", env!("CARGO_PKG_VERSION"))),
     ] {
-        assert_eq!(seen[0].header(name), Some(value), "{name}");
+        assert_eq!(requests[0].header(name), Some(value), "{name}");
     }
-    assert_ids(&seen[0], &id);
-    let signatures = seen[0].headers.iter().filter(|(name, _)| name == "webhook-signature");
+    assert_ids(&requests[0], &id);
+    let signatures = requests[0].headers.iter().filter(|(name, _)| name == "webhook-signature");
     let signatures: Vec<_> = signatures.map(|(_, value)| value.as_str()).collect();
     assert!(matches!(signatures[..], [one] if one != "v1,forged" && !one.contains(' ')), "{signatures:?}");
-    assert!(seen[0].header("webhook-timestamp").is_some_and(|time| time.parse::<u64>().is_ok()));
+    assert!(requests[0].header("webhook-timestamp").is_some_and(|time| time.parse::<u64>().is_ok()));
 }
 
 /// Both are the event's id and a fingerprint of the message.
@@ -79,43 +79,43 @@ fn assert_ids(request: &Request, id: &str) {
 /// The webhook's id stays: who drops by it drops replays too.
 #[tokio::test]
 async fn replay_has_a_key_that_no_receiver_has_seen() {
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let first = event(1);
     let id = first.id().to_string();
     let again = Delivery { attempt: 2, ..first.clone() };
     let replay = Delivery { replays: 2, ..first.clone() };
     for delivery in [first, again, replay] {
-        assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
     }
-    let seen = seen.lock().expect("nobody panics");
-    assert_ids(&seen[0], &id);
-    let webhook_id = seen[0].header("webhook-id").expect("an id");
-    let keys: Vec<_> = seen.iter().map(|request| request.header("idempotency-key")).collect();
+    let requests = requests.lock().expect("nobody panics");
+    assert_ids(&requests[0], &id);
+    let webhook_id = requests[0].header("webhook-id").expect("an id");
+    let keys: Vec<_> = requests.iter().map(|request| request.header("idempotency-key")).collect();
     assert_eq!(keys, [Some(webhook_id), Some(webhook_id), Some(&format!("{webhook_id}:r2"))]);
-    assert!(seen.iter().all(|request| request.header("webhook-id") == Some(webhook_id)));
+    assert!(requests.iter().all(|request| request.header("webhook-id") == Some(webhook_id)));
 }
 
 /// Standard Webhooks wants it so: what is signed is id, time and body with dots between.
 #[tokio::test]
 async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let parts = EventParts { id: "a.9999999999.b".into(), ..event(1).to_parts() };
     let delivery = Delivery { replays: 1, ..Delivery::first(Event::from_parts(parts)) };
-    assert_eq!(read(&deliver_one(&hooks, delivery).await).0, "done");
-    let seen = seen.lock().expect("nobody panics");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
+    let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
-        let value = seen[0].header(name).expect(name);
+        let value = requests[0].header(name).expect(name);
         assert!(value.starts_with("a%2E9999999999%2Eb:") && !value.contains('.'), "{name}: {value}");
     }
-    assert_eq!(seen[0].header("outbox-event-id"), Some("a.9999999999.b"));
+    assert_eq!(requests[0].header("outbox-event-id"), Some("a.9999999999.b"));
 }
 
 /// Ids repeat where the events of two tables go to one receiver, which answers 2xx to what it takes for a repeat.
 #[tokio::test]
 async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let first = event(1);
     let mut parts = first.event.to_parts();
@@ -123,10 +123,10 @@ async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
     let second = Delivery::first(Event::from_parts(parts));
     let batch = [first.clone(), second.clone(), first, second];
     assert_eq!(kinds(&hooks.deliver(&batch).await), ["done"; 4]);
-    let seen = seen.lock().expect("nobody panics");
+    let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let mut taken: HashMap<&str, &[u8]> = HashMap::new();
-        for request in seen.iter() {
+        for request in requests.iter() {
             let known = taken.entry(request.header(name).expect(name)).or_insert(&request.body);
             assert_eq!(*known, request.body, "{name} of a repeat");
         }
@@ -142,20 +142,20 @@ async fn formats_say_what_the_body_is() {
         (Format::CloudEventsStructured, "application/cloudevents+json"),
         (Format::Envelope, "application/json"),
     ] {
-        let (url, seen) = keeping().await;
+        let (url, requests) = start_recording_server().await;
         let hooks = local(&url).format(format).build().expect("good settings");
-        assert_eq!(read(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
-        let seen = seen.lock().expect("nobody panics");
-        assert_eq!(seen[0].header("content-type"), Some(content_type), "{format:?}");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
+        let requests = requests.lock().expect("nobody panics");
+        assert_eq!(requests[0].header("content-type"), Some(content_type), "{format:?}");
         let subject = (format == Format::CloudEvents).then_some("%C3%A9");
-        assert_eq!(seen[0].header("ce-subject"), subject, "{format:?}");
+        assert_eq!(requests[0].header("ce-subject"), subject, "{format:?}");
     }
 }
 
 // S2
 #[tokio::test]
 async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let with = |name: &str, value: &str| {
         // As a row of somebody else may hold it.
@@ -164,17 +164,17 @@ async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
     };
     let batch = [event(1), with("Host", "evil.example"), with("note", "a\r\nx: y"), event(2)];
     assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "unsendable", "unsendable", "done"]);
-    assert_eq!(seen.lock().expect("nobody panics").len(), 2);
+    assert_eq!(requests.lock().expect("nobody panics").len(), 2);
 }
 
 /// The requests at once, now and at most.
 #[derive(Default)]
-struct AtOnce {
+struct ConcurrentRequests {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-impl AtOnce {
+impl ConcurrentRequests {
     fn begin(&self) {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
@@ -188,15 +188,15 @@ impl AtOnce {
 /// Each waits for seven others: with fewer than eight at once it would never end.
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_requests_at_once_and_never_more() {
-    let (at_once, eight) = (Arc::new(AtOnce::default()), Arc::new(Barrier::new(8)));
+    let (concurrent, eight) = (Arc::new(ConcurrentRequests::default()), Arc::new(Barrier::new(8)));
     let server = {
-        let at_once = Arc::clone(&at_once);
+        let concurrent = Arc::clone(&concurrent);
         serve(move |_| {
-            let (at_once, eight) = (Arc::clone(&at_once), Arc::clone(&eight));
+            let (concurrent, eight) = (Arc::clone(&concurrent), Arc::clone(&eight));
             async move {
-                at_once.begin();
+                concurrent.begin();
                 eight.wait().await;
-                at_once.end();
+                concurrent.end();
                 Some(answer(200, &[], ""))
             }
         })
@@ -211,7 +211,7 @@ async fn eight_requests_at_once_and_never_more() {
         let outcomes = call.await.expect("no delivery panics");
         assert!(kinds(&outcomes).iter().all(|kind| *kind == "done") && outcomes.len() == 250);
     }
-    assert_eq!(at_once.most.load(Ordering::SeqCst), 8);
+    assert_eq!(concurrent.most.load(Ordering::SeqCst), 8);
     let connections = server.connections.load(Ordering::SeqCst);
     assert!(connections < 100, "connections are used again: {connections}");
 }
@@ -221,27 +221,27 @@ async fn connection_is_used_again() {
     let server = serve(|_| async { Some(answer(200, &[], "a short body")) }).await;
     let hooks = local(&server.url).build().expect("good settings");
     for n in 0..100 {
-        assert_eq!(read(&deliver_one(&hooks, event(n)).await).0, "done");
+        assert_eq!(kind_and_text(&deliver_one(&hooks, event(n)).await).0, "done");
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn event_of_a_key_goes_when_the_one_before_was_answered() {
-    let (at_once, seen) = (Arc::new(AtOnce::default()), Seen::default());
+    let (concurrent, requests) = (Arc::new(ConcurrentRequests::default()), Requests::default());
     let server = {
-        let (at_once, seen) = (Arc::clone(&at_once), Arc::clone(&seen));
+        let (concurrent, requests) = (Arc::clone(&concurrent), Arc::clone(&requests));
         serve(move |request: Request| {
-            let (at_once, seen) = (Arc::clone(&at_once), Arc::clone(&seen));
+            let (concurrent, requests) = (Arc::clone(&concurrent), Arc::clone(&requests));
             async move {
-                at_once.begin();
+                concurrent.begin();
                 let status = if request.body == b"3" { 500 } else { 200 };
-                seen.lock().expect("nobody panics").push(request);
+                requests.lock().expect("nobody panics").push(request);
                 // Time enough for another one to come, if there is another.
                 for _ in 0..1_000 {
                     tokio::task::yield_now().await;
                 }
-                at_once.end();
+                concurrent.end();
                 Some(answer(status, &[], ""))
             }
         })
@@ -252,19 +252,20 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
     let kinds = kinds(&hooks.deliver(&batch).await);
     let expected = ["done", "done", "done", "retry", "done", "done", "done", "done", "done", "done"];
     assert_eq!(kinds, expected, "an answer, even a no, lets the next one go");
-    assert_eq!(at_once.most.load(Ordering::SeqCst), 1);
-    let bodies: Vec<Vec<u8>> = seen.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
+    assert_eq!(concurrent.most.load(Ordering::SeqCst), 1);
+    let bodies: Vec<Vec<u8>> =
+        requests.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
     assert_eq!(bodies, (0..10).map(|n| n.to_string().into_bytes()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn event_does_not_overtake_one_that_got_no_answer() {
-    let seen = Seen::default();
+    let requests = Requests::default();
     let server = {
-        let seen = Arc::clone(&seen);
+        let requests = Arc::clone(&requests);
         serve(move |request: Request| {
             let answer = (request.body != b"1").then(|| answer(200, &[], ""));
-            seen.lock().expect("nobody panics").push(request);
+            requests.lock().expect("nobody panics").push(request);
             async { answer }
         })
         .await
@@ -274,9 +275,9 @@ async fn event_does_not_overtake_one_that_got_no_answer() {
         [event_of("k", 0), event_of("k", 1), event_of("other", 5), event_of("k", 2), event_of("k", 3)];
     let outcomes = hooks.deliver(&batch).await;
     assert_eq!(kinds(&outcomes), ["done", "no answer", "done", "no answer", "no answer"]);
-    assert!(read(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
-    let seen = seen.lock().expect("nobody panics");
-    assert!(!seen.iter().any(|request| request.body == b"2" || request.body == b"3"));
+    assert!(kind_and_text(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
+    let requests = requests.lock().expect("nobody panics");
+    assert!(!requests.iter().any(|request| request.body == b"2" || request.body == b"3"));
 }
 
 /// Those that had no turn in time come again: at a cost only where nobody is there.
@@ -295,7 +296,7 @@ async fn events_that_had_no_turn_wait_if_the_receiver_is_only_slow() {
     assert_eq!(kinds(&outcomes), ["done", "no answer", "defer"]);
     let outcomes = hooks.deliver(&[event(1), event(2)]).await;
     assert_eq!(kinds(&outcomes), ["no answer", "no answer"]);
-    assert!(read(&outcomes[1]).1.starts_with("not sent: "), "{outcomes:?}");
+    assert!(kind_and_text(&outcomes[1]).1.starts_with("not sent: "), "{outcomes:?}");
 }
 
 #[tokio::test]
@@ -313,7 +314,7 @@ async fn call_that_is_dropped_leaves_room_for_others() {
     let pair = [event(1), event(2)];
     tokio::select! {
         outcomes = hooks.deliver(&pair) => panic!("{outcomes:?}"),
-        () = until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
+        () = wait_until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
     }
     assert_eq!(kinds(&hooks.deliver(&[event(1), event(2)]).await), ["done", "done"]);
 }
@@ -336,15 +337,15 @@ fn urls_lead_to_webhooks() -> Result<(), PublisherError> {
     Ok(())
 }
 
-const PROXIED: &str = "POSTHASTE_TEST_HTTP_PROXIED";
+const PROXIED_VAR: &str = "POSTHASTE_TEST_HTTP_PROXIED";
 
 // S7
 #[tokio::test]
 async fn proxy_of_the_environment_is_not_used() {
     let proxy = serve(|_| async { Some(answer(200, &[], "")) }).await;
-    let (url, seen) = keeping().await;
+    let (url, requests) = start_recording_server().await;
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED, url);
+    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED_VAR, url);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
         child.env(name, proxy.url.trim_end_matches("/hooks"));
     }
@@ -352,14 +353,14 @@ async fn proxy_of_the_environment_is_not_used() {
         tokio::task::spawn_blocking(move || child.output()).await.expect("no panic").expect("it runs");
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     assert_eq!(proxy.connections.load(Ordering::SeqCst), 0);
-    assert_eq!(seen.lock().expect("nobody panics").len(), 1);
+    assert_eq!(requests.lock().expect("nobody panics").len(), 1);
 }
 
 /// Not a test: the process that has a proxy in its environment.
 #[tokio::test]
 #[ignore = "a process of other tests: cargo xtask test"]
 async fn child() {
-    let Ok(url) = std::env::var(PROXIED) else { return };
+    let Ok(url) = std::env::var(PROXIED_VAR) else { return };
     let hooks = local(&url).build().expect("good settings");
-    assert_eq!(read(&deliver_one(&hooks, event(1)).await).0, "done");
+    assert_eq!(kind_and_text(&deliver_one(&hooks, event(1)).await).0, "done");
 }

@@ -3,14 +3,14 @@
 
 /// Settings, order, concurrency, connections.
 mod behaviour;
+/// Receivers that answer oddly or not at all.
+mod misbehaving;
 /// A receiver that nobody here wrote: Python's own server and cryptography.
 mod python;
 /// The receiver that keeps what it gets.
 mod receiver;
 /// Certificates that are good, and those that are not.
 mod tls;
-/// Receivers that answer oddly or not at all.
-mod unkind;
 /// Just enough of HTTP to answer as no good server would.
 mod wire;
 
@@ -23,8 +23,8 @@ use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use tokio::sync::Mutex;
 
 use self::receiver::Receiver;
-use crate::trouble;
-use crate::trouble::Broker;
+use crate::broker_faults;
+use crate::broker_faults::Broker;
 
 /// Webhooks to this machine.
 pub(crate) fn local(url: &str) -> HttpBuilder {
@@ -47,7 +47,7 @@ async fn deliver_one(hooks: &HttpPublisher, delivery: Delivery) -> Outcome {
 }
 
 /// What kind of outcome it is, and its text.
-fn read(outcome: &Outcome) -> (&'static str, String) {
+fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Done => ("done", String::new()),
         Outcome::Defer(_) => ("defer", String::new()),
@@ -62,15 +62,15 @@ fn read(outcome: &Outcome) -> (&'static str, String) {
 }
 
 fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
-    outcomes.iter().map(|outcome| read(outcome).0).collect()
+    outcomes.iter().map(|outcome| kind_and_text(outcome).0).collect()
 }
 
-struct Hooks {
+struct Webhooks {
     url: String,
     receiver: Mutex<Receiver>,
 }
 
-impl Hooks {
+impl Webhooks {
     async fn new() -> Self {
         let mut receiver = Receiver::new();
         receiver.start().await;
@@ -79,7 +79,7 @@ impl Hooks {
 }
 
 #[async_trait]
-impl DestinationHarness for Hooks {
+impl DestinationHarness for Webhooks {
     fn destination(&self) -> Arc<dyn Destination> {
         Arc::new(local(&self.url).build().expect("good settings"))
     }
@@ -110,7 +110,7 @@ impl DestinationHarness for Hooks {
 }
 
 #[async_trait]
-impl Server for Hooks {
+impl Server for Webhooks {
     async fn start(&self) {
         self.receiver.lock().await.start().await;
     }
@@ -120,7 +120,7 @@ impl Server for Hooks {
     }
 }
 
-posthaste::destination_conformance!(Hooks::new().await);
+posthaste::destination_conformance!(Webhooks::new().await);
 
 #[async_trait]
 impl Broker for Receiver {
@@ -136,12 +136,12 @@ impl Broker for Receiver {
         Receiver::kill(self);
     }
 
-    fn hold(&self) {
-        self.server.hold();
+    fn suspend(&self) {
+        self.server.suspend();
     }
 
-    fn release(&self) {
-        self.server.release();
+    fn resume(&self) {
+        self.server.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -152,29 +152,29 @@ impl Broker for Receiver {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute: cargo xtask test"]
 async fn nothing_is_lost_while_the_receiver_is_away() {
-    trouble::broker_is_killed_for_half_a_minute(&mut Receiver::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut Receiver::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_says_whether_the_receiver_is_there() {
-    trouble::broker_is_checked(&mut Receiver::new()).await;
+    broker_faults::broker_is_checked(&mut Receiver::new()).await;
 }
 
 #[tokio::test]
 async fn check_says_that_a_host_has_no_address() {
     let text =
-        trouble::is_out_of_reach("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
+        broker_faults::is_out_of_reach("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
     assert!(text.starts_with("cannot connect to https://no-such-host.invalid: "), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some seconds: cargo xtask test"]
 async fn nothing_comes_twice_when_the_receiver_is_slow() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut Receiver::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut Receiver::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some seconds: cargo xtask test"]
 async fn nothing_is_lost_when_the_process_stops_while_the_receiver_holds_its_answers() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Receiver::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut Receiver::new()).await;
 }

@@ -8,11 +8,11 @@ use posthaste_publishers::http::HttpPublisher;
 use posthaste_testkit::server::OwnServer;
 use serde_json::Value;
 
-use super::{deliver_one, kinds, local, read};
+use super::{deliver_one, kind_and_text, kinds, local};
 
-const RECEIVER: &str = include_str!("receiver.py");
-const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-const NEW: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD+XD6Y3T9nP8=";
+const RECEIVER_SCRIPT: &str = include_str!("receiver.py");
+const OLD_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const NEW_KEY: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD+XD6Y3T9nP8=";
 
 struct Python {
     server: OwnServer,
@@ -24,7 +24,7 @@ impl Python {
         let python = std::env::var("POSTHASTE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let mut server = OwnServer::new(move |folder, port| {
             let mut command = Command::new("setpriv");
-            command.args(["--pdeathsig=KILL", "--", &python, "-c", RECEIVER, &port.to_string(), key]);
+            command.args(["--pdeathsig=KILL", "--", &python, "-c", RECEIVER_SCRIPT, &port.to_string(), key]);
             command.arg(folder.join("taken.jsonl")).stdin(Stdio::null());
             command
         });
@@ -42,7 +42,7 @@ impl Python {
         hooks.build().expect("good settings")
     }
 
-    fn taken(&self) -> Vec<Value> {
+    fn accepted(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.server.dir().join("taken.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -57,14 +57,15 @@ fn event(n: usize) -> Delivery {
 #[tokio::test]
 #[ignore = "needs python3: cargo xtask test"]
 async fn python_reads_the_events_and_agrees_with_the_signature() {
-    let python = Python::start(NEW).await;
+    let python = Python::start(NEW_KEY).await;
     let batch: Vec<Delivery> = (0..50).map(event).collect();
-    let outcomes = python.hooks((NEW, None)).deliver(&batch).await;
+    let outcomes = python.hooks((NEW_KEY, None)).deliver(&batch).await;
     assert!(kinds(&outcomes).iter().all(|kind| *kind == "done"), "{outcomes:?}");
-    let taken = python.taken();
-    assert_eq!(taken.len(), batch.len());
+    let accepted = python.accepted();
+    assert_eq!(accepted.len(), batch.len());
     for delivery in &batch {
-        let line = taken.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
+        let line =
+            accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
         assert_eq!(line["ce-type"], "Größe");
         assert_eq!(line["ce-subject"], delivery.aggregate_id().expect("a key"));
         assert_eq!(line["ce-specversion"], "1.0");
@@ -76,11 +77,14 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
 #[tokio::test]
 #[ignore = "needs python3: cargo xtask test"]
 async fn receiver_with_the_old_key_goes_on_while_keys_are_changed() {
-    let python = Python::start(OLD).await;
-    assert_eq!(read(&deliver_one(&python.hooks((OLD, None)), event(1)).await).0, "done");
-    assert_eq!(read(&deliver_one(&python.hooks((NEW, Some(OLD))), event(2)).await).0, "done");
-    let (kind, text) = read(&deliver_one(&python.hooks((NEW, None)), event(3)).await);
+    let python = Python::start(OLD_KEY).await;
+    assert_eq!(kind_and_text(&deliver_one(&python.hooks((OLD_KEY, None)), event(1)).await).0, "done");
+    assert_eq!(
+        kind_and_text(&deliver_one(&python.hooks((NEW_KEY, Some(OLD_KEY))), event(2)).await).0,
+        "done"
+    );
+    let (kind, text) = kind_and_text(&deliver_one(&python.hooks((NEW_KEY, None)), event(3)).await);
     assert_eq!(kind, "retry", "{text}");
     assert!(text.contains("answered 401: it does not know us, check the signing key"), "{text}");
-    assert_eq!(python.taken().len(), 2);
+    assert_eq!(python.accepted().len(), 2);
 }

@@ -14,15 +14,15 @@ use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
 use posthaste::{EventId, Headers};
 use posthaste_testkit::process::program;
-use posthaste_testkit::server::{OwnServer, until};
+use posthaste_testkit::server::{OwnServer, wait_for_server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::wire;
 
 /// By these the child knows what to do.
-const FILE: &str = "POSTHASTE_TEST_HTTP_FILE";
-const PORT: &str = "POSTHASTE_TEST_HTTP_PORT";
+const FILE_VAR: &str = "POSTHASTE_TEST_HTTP_FILE";
+const PORT_VAR: &str = "POSTHASTE_TEST_HTTP_PORT";
 
 pub(super) struct Receiver {
     pub(super) server: OwnServer,
@@ -47,7 +47,7 @@ impl Receiver {
 
     /// What it got, in order, once there are at least so many different ones.
     pub(super) async fn requests(&self, n: usize) -> Vec<Received> {
-        until("the requests are there", || {
+        wait_for_server("the requests are there", || {
             let received = self.read();
             let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
             std::future::ready(all.len() >= n)
@@ -66,7 +66,7 @@ fn command(folder: &Path, port: u16) -> Command {
     let this = std::env::current_exe().expect("this program");
     let mut command = program(this.to_str().expect("a path in UTF-8"));
     command.args(["--exact", "http::receiver::child", "--ignored", "--nocapture"]);
-    command.env(FILE, journal(folder)).env(PORT, port.to_string());
+    command.env(FILE_VAR, journal(folder)).env(PORT_VAR, port.to_string());
     command
 }
 
@@ -92,7 +92,7 @@ fn received(line: &Value) -> Received {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a process of other tests: cargo xtask test"]
 async fn child() {
-    let (Ok(file), Ok(port)) = (std::env::var(FILE), std::env::var(PORT)) else { return };
+    let (Ok(file), Ok(port)) = (std::env::var(FILE_VAR), std::env::var(PORT_VAR)) else { return };
     let file = OpenOptions::new().append(true).create(true).open(file).expect("a file");
     let file = Arc::new(Mutex::new(file));
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await.expect("the port");

@@ -9,8 +9,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
-use super::wire::{Served, answer, connection, serve, served};
-use super::{deliver_one, event, read};
+use super::wire::{TestServer, answer, connection, serve, served};
+use super::{deliver_one, event, kind_and_text};
 
 /// Stands in every part of a URL that is nobody's business.
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -34,7 +34,7 @@ impl Authority {
         &self,
         name: &str,
         change: impl FnOnce(&mut CertificateParams),
-    ) -> (Served, Arc<AtomicUsize>) {
+    ) -> (TestServer, Arc<AtomicUsize>) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
         change(&mut params);
@@ -68,7 +68,7 @@ impl Authority {
 }
 
 /// By the name `localhost`, and with a secret in every place where one can be.
-fn hooks(server: &Served, authority: &Authority) -> HttpPublisher {
+fn hooks(server: &TestServer, authority: &Authority) -> HttpPublisher {
     let url = server.url.replace("http://127.0.0.1", &format!("https://me:{SENTINEL}@localhost"));
     let hooks = HttpPublisher::builder(format!("{url}/{SENTINEL}?token={SENTINEL}"));
     let hooks = hooks.allow_networks(["127.0.0.1", "::1"]).root_certificate(authority.pem.as_str());
@@ -83,7 +83,7 @@ async fn certificate_of_our_authority_is_believed() {
     let hooks = hooks(&server, &authority);
     assert_eq!(hooks.check().await, Ok(()));
     assert_eq!(requests.load(Ordering::SeqCst), 0, "no request is sent");
-    let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
     assert_eq!(kind, "done", "{text}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
@@ -103,7 +103,7 @@ async fn certificates_that_are_not_good_are_no_connection() {
         (&early, &authority, "its certificate is not valid yet: check the clocks"),
     ] {
         let hooks = hooks(server, authority);
-        let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
+        let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
         assert_eq!(hooks.check().await.expect_err("no connection").to_string(), text);
         assert_eq!(kind, "no connection", "{text}");
         assert!(text.ends_with(expected), "{text}");
@@ -119,7 +119,7 @@ async fn authorities_of_the_public_do_not_know_ours() {
     let url = server.url.replace("http://127.0.0.1", "https://localhost");
     let hooks =
         HttpPublisher::builder(url).allow_networks(["127.0.0.1", "::1"]).build().expect("good settings");
-    let (kind, text) = read(&deliver_one(&hooks, event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
     assert_eq!(kind, "no connection", "{text}");
     assert!(text.ends_with("is signed by nobody we trust: give its authority as root_certificate"), "{text}");
     assert_eq!(requests.load(Ordering::SeqCst), 0);
@@ -128,7 +128,7 @@ async fn authorities_of_the_public_do_not_know_ours() {
 #[tokio::test]
 async fn server_without_tls_is_no_connection() {
     let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
-    let (kind, text) = read(&deliver_one(&hooks(&server, &Authority::new()), event(1)).await);
+    let (kind, text) = kind_and_text(&deliver_one(&hooks(&server, &Authority::new()), event(1)).await);
     assert_eq!(kind, "no connection", "{text}");
     assert!(!text.contains(SENTINEL), "{text}");
 }

@@ -28,12 +28,12 @@ pub(super) fn answer(status: u16, lines: &[&str], body: &str) -> Vec<u8> {
 }
 
 /// A server that answers with what the function says; none ends the connection.
-pub(super) struct Served {
+pub(super) struct TestServer {
     pub(super) url: String,
     pub(super) connections: Arc<AtomicUsize>,
 }
 
-pub(super) async fn serve<F, A>(handler: F) -> Served
+pub(super) async fn serve<F, A>(handler: F) -> TestServer
 where
     F: Fn(Request) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Option<Vec<u8>>> + Send + 'static,
@@ -42,7 +42,7 @@ where
 }
 
 /// A server that does this with each connection.
-pub(super) async fn served<F, A>(connection: F) -> Served
+pub(super) async fn served<F, A>(connection: F) -> TestServer
 where
     F: Fn(TcpStream) -> A + Send + Sync + 'static,
     A: Future<Output = ()> + Send + 'static,
@@ -57,7 +57,7 @@ where
             tokio::spawn(connection(stream));
         }
     });
-    Served { url, connections }
+    TestServer { url, connections }
 }
 
 /// Answers request after request.

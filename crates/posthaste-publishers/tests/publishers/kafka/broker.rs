@@ -23,7 +23,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, interval};
 
-use crate::trouble::Broker;
+use crate::broker_faults::Broker;
 
 /// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
 pub(super) const PARTITIONS: i32 = 3;
@@ -122,14 +122,14 @@ pub(super) async fn count_partitions(hosts: &str, topic: &str) -> i32 {
 
 /// One message as any consumer sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct Message {
     pub(super) partition: i32,
     pub(super) key: Option<String>,
     pub(super) payload: Option<Vec<u8>>,
     pub(super) headers: Vec<(String, String)>,
 }
 
-impl Seen {
+impl Message {
     fn of(message: &BorrowedMessage<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
         let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
@@ -150,27 +150,27 @@ impl Seen {
     }
 }
 
-impl From<Seen> for Received {
-    fn from(seen: Seen) -> Self {
+impl From<Message> for Received {
+    fn from(message: Message) -> Self {
         Self {
-            id: seen.id(),
-            payload: seen.payload.expect("a payload, if an empty one").into(),
-            key: seen.key,
-            headers: seen.headers.into_iter().collect(),
+            id: message.id(),
+            payload: message.payload.expect("a payload, if an empty one").into(),
+            key: message.key,
+            headers: message.headers.into_iter().collect(),
         }
     }
 }
 
 /// All messages of a topic, as many as it has now.
-pub(super) async fn read(hosts: &str, topic: &str) -> Vec<Seen> {
+pub(super) async fn read(hosts: &str, topic: &str) -> Vec<Message> {
     let (hosts, topic) = (hosts.to_owned(), topic.to_owned());
     tokio::task::spawn_blocking(move || read_now(&hosts, &topic)).await.expect("a consumer")
 }
 
-fn read_now(hosts: &str, topic: &str) -> Vec<Seen> {
+fn read_now(hosts: &str, topic: &str) -> Vec<Message> {
     let consumer = consumer(hosts);
     let ends = ends(&consumer, topic).expect("all partitions answer");
-    let mut seen = Vec::new();
+    let mut messages = Vec::new();
     for (partition, end) in (0..).zip(ends) {
         if end == 0 {
             continue;
@@ -180,24 +180,24 @@ fn read_now(hosts: &str, topic: &str) -> Vec<Seen> {
         consumer.assign(&from).expect("assigned");
         loop {
             let message = consumer.poll(SERVER_TIMEOUT).expect("a message in time").expect("a message");
-            seen.push(Seen::of(&message));
+            messages.push(Message::of(&message));
             if message.offset() + 1 >= end {
                 break;
             }
         }
     }
-    seen
+    messages
 }
 
 /// All messages of a topic, once they are of at least `n` different events.
-pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Seen> {
+pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Message> {
     let deadline = Instant::now() + SERVER_TIMEOUT;
     let mut ticks = interval(Duration::from_millis(50));
     loop {
-        let seen = read(hosts, topic).await;
-        let different: HashSet<_> = seen.iter().map(|seen| (seen.id(), &seen.payload)).collect();
+        let messages = read(hosts, topic).await;
+        let different: HashSet<_> = messages.iter().map(|message| (message.id(), &message.payload)).collect();
         if different.len() >= n {
-            return seen;
+            return messages;
         }
         assert!(Instant::now() < deadline, "{} of {n} messages", different.len());
         ticks.tick().await;
@@ -211,7 +211,7 @@ pub(super) fn is_mock() -> bool {
 
 /// Whether tests that need more than a mock cluster are left out, because there is nothing else.
 /// Says so past the harness, which shows no output of tests that pass.
-pub(super) fn is_left_out() -> bool {
+pub(super) fn is_skipped() -> bool {
     if is_mock() {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
@@ -229,7 +229,7 @@ pub(super) struct OwnKafka {
     _turn: SemaphorePermit<'static>,
 }
 
-static TURNS: Semaphore = Semaphore::const_new(2);
+static BROKER_PERMITS: Semaphore = Semaphore::const_new(2);
 
 impl OwnKafka {
     /// None if the test is left out.
@@ -240,10 +240,10 @@ impl OwnKafka {
     /// With more listeners (`,SSL://127.0.0.1:1234`) and more settings, in which `DIR` is its folder and
     /// `PORT` its port.
     pub(super) async fn with(listeners: &str, settings: &str) -> Option<Self> {
-        if is_left_out() {
+        if is_skipped() {
             return None;
         }
-        let turn = TURNS.acquire().await.expect("open");
+        let turn = BROKER_PERMITS.acquire().await.expect("open");
         let server = OwnServer::new(|dir, _| java(dir, "kafka.Kafka", &["server.properties"]));
         let (port, controller) = (server.port(), free_port());
         let mut text = format!(
@@ -335,15 +335,15 @@ impl Broker for OwnKafka {
         self.server.kill();
     }
 
-    fn hold(&self) {
-        self.server.hold();
+    fn suspend(&self) {
+        self.server.suspend();
     }
 
-    fn release(&self) {
-        self.server.release();
+    fn resume(&self) {
+        self.server.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
-        read_at_least(&self.hosts(), &self.topic, n).await.iter().map(Seen::id).collect()
+        read_at_least(&self.hosts(), &self.topic, n).await.iter().map(Message::id).collect()
     }
 }

@@ -3,11 +3,11 @@
 use posthaste::admin::Severity;
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::kafka::KafkaPublisher;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 
-use super::broker::{OwnKafka, create_topic, is_left_out, shared, try_create, unique};
+use super::broker::{OwnKafka, create_topic, is_skipped, shared, try_create, unique};
 use super::publisher;
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
     let findings = publisher.diagnose().await;
@@ -18,7 +18,7 @@ async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn topic_on_one_broker_is_found() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("one-replica");
@@ -31,7 +31,7 @@ async fn topic_on_one_broker_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn topic_that_is_not_there_is_found_and_stays_so() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("nowhere");
@@ -51,12 +51,12 @@ async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
     kafka.start().await;
     peer.listen().await;
     let hosts = kafka.hosts();
-    until("both brokers are in the cluster", async || {
+    wait_for_server("both brokers are in the cluster", async || {
         try_create(&hosts, "weak", 2, &[("min.insync.replicas", "1")]).await.is_ok()
     })
     .await;
     try_create(&hosts, "strong", 2, &[("min.insync.replicas", "2")]).await.expect("a topic");
-    until("the brokers know both topics", async || {
+    wait_for_server("the brokers know both topics", async || {
         let found = (codes(&publisher(&hosts, "weak")).await, codes(&publisher(&hosts, "strong")).await);
         found == (vec![("kafka-min-insync", Severity::Warning)], vec![])
     })

@@ -10,7 +10,7 @@ use posthaste::{
 };
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_sqlx::SqliteStore;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use sqlx::SqlitePool;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -40,13 +40,13 @@ struct Call {
     ids: Vec<EventId>,
 }
 
-struct Watched {
+struct TimedPublisher {
     kafka: KafkaPublisher,
     calls: Calls,
 }
 
 #[async_trait]
-impl Destination for Watched {
+impl Destination for TimedPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let began = Instant::now();
         let outcomes = self.kafka.deliver(batch).await;
@@ -69,7 +69,7 @@ impl Shop {
         let pool = SqlitePool::connect(&url).await.expect("a pool");
         sqlx::query("CREATE TABLE orders (id TEXT)").execute(&pool).await.expect("a table");
         let calls = Calls::default();
-        let watched = Watched { kafka: publisher(&shared(), topic), calls: calls.clone() };
+        let watched = TimedPublisher { kafka: publisher(&shared(), topic), calls: calls.clone() };
         let routes = Routes::new().add(Route::fallback().deliver_to(watched));
         let outbox = Outbox::from_config(store.clone(), Config::kafka_polling(), routes);
         let outbox = outbox.start().expect("start");
@@ -79,7 +79,7 @@ impl Shop {
     }
 
     /// Places orders in one transaction: a row and an event each.
-    async fn place(&self, count: usize, commit: bool) -> Vec<EventId> {
+    async fn place_orders(&self, count: usize, commit: bool) -> Vec<EventId> {
         let mut tx = self.store.writer(&self.writer).begin(&self.pool).await.expect("begin");
         let mut ids = Vec::new();
         for n in 0..count {
@@ -114,15 +114,15 @@ async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_a
     let topic = unique("orders");
     create_topic(&shared(), &topic, &[]).await;
     let shop = Shop::open(&topic).await;
-    let placed = shop.place(3, true).await;
-    shop.place(2, false).await;
-    until("all are done", async || shop.count(Status::Done).await == 3).await;
+    let placed = shop.place_orders(3, true).await;
+    shop.place_orders(2, false).await;
+    wait_for_server("all are done", async || shop.count(Status::Done).await == 3).await;
 
-    let seen = read(&shared(), &topic).await;
-    let mut ids: Vec<EventId> = seen.iter().map(super::broker::Seen::id).collect();
+    let messages = read(&shared(), &topic).await;
+    let mut ids: Vec<EventId> = messages.iter().map(super::broker::Message::id).collect();
     ids.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     assert_eq!(ids, placed, "each once, and no other");
-    for message in seen {
+    for message in messages {
         let payload: serde_json::Value =
             serde_json::from_slice(message.payload.as_deref().expect("a payload")).expect("JSON");
         assert_eq!(payload["eventId"], message.id().as_str());
@@ -142,7 +142,7 @@ async fn ten_events_are_taken_per_poll_oldest_first() {
     let topic = unique("orders");
     create_topic(&shared(), &topic, &[]).await;
     let shop = Shop::open(&topic).await;
-    let placed = shop.place(25, true).await;
+    let placed = shop.place_orders(25, true).await;
     let mut polls = Vec::new();
     while shop.count(Status::Done).await < 25 {
         polls.push(shop.outbox.poll_once().await.expect("a poll"));
@@ -165,8 +165,8 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     let log = log_of_posthaste();
     let topic = unique("missing");
     let shop = Shop::open(&topic).await;
-    let id = shop.place(1, true).await.remove(0);
-    until("it is dead", async || shop.count(Status::Dead).await == 1).await;
+    let id = shop.place_orders(1, true).await.remove(0);
+    wait_for_server("it is dead", async || shop.count(Status::Dead).await == 1).await;
 
     let calls = shop.calls.0.lock().expect("calls").clone();
     assert_eq!(calls.len(), 5, "five attempts and no more");
@@ -180,12 +180,12 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     let reason = row.last_error.expect("a reason");
     assert!(reason.contains(&format!("topic {topic} does not exist")), "{reason}");
     assert_eq!(row.attempts, 5);
-    until("an error is in the log", async || log.count(Level::ERROR, id.as_str()) > 0).await;
+    wait_for_server("an error is in the log", async || log.count(Level::ERROR, id.as_str()) > 0).await;
 
     create_topic(&shared(), &topic, &[]).await;
     let replay = Replay { actor: "operator", forget_progress: false };
     assert!(shop.store.replay(&id, &replay).await.expect("replay"));
-    until("it is done", async || shop.count(Status::Done).await == 1).await;
+    wait_for_server("it is done", async || shop.count(Status::Done).await == 1).await;
     assert_eq!(read(&shared(), &topic).await.len(), 1);
     assert_eq!(shop.outbox.purge_once().await.expect("purge"), 0, "it is kept for 30 days");
     assert_eq!(shop.count(Status::Done).await, 1);

@@ -6,7 +6,7 @@ mod document_004;
 mod order;
 mod refusals;
 #[cfg(feature = "kafka-tls")]
-mod secure;
+mod security;
 mod timeout;
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::log::Log;
 use tokio::sync::Mutex;
 
-use crate::trouble::{self, Broker as _};
+use crate::broker_faults::{self, Broker as _};
 use broker::{OwnKafka, count_partitions, create_topic, read, read_at_least, shared, unique};
 
 /// What we log, at every level, by whatever thread: some of them are the library's.
@@ -33,10 +33,10 @@ fn log_of_posthaste() -> Log {
 /// A topic on the shared broker, or on one of its own once that was started.
 struct Kafka {
     topic: String,
-    own: Own,
+    own: RestartableBroker,
 }
 
-struct Own {
+struct RestartableBroker {
     topic: String,
     kafka: Mutex<Option<OwnKafka>>,
     hosts: std::sync::OnceLock<String>,
@@ -47,7 +47,7 @@ impl Kafka {
     async fn new() -> Self {
         let topic = unique("suite");
         create_topic(&shared(), &topic, &[("max.message.bytes", "2000000")]).await;
-        let own = Own {
+        let own = RestartableBroker {
             topic: topic.clone(),
             kafka: Mutex::default(),
             hosts: std::sync::OnceLock::new(),
@@ -65,7 +65,7 @@ impl Kafka {
 }
 
 #[async_trait]
-impl Server for Own {
+impl Server for RestartableBroker {
     async fn start(&self) {
         let mut kafka = self.kafka.lock().await;
         if kafka.is_none() {
@@ -121,11 +121,11 @@ impl DestinationHarness for Kafka {
 
     fn too_large(&self) -> Option<Event> {
         // A mock takes every size.
-        if broker::is_left_out() { None } else { Some(of_size(3_000_000)) }
+        if broker::is_skipped() { None } else { Some(of_size(3_000_000)) }
     }
 
     fn server(&self) -> Option<&dyn Server> {
-        if broker::is_left_out() { None } else { Some(&self.own) }
+        if broker::is_skipped() { None } else { Some(&self.own) }
     }
 
     fn capabilities(&self) -> DestinationCapabilities {
@@ -142,7 +142,7 @@ posthaste::destination_conformance!(Kafka::new().await, #[ignore = "needs Kafka:
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn broker_that_is_killed_for_half_a_minute_costs_no_event_and_no_attempt() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
-    trouble::broker_is_killed_for_half_a_minute(&mut kafka).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut kafka).await;
 }
 
 // T-SLOW
@@ -150,7 +150,7 @@ async fn broker_that_is_killed_for_half_a_minute_costs_no_event_and_no_attempt()
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn broker_that_answers_late_gets_nothing_twice() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
-    trouble::broker_answers_later_than_the_lease_ends(&mut kafka).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut kafka).await;
 }
 
 // T-TERM, F12
@@ -158,14 +158,14 @@ async fn broker_that_answers_late_gets_nothing_twice() {
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn process_that_stops_with_a_thousand_in_flight_loses_none() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut kafka).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut kafka).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn check_says_whether_the_broker_is_there() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
-    trouble::broker_is_checked(&mut kafka).await;
+    broker_faults::broker_is_checked(&mut kafka).await;
 }
 
 fn order(id: &str) -> Event {

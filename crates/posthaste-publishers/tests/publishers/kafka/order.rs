@@ -12,12 +12,12 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::broker::{OwnKafka, PARTITIONS, Seen, read};
+use super::broker::{Message, OwnKafka, PARTITIONS, read};
 use super::{deliveries, is_done};
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 const EVENTS: u32 = 20_000;
-const BATCH: usize = 250;
+const EVENTS_PER_BATCH: usize = 250;
 const KEYS: u32 = 97;
 
 /// One of ten requests: no leader here, no answer in time, a broken connection.
@@ -46,15 +46,15 @@ async fn order_is_kept_when_one_request_in_ten_fails() {
     let kafka = kafka.build().expect("good settings");
     let events = events();
     cluster.request_errors(RDKafkaApiKey::Produce, &errors(5_000));
-    for batch in events.chunks(BATCH) {
+    for batch in events.chunks(EVENTS_PER_BATCH) {
         let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }
     cluster.clear_request_errors(RDKafkaApiKey::Produce);
 
-    let seen = read(&cluster.bootstrap_servers(), "events").await;
-    in_order(&seen, &events);
-    println!("{} of {EVENTS} came more than once", seen.len() - events.len());
+    let messages = read(&cluster.bootstrap_servers(), "events").await;
+    assert_in_order(&messages, &events);
+    println!("{} of {EVENTS} came more than once", messages.len() - events.len());
 }
 
 fn events() -> Vec<Event> {
@@ -63,10 +63,10 @@ fn events() -> Vec<Event> {
 }
 
 /// Every event is there, and the first times that those of a key are seen are in the order of the key.
-fn in_order(seen: &[Seen], events: &[Event]) {
+fn assert_in_order(messages: &[Message], events: &[Event]) {
     let mut different = HashSet::new();
     let mut last = vec![None; KEYS as usize];
-    for message in seen.iter().filter(|message| different.insert(message.id())) {
+    for message in messages.iter().filter(|message| different.insert(message.id())) {
         let n: u32 =
             serde_json::from_slice(message.payload.as_deref().expect("a payload")).expect("a number");
         let last = &mut last[(n % KEYS) as usize];
@@ -79,7 +79,7 @@ fn in_order(seen: &[Seen], events: &[Event]) {
 
 /// Passes bytes on to a broker, and breaks each connection after some answers, which the client then never
 /// gets to see.
-async fn cutter(listener: TcpListener, to: u16, cuts: Arc<AtomicUsize>) {
+async fn cutting_proxy(listener: TcpListener, to: u16, cuts: Arc<AtomicUsize>) {
     loop {
         let (mut client, _) = listener.accept().await.expect("a connection");
         let cuts = Arc::clone(&cuts);
@@ -117,23 +117,23 @@ async fn broken_connections_cost_neither_order_nor_an_event_nor_a_repeat() {
     let Some(mut broker) = broker else { return };
     broker.start().await;
     let cuts = Arc::new(AtomicUsize::new(0));
-    let cutting = tokio::spawn(cutter(listener, inside, Arc::clone(&cuts)));
+    let cutting = tokio::spawn(cutting_proxy(listener, inside, Arc::clone(&cuts)));
     let kafka = KafkaPublisher::builder(format!("127.0.0.1:{outside}")).topic(&broker.topic);
     let kafka = kafka.set("retry.backoff.ms", "5").set("retry.backoff.max.ms", "20");
     let kafka = kafka.set("reconnect.backoff.ms", "5").set("reconnect.backoff.max.ms", "20");
     // Small requests, so that many are on the way.
     let kafka = kafka.set("batch.num.messages", "20").build().expect("good settings");
     let events = events();
-    for batch in events.chunks(BATCH) {
+    for batch in events.chunks(EVENTS_PER_BATCH) {
         let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }
     cutting.abort();
     println!("{} connections were cut", cuts.load(Ordering::SeqCst));
     assert!(cuts.load(Ordering::SeqCst) > 20, "connections were cut");
-    let seen = read(&broker.hosts(), &broker.topic).await;
-    assert_eq!(seen.len(), events.len(), "the brokers recognise repeats");
-    in_order(&seen, &events);
+    let messages = read(&broker.hosts(), &broker.topic).await;
+    assert_eq!(messages.len(), events.len(), "the brokers recognise repeats");
+    assert_in_order(&messages, &events);
 }
 
 #[tokio::test(flavor = "multi_thread")]

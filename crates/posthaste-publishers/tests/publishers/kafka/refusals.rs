@@ -8,11 +8,11 @@ use posthaste_testkit::process::free_port;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use super::broker::{create_topic, is_left_out, read, shared, unique};
+use super::broker::{create_topic, is_skipped, read, shared, unique};
 use super::{deliveries, is_done, of_size, order, publisher};
-use crate::trouble::is_out_of_reach;
+use crate::broker_faults::is_out_of_reach;
 
-fn to(topic: &str) -> Event {
+fn event_to(topic: &str) -> Event {
     Event::builder("Made").topic(topic).json_text("1").build().expect("a good event")
 }
 
@@ -22,7 +22,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
     let topic = unique("known");
     create_topic(&shared(), &topic, &[]).await;
     let kafka = publisher(&shared(), &topic);
-    let unknown = (0..50).map(|n| to(&format!("{topic}-unknown-{n}")));
+    let unknown = (0..50).map(|n| event_to(&format!("{topic}-unknown-{n}")));
     let events: Vec<Event> = unknown.chain([order("o-1")]).collect();
     let started = Instant::now();
     let mut outcomes = kafka.deliver(&deliveries(events)).await;
@@ -38,8 +38,8 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
     // Once it is there its events are taken.
     let late = format!("{topic}-unknown-7");
     create_topic(&shared(), &late, &[]).await;
-    posthaste_testkit::server::until("the topic is seen", async || {
-        kafka.deliver(&deliveries([to(&late)])).await.iter().all(is_done)
+    posthaste_testkit::server::wait_for_server("the topic is seen", async || {
+        kafka.deliver(&deliveries([event_to(&late)])).await.iter().all(is_done)
     })
     .await;
     assert!(!read(&shared(), &late).await.is_empty());
@@ -49,7 +49,7 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("small");
@@ -73,7 +73,7 @@ async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn compacted_topic_takes_events_with_a_key_only() {
-    if is_left_out() {
+    if is_skipped() {
         return;
     }
     let topic = unique("compacted");
@@ -144,7 +144,7 @@ async fn nothing_leaves_after_it_was_said_to_be_unreachable() {
     let outcomes = kafka.deliver(&deliveries([order("lost-1"), order("lost-2")])).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
     cluster.broker_up(1).expect("up");
-    posthaste_testkit::server::until("it delivers again", async || {
+    posthaste_testkit::server::wait_for_server("it delivers again", async || {
         kafka.deliver(&deliveries([order("o-2")])).await.iter().all(is_done)
     })
     .await;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use posthaste::{Config, Destination as _, MemoryStore, Outbox, Outcome, Route, Routes};
 use posthaste_publishers::kafka::KafkaPublisher;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 use rdkafka::mocking::MockCluster;
 
 use super::broker::{OwnKafka, PARTITIONS};
 use super::{deliveries, is_done, order, publisher};
-use crate::trouble::Broker as _;
+use crate::broker_faults::Broker as _;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
@@ -28,15 +28,15 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     write("before").await;
     outbox.idle().await.expect("idle");
 
-    broker.hold();
+    broker.suspend();
     write("held").await;
     let error = || store.rows().into_iter().find_map(|row| row.last_error);
-    until("the held event has an answer", async || error().is_some()).await;
+    wait_for_server("the held event has an answer", async || error().is_some()).await;
     let text = error().expect("an answer");
-    broker.release();
+    broker.resume();
     assert!(text.starts_with("Kafka: "), "the engine was first: {text}");
 
-    until("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;
+    wait_for_server("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;
     assert!(store.rows().iter().all(|row| row.attempts == 0));
     outbox.shutdown().await;
 }
@@ -44,10 +44,10 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
 /// The purge is inside the timeout, and so are all events for which the queue had no room.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_ends_within_the_timeout_though_the_queue_is_full() {
-    const TIMEOUT: Duration = Duration::from_secs(3);
+    const PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
     let cluster = MockCluster::new(1).expect("a cluster");
     cluster.create_topic("events", PARTITIONS, 1).expect("a topic");
-    let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events").timeout(TIMEOUT);
+    let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events").timeout(PUBLISH_TIMEOUT);
     let kafka = kafka.set("queue.buffering.max.messages", "10").build().expect("good settings");
     assert!(kafka.deliver(&deliveries([order("o-1")])).await.iter().all(is_done));
 
@@ -57,6 +57,6 @@ async fn call_ends_within_the_timeout_though_the_queue_is_full() {
     let outcomes = kafka.deliver(&deliveries(events)).await;
     let took = started.elapsed();
     println!("no acknowledgement: {took:?}");
-    assert!(took < TIMEOUT + Duration::from_secs(2), "{took:?}");
+    assert!(took < PUBLISH_TIMEOUT + Duration::from_secs(2), "{took:?}");
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
 }

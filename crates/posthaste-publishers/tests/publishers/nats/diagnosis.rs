@@ -5,13 +5,13 @@ use futures_util::future::join_all;
 use posthaste::admin::{Finding, Severity};
 use posthaste_publishers::Publisher as _;
 use posthaste_testkit::process::free_port;
-use posthaste_testkit::server::until;
+use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
-use super::{built, order};
+use super::{order, publisher_of};
 
 /// Any user of the account may ask servers how they keep messages.
-const OPEN: &str = r#"
+const OPEN_ACCOUNT_CONFIG: &str = r#"
 accounts {
   SYS { users: [{ user: sys, password: sys }]
         exports: [{ service: "$SYS.REQ.SERVER.PING.JSZ", response_type: stream }] }
@@ -23,7 +23,7 @@ system_account: SYS
 "#;
 
 async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
-    let findings: Vec<Finding> = built(url).diagnose().await;
+    let findings: Vec<Finding> = publisher_of(url).diagnose().await;
     println!("{findings:#?}");
     assert!(findings.iter().all(|finding| !finding.what.is_empty() && !finding.advice.is_empty()));
     findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
@@ -32,7 +32,7 @@ async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_on_one_server_may_lose_what_it_acknowledged() {
-    let mut server = NatsServer::new(OPEN);
+    let mut server = NatsServer::new(OPEN_ACCOUNT_CONFIG);
     server.start().await;
     let url = format!("nats://me:me@127.0.0.1:{}", server.port());
     Stream::new(&url, "shop").create().await;
@@ -80,7 +80,7 @@ async fn user_who_may_only_publish_gets_an_answer_too() {
     let found = codes(&format!("{}/shop.orders", at("me:me"))).await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "nats-sync-interval");
-    let publisher = built(&format!("{}/shop.orders", at("me:me")));
+    let publisher = publisher_of(&format!("{}/shop.orders", at("me:me")));
     publisher.diagnose().await;
     let outcome = super::deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, posthaste::Outcome::Done), "the connection is still good: {outcome:?}");
@@ -98,7 +98,7 @@ async fn stream_on_three_servers_has_a_note_at_most() {
     // Each lets nobody in before it has found the others.
     join_all(servers.iter_mut().map(NatsServer::start)).await;
     let stream = Stream::new(servers[0].url(), "shop");
-    until("the cluster has a leader, and the stream three replicas", async || {
+    wait_for_server("the cluster has a leader, and the stream three replicas", async || {
         stream.try_create_with(|config| config.num_replicas = 3).await.is_ok()
     })
     .await;

@@ -5,7 +5,7 @@ use posthaste::{Event, Outcome};
 use posthaste_publishers::Publisher as _;
 
 use super::server::{NatsServer, Stream};
-use super::{built, deliver_one};
+use super::{deliver_one, publisher_of};
 use crate::secrets::{SENTINEL, is_child, log_everything, nothing_secret_is_logged_by};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,14 +28,14 @@ async fn child() {
     Stream::new(format!("nats://me:{SENTINEL}@{host}"), "door").create().await;
     log_everything();
     let secret = || Event::builder("Made").json(&SENTINEL).build().expect("a good event");
-    let taken = built(&format!("nats://me:{SENTINEL}@{host}/door.orders"));
+    let taken = publisher_of(&format!("nats://me:{SENTINEL}@{host}/door.orders"));
     assert!(matches!(deliver_one(&taken, secret()).await, Outcome::Done));
-    let nowhere = built(&format!("nats://me:{SENTINEL}@{host}/nobody"));
+    let nowhere = publisher_of(&format!("nats://me:{SENTINEL}@{host}/nobody"));
     assert!(matches!(deliver_one(&nowhere, secret()).await, Outcome::Retry(_)));
     for login in
         [format!("me:not-{SENTINEL}@{host}/door.orders"), format!("{host}/door.orders?token={SENTINEL}")]
     {
-        let refused = built(&format!("nats://{login}"));
+        let refused = publisher_of(&format!("nats://{login}"));
         assert!(matches!(deliver_one(&refused, secret()).await, Outcome::Unreachable(_)));
         assert!(refused.check().await.is_err());
     }

@@ -8,16 +8,16 @@ use posthaste_publishers::nats::NatsPublisher;
 use posthaste_testkit::certificates::{certificates, certificates_for};
 
 use super::server::{NatsServer, Stream};
-use super::{built, deliver_one, order};
-use crate::trouble::is_out_of_reach;
+use super::{deliver_one, order, publisher_of};
+use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
 /// The seed of a user, and the name by which a server knows it. Both are of NATS' own documentation.
-const SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
-const PUBLIC: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
+const USER_SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
+const USER_PUBLIC_KEY: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
 
-fn why_unreachable(outcome: &Outcome) -> String {
+fn unreachable_reason(outcome: &Outcome) -> String {
     let Outcome::Unreachable(why) = outcome else { panic!("{outcome:?}") };
     assert!(!format!("{outcome:?}").contains(SECRET));
     why.error.to_string()
@@ -35,9 +35,9 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
     server.start().await;
     Stream::new(format!("nats://me:{SECRET}@{}", host(&server)), "door").create().await;
     for login in [format!("me:not-{SECRET}@"), format!("you:{SECRET}@"), String::new()] {
-        let publisher = built(&format!("nats://{login}{}/door.orders", host(&server)));
+        let publisher = publisher_of(&format!("nats://{login}{}/door.orders", host(&server)));
         assert!(!format!("{publisher:?}").contains(SECRET), "{publisher:?}");
-        let text = why_unreachable(&deliver_one(&publisher, order()).await);
+        let text = unreachable_reason(&deliver_one(&publisher, order()).await);
         let expected = format!(
             "NATS at {} refuses the login: check user, password, token or credentials",
             host(&server)
@@ -45,7 +45,7 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
         assert_eq!(text, expected);
         assert_eq!(is_out_of_reach(&format!("nats://{login}{}/door.orders", host(&server))).await, expected);
     }
-    let publisher = built(&format!("nats://me:{SECRET}@{}/door.orders", host(&server)));
+    let publisher = publisher_of(&format!("nats://me:{SECRET}@{}/door.orders", host(&server)));
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 }
@@ -63,10 +63,10 @@ async fn check_says_that_an_account_has_no_jetstream() {
     let mut server = NatsServer::new(settings);
     server.start().await;
     let url = format!("nats://me:me@{}/door.orders", host(&server));
-    let text = built(&url).check().await.expect_err("there is no JetStream").to_string();
+    let text = publisher_of(&url).check().await.expect_err("there is no JetStream").to_string();
     println!("{text}");
     assert!(text.contains("JetStream"), "{text}");
-    assert_eq!(built(&format!("{url}?core=true")).check().await, Ok(()), "it is not needed there");
+    assert_eq!(publisher_of(&format!("{url}?core=true")).check().await, Ok(()), "it is not needed there");
 }
 
 #[tokio::test]
@@ -75,16 +75,17 @@ async fn token_and_nkey_open_the_door() {
     let mut server = NatsServer::new(&format!("authorization {{ token: \"{SECRET}\" }}"));
     server.start().await;
     Stream::new(format!("nats://{SECRET}@{}", host(&server)), "door").create().await;
-    let publisher = built(&format!("nats://{}/door.orders?token={SECRET}", host(&server)));
+    let publisher = publisher_of(&format!("nats://{}/door.orders?token={SECRET}", host(&server)));
     assert!(!format!("{publisher:?}").contains(SECRET), "{publisher:?}");
     let outcome = deliver_one(&publisher, order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
-    let mut server = NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {PUBLIC} }} ] }}"));
+    let mut server =
+        NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}"));
     server.start().await;
     let file = server.dir().join("user.nk");
-    std::fs::write(&file, format!("{SEED}\n")).expect("a file");
-    let publisher = built(&format!("nats://{}/door.orders?nkey={}", host(&server), file.display()));
+    std::fs::write(&file, format!("{USER_SEED}\n")).expect("a file");
+    let publisher = publisher_of(&format!("nats://{}/door.orders?nkey={}", host(&server), file.display()));
     let outcome = deliver_one(&publisher, order()).await;
     let Outcome::Retry(why) = &outcome else { panic!("there is no stream: {outcome:?}") };
     assert!(why.to_string().starts_with("no stream takes"), "{why}");
@@ -102,7 +103,7 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     let mut server = NatsServer::new(settings);
     server.start().await;
     Stream::new(format!("nats://all:all@{}", host(&server)), "door").create().await;
-    let publisher = built(&format!("nats://some:some@{}/door.orders", host(&server)));
+    let publisher = publisher_of(&format!("nats://some:some@{}/door.orders", host(&server)));
     let denied =
         || Event::builder("Secret").topic("door.secret").json_text("{}").build().expect("a good event");
     for _ in 0..2 {
@@ -113,12 +114,12 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
         };
         assert_eq!(why.to_string(), "the user may not publish to door.secret: allow it, or use another user");
     }
-    let mute = built(&format!("nats://mute:mute@{}/nobody", host(&server)));
-    let text = why_unreachable(&deliver_one(&mute, order()).await);
+    let mute = publisher_of(&format!("nats://mute:mute@{}/nobody", host(&server)));
+    let text = unreachable_reason(&deliver_one(&mute, order()).await);
     assert!(text.ends_with("the user may not publish to $JS.API.STREAM.NAMES"), "{text}");
     assert_eq!(mute.check().await, Ok(()), "a server that forbids the question is there");
-    let deaf = built(&format!("nats://deaf:deaf@{}/door.orders", host(&server)));
-    let text = why_unreachable(&deliver_one(&deaf, order()).await);
+    let deaf = publisher_of(&format!("nats://deaf:deaf@{}/door.orders", host(&server)));
+    let text = unreachable_reason(&deliver_one(&deaf, order()).await);
     assert_eq!(text, "the user may not subscribe to _INBOX.>, where acknowledgements arrive: allow it");
 }
 
@@ -134,7 +135,7 @@ async fn certificate_of_another_authority_is_out_of_reach() {
     server.start().await;
     let port = server.port();
 
-    let good = built(&format!("tls://me:{SECRET}@localhost:{port}/door.orders?ca={}", ca.display()));
+    let good = publisher_of(&format!("tls://me:{SECRET}@localhost:{port}/door.orders?ca={}", ca.display()));
     let outcome = deliver_one(&good, order()).await;
     let Outcome::Retry(why) = &outcome else { panic!("there is no stream: {outcome:?}") };
     assert!(why.to_string().starts_with("no stream takes"), "{why}");
@@ -143,7 +144,7 @@ async fn certificate_of_another_authority_is_out_of_reach() {
     let builder = builder.login("me", SECRET).timeout(Duration::from_secs(5));
     for publisher in [builder.clone().root_certificate(other), builder.clone()] {
         let outcome = deliver_one(&publisher.build().expect("good settings"), order()).await;
-        let text = why_unreachable(&outcome);
+        let text = unreachable_reason(&outcome);
         assert!(text.contains("invalid peer certificate"), "{text}");
     }
 }
@@ -157,7 +158,7 @@ async fn certificate_for_another_name_is_out_of_reach() {
     server.start().await;
     let builder = NatsPublisher::builder([format!("localhost:{}", server.port())]).subject("door.orders");
     let builder = builder.tls(true).root_certificate(authority).login("me", SECRET);
-    let text = why_unreachable(&deliver_one(&builder.build().expect("good settings"), order()).await);
+    let text = unreachable_reason(&deliver_one(&builder.build().expect("good settings"), order()).await);
     assert!(text.contains("invalid peer certificate"), "{text}");
     assert!(text.contains("not valid for name"), "{text}");
 }
@@ -174,9 +175,9 @@ async fn nobody_there_is_out_of_reach_and_no_secret_is_told() {
         format!("nats://me:{SECRET}@no-such-host.invalid/orders"),
         format!("nats://127.0.0.1:1,127.0.0.1:2/orders?token={SECRET}"),
     ] {
-        let publisher = built(&url);
+        let publisher = publisher_of(&url);
         assert!(!format!("{publisher:?}").contains(SECRET), "{publisher:?}");
-        let text = why_unreachable(&deliver_one(&publisher, order()).await);
+        let text = unreachable_reason(&deliver_one(&publisher, order()).await);
         assert!(text.starts_with("no connection to NATS at "), "{text}");
     }
 }

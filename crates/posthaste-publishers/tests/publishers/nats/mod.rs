@@ -3,7 +3,7 @@
 mod diagnosis;
 mod log;
 mod login;
-mod meaning;
+mod outcomes;
 mod server;
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use posthaste_publishers::nats::NatsPublisher;
 use posthaste_testkit::variable;
 use tokio::sync::Mutex;
 
-use crate::trouble::{self, Broker};
-use server::{NatsServer, Stream, some_name};
+use crate::broker_faults::{self, Broker};
+use server::{NatsServer, Stream, unique_stream_name};
 
 /// One stream of its own on the shared server, or on a server of its own once that was started.
 struct Nats {
@@ -31,7 +31,12 @@ impl Nats {
     async fn new() -> Self {
         let own = NatsServer::new("");
         let own_url = own.url();
-        let nats = Self { name: some_name(), own: Mutex::new(own), own_url, is_own: AtomicBool::new(false) };
+        let nats = Self {
+            name: unique_stream_name(),
+            own: Mutex::new(own),
+            own_url,
+            is_own: AtomicBool::new(false),
+        };
         nats.stream().create().await;
         nats
     }
@@ -131,12 +136,12 @@ impl Broker for OwnBroker {
         self.server.kill();
     }
 
-    fn hold(&self) {
-        self.server.hold();
+    fn suspend(&self) {
+        self.server.suspend();
     }
 
-    fn release(&self) {
-        self.server.release();
+    fn resume(&self) {
+        self.server.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -148,27 +153,27 @@ impl Broker for OwnBroker {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
-    trouble::broker_is_killed_for_half_a_minute(&mut OwnBroker::new()).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut OwnBroker::new()).await;
 }
 
 // T-SLOW
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
-    trouble::broker_answers_later_than_the_lease_ends(&mut OwnBroker::new()).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut OwnBroker::new()).await;
 }
 
 // T-TERM
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn process_that_is_asked_to_stop_loses_nothing() {
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut OwnBroker::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn check_says_whether_the_server_is_there() {
-    trouble::broker_is_checked(&mut OwnBroker::new()).await;
+    broker_faults::broker_is_checked(&mut OwnBroker::new()).await;
 }
 
 fn order() -> Event {
@@ -180,6 +185,6 @@ async fn deliver_one(destination: &dyn Destination, event: Event) -> Outcome {
     destination.deliver(&[Delivery::first(event)]).await.remove(0)
 }
 
-fn built(url: &str) -> NatsPublisher {
+fn publisher_of(url: &str) -> NatsPublisher {
     NatsPublisher::from_url(url).expect("a good URL")
 }

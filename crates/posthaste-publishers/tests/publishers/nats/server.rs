@@ -5,7 +5,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::process::{free_port, program};
-use posthaste_testkit::server::{OwnServer, until};
+use posthaste_testkit::server::{OwnServer, wait_for_server};
 use posthaste_testkit::variable;
 
 /// A server of a test's own, which keeps its messages when it is killed.
@@ -51,17 +51,17 @@ impl NatsServer {
         self.server.kill();
     }
 
-    pub(super) fn hold(&self) {
-        self.server.hold();
+    pub(super) fn suspend(&self) {
+        self.server.suspend();
     }
 
-    pub(super) fn release(&self) {
-        self.server.release();
+    pub(super) fn resume(&self) {
+        self.server.resume();
     }
 }
 
 /// A name that no other test has.
-pub(super) fn some_name() -> String {
+pub(super) fn unique_stream_name() -> String {
     format!("t{}-{}", std::process::id(), free_port())
 }
 
@@ -124,7 +124,7 @@ impl Stream {
     /// Everything that is stored, once there are `n` different events.
     pub(super) async fn received(&self, n: usize) -> Vec<Received> {
         let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");
-        until("the stream has them", async || {
+        wait_for_server("the stream has them", async || {
             stream.get_info().await.is_ok_and(|info| info.state.messages >= n as u64)
         })
         .await;

@@ -4,12 +4,12 @@ use posthaste::admin::Severity;
 use posthaste_publishers::Publisher as _;
 use posthaste_testkit::server::RedisServer;
 
-use super::built;
+use super::publisher_of;
 use super::server::command;
 
 async fn codes(server: &RedisServer, login: &str) -> Vec<(&'static str, Severity)> {
     let url = format!("redis-stream://{login}127.0.0.1:{}?stream=orders", server.port());
-    let findings = built(&url).diagnose().await;
+    let findings = publisher_of(&url).diagnose().await;
     println!("{findings:#?}");
     findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
 }

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use posthaste::Outcome;
 use posthaste_testkit::proxy::MovingAddress;
-use posthaste_testkit::server::{RedisServer, until};
+use posthaste_testkit::server::{RedisServer, wait_for_server};
 
 use super::server::{command, received};
-use super::{built, deliver_one, order, why_unreachable};
+use super::{deliver_one, order, publisher_of, unreachable_reason};
 
 async fn started() -> RedisServer {
     RedisServer::durable(&[]).started().await
@@ -18,12 +18,12 @@ async fn started() -> RedisServer {
 async fn demoted_primary_is_left_for_the_new_one() {
     let (old, new) = (started().await, started().await);
     let address = MovingAddress::to(old.port()).await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
-    address.lead_to(new.port());
+    address.redirect_to(new.port());
     let event = order();
-    until("the new primary has it", || {
+    wait_for_server("the new primary has it", || {
         let attempt = deliver_one(&publisher, event.clone());
         async { matches!(attempt.await, Outcome::Done) }
     })
@@ -37,12 +37,12 @@ async fn demoted_primary_is_left_for_the_new_one() {
 async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
     let server = started().await;
     let address = MovingAddress::to(server.port()).await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
     assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let (before, since) = (address.accepted(), Instant::now());
     for _ in 0..200 {
-        let why = why_unreachable(&deliver_one(&publisher, order()).await);
+        let why = unreachable_reason(&deliver_one(&publisher, order()).await);
         assert!(why.contains("replica"), "{why}");
     }
     let connections = address.accepted() - before;

@@ -9,8 +9,8 @@ use posthaste_testkit::certificates::certificates;
 use posthaste_testkit::server::RedisServer;
 
 use super::server::command;
-use super::{built, deliver_one, order, why_unreachable};
-use crate::trouble::is_out_of_reach;
+use super::{deliver_one, order, publisher_of, unreachable_reason};
+use crate::broker_faults::is_out_of_reach;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
@@ -23,22 +23,23 @@ fn is_secret(outcome: &Outcome, publisher: &RedisStreamPublisher) -> bool {
 async fn wrong_password_is_out_of_reach_and_stays_secret() {
     let mut server = RedisServer::durable(&["--requirepass", SECRET]);
     server.start().await;
-    let place = format!("127.0.0.1:{}", server.port());
+    let address = format!("127.0.0.1:{}", server.port());
     for login in [format!(":not-{SECRET}@"), format!("you:{SECRET}@")] {
-        let publisher = built(&format!("redis-stream://{login}{place}?stream=orders"));
+        let publisher = publisher_of(&format!("redis-stream://{login}{address}?stream=orders"));
         let outcome = deliver_one(&publisher, order()).await;
-        let text = why_unreachable(&outcome);
-        assert_eq!(text, format!("Redis at {place} refuses the login: check user and password"));
+        let text = unreachable_reason(&outcome);
+        assert_eq!(text, format!("Redis at {address} refuses the login: check user and password"));
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");
-        let checked = is_out_of_reach(&format!("redis-stream://{login}{place}?stream=orders")).await;
+        let checked = is_out_of_reach(&format!("redis-stream://{login}{address}?stream=orders")).await;
         assert_eq!(checked, text);
     }
-    let text = why_unreachable(
-        &deliver_one(&built(&format!("redis-stream://{place}?stream=orders")), order()).await,
+    let text = unreachable_reason(
+        &deliver_one(&publisher_of(&format!("redis-stream://{address}?stream=orders")), order()).await,
     );
     assert!(text.contains("refuses the login: check user and password"), "{text}");
     let outcome =
-        deliver_one(&built(&format!("redis-stream://:{SECRET}@{place}?stream=orders")), order()).await;
+        deliver_one(&publisher_of(&format!("redis-stream://:{SECRET}@{address}?stream=orders")), order())
+            .await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 }
 
@@ -48,7 +49,8 @@ async fn stream_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
     command(&server, &["ACL", "SETUSER", "some", "on", ">some", "~orders", "+@all", "-ping"]).await;
-    let publisher = built(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
+    let publisher =
+        publisher_of(&format!("redis-stream://some:some@127.0.0.1:{}?stream=orders", server.port()));
     let denied = Event::builder("Secret").topic("secret").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), denied, order()].map(Delivery::first)).await;
     let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
@@ -81,7 +83,7 @@ async fn certificate_of_another_authority_is_out_of_reach() {
     let port = server.port();
 
     let url = format!("rediss-stream://:{SECRET}@localhost:{port}?stream=orders&ca={}", path("ca.pem"));
-    let outcome = deliver_one(&built(&url), order()).await;
+    let outcome = deliver_one(&publisher_of(&url), order()).await;
     assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
 
     let builder = RedisStreamPublisher::builder(format!("localhost:{port}")).stream("orders").tls(true);
@@ -89,7 +91,7 @@ async fn certificate_of_another_authority_is_out_of_reach() {
     for builder in [builder.clone().root_certificate(other), builder.clone()] {
         let publisher = builder.build().expect("good settings");
         let outcome = deliver_one(&publisher, order()).await;
-        assert!(why_unreachable(&outcome).contains("invalid peer certificate"), "{outcome:?}");
+        assert!(unreachable_reason(&outcome).contains("invalid peer certificate"), "{outcome:?}");
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");
     }
 }
@@ -100,9 +102,9 @@ async fn nobody_there_is_out_of_reach_and_no_secret_is_told() {
         format!("redis-stream://me:{SECRET}@127.0.0.1:1/0?stream=orders"),
         format!("redis-stream://me:{SECRET}@no-such-host.invalid?stream=orders"),
     ] {
-        let publisher = built(&url);
+        let publisher = publisher_of(&url);
         let outcome = deliver_one(&publisher, order()).await;
-        let text = why_unreachable(&outcome);
+        let text = unreachable_reason(&outcome);
         assert!(text.starts_with("no connection to Redis at "), "{text}");
         assert_eq!(is_out_of_reach(&url).await, text);
         assert!(is_secret(&outcome, &publisher), "{outcome:?}");

@@ -3,7 +3,7 @@
 mod diagnosis;
 mod failover;
 mod login;
-mod meaning;
+mod outcomes;
 mod server;
 mod topics;
 
@@ -17,7 +17,7 @@ use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::server::RedisServer;
 use tokio::sync::Mutex;
 
-use crate::trouble::{self, Broker};
+use crate::broker_faults::{self, Broker};
 use server::received;
 
 /// A server of its own: events name their streams, and these tests look at all there are.
@@ -102,12 +102,12 @@ impl Broker for OwnBroker {
         self.server.kill();
     }
 
-    fn hold(&self) {
-        self.server.hold();
+    fn suspend(&self) {
+        self.server.suspend();
     }
 
-    fn release(&self) {
-        self.server.release();
+    fn resume(&self) {
+        self.server.resume();
     }
 
     async fn received(&self, n: usize) -> Vec<EventId> {
@@ -120,7 +120,7 @@ impl Broker for OwnBroker {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
     let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 2 };
-    trouble::broker_is_killed_for_half_a_minute(&mut broker).await;
+    broker_faults::broker_is_killed_for_half_a_minute(&mut broker).await;
 }
 
 /// With a timeout that is longer than the silence: Redis does not know repeats.
@@ -129,7 +129,7 @@ async fn server_that_is_killed_for_half_a_minute_loses_nothing() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
     let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 30 };
-    trouble::broker_answers_later_than_the_lease_ends(&mut broker).await;
+    broker_faults::broker_answers_later_than_the_lease_ends(&mut broker).await;
 }
 
 // T-TERM
@@ -137,14 +137,14 @@ async fn server_that_answers_later_than_the_lease_ends_gets_nothing_twice() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn process_that_is_asked_to_stop_loses_nothing() {
     let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 30 };
-    trouble::process_is_asked_to_stop_with_a_thousand_in_flight(&mut broker).await;
+    broker_faults::process_is_asked_to_stop_with_a_thousand_in_flight(&mut broker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn check_says_whether_the_server_is_there() {
     let mut broker = OwnBroker { server: RedisServer::durable(&[]), timeout: 2 };
-    trouble::broker_is_checked(&mut broker).await;
+    broker_faults::broker_is_checked(&mut broker).await;
 }
 
 /// The publisher learns that its connection broke when it uses it: the server is there all the same.
@@ -153,7 +153,7 @@ async fn check_says_whether_the_server_is_there() {
 async fn check_makes_a_connection_anew_that_broke_while_nobody_used_it() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}?stream=orders", server.port()));
     assert_eq!(publisher.check().await, Ok(()));
     server.kill();
     server.start().await;
@@ -169,11 +169,11 @@ async fn deliver_one(destination: &dyn Destination, event: Event) -> Outcome {
     destination.deliver(&[Delivery::first(event)]).await.remove(0)
 }
 
-fn built(url: &str) -> RedisStreamPublisher {
+fn publisher_of(url: &str) -> RedisStreamPublisher {
     RedisStreamPublisher::from_url(url).expect("a good URL")
 }
 
-fn why_unreachable(outcome: &Outcome) -> String {
+fn unreachable_reason(outcome: &Outcome) -> String {
     let Outcome::Unreachable(why) = outcome else { panic!("{outcome:?}") };
     why.error.to_string()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
-use posthaste_testkit::server::{RedisServer, until};
+use posthaste_testkit::server::{RedisServer, wait_for_server};
 use redis::aio::MultiplexedConnection;
 
 /// Sends a command as the user who may everything.
@@ -24,7 +24,7 @@ async fn connection(port: u16) -> MultiplexedConnection {
 
 /// All entries of all streams, once there are so many.
 pub(super) async fn received(port: u16, n: usize) -> Vec<Received> {
-    until("the streams have them", || {
+    wait_for_server("the streams have them", || {
         let read = read(port);
         async { read.await.is_some_and(|read| read.len() >= n) }
     })

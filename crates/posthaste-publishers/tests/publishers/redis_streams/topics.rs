@@ -5,7 +5,7 @@ use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::server::RedisServer;
 
 use super::server::received;
-use super::{built, deliver_one, order};
+use super::{deliver_one, order, publisher_of};
 
 fn with_topic(topic: &str) -> Event {
     Event::builder("Named").topic(topic).json_text("{}").build().expect("a good event")
@@ -24,7 +24,7 @@ async fn refusal(publisher: &RedisStreamPublisher, topic: &str) -> String {
 async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
-    let publisher = built(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
     for key in ["{outbox:0}:dead", "{outbox:0}:entries", "{outbox:3}:parked"] {
         let why = refusal(&publisher, key).await;
         assert!(why.contains(key) && why.contains("another topic"), "{why}");
@@ -41,9 +41,9 @@ async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
 async fn topics_of_events_can_be_restricted() {
     let mut server = RedisServer::durable(&[]);
     server.start().await;
-    let place = format!("127.0.0.1:{}", server.port());
-    let by_url = built(&format!("redis-stream://{place}/0?stream=orders&topics=shop:*,audit"));
-    let building = RedisStreamPublisher::builder(place.as_str()).stream("orders");
+    let address = format!("127.0.0.1:{}", server.port());
+    let by_url = publisher_of(&format!("redis-stream://{address}/0?stream=orders&topics=shop:*,audit"));
+    let building = RedisStreamPublisher::builder(address.as_str()).stream("orders");
     let by_builder = building.topics(["shop:*", "audit"]).build().expect("good settings");
     for publisher in [by_url, by_builder] {
         let why = refusal(&publisher, "sessions").await;
@@ -57,7 +57,7 @@ async fn topics_of_events_can_be_restricted() {
 
 #[test]
 fn stream_that_is_a_key_of_an_outbox_is_refused_when_it_is_configured() {
-    let built = RedisStreamPublisher::from_url("redis-stream://localhost/0?stream={{outbox:0}}:dead");
-    let error = built.map(|_| ()).expect_err("a key of an outbox").to_string();
+    let publisher_of = RedisStreamPublisher::from_url("redis-stream://localhost/0?stream={{outbox:0}}:dead");
+    let error = publisher_of.map(|_| ()).expect_err("a key of an outbox").to_string();
     assert!(error.contains("key of an outbox"), "{error}");
 }

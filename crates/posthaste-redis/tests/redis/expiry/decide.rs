@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use posthaste::{EventId, Status, WriteError, WriterHook};
 use posthaste_redis::{OpenError, expired_event_id};
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 use redis::AsyncCommands as _;
 
 use super::*;
@@ -15,156 +15,156 @@ use crate::support::{engine, event, key};
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn due_ticket_expires_with_an_event_of_its_own_id() {
-    let scene = on_one_server(4).await;
-    let due = scene.due_since("17", SECOND).await;
+    let fixture = on_one_server(4).await;
+    let due = fixture.due_since("17", SECOND).await;
     let given = event(EXPIRED, "17");
-    let decision = scene.expiry.decide_expiry(&due, given.clone(), None).await.expect("it is decided");
+    let decision = fixture.expiry.decide_expiry(&due, given.clone(), None).await.expect("it is decided");
     assert_eq!(decision, ExpiryDecision::Enqueued);
-    let rows = scene.rows().await;
+    let rows = fixture.rows().await;
     let [row] = rows.as_slice() else { panic!("one event: {rows:?}") };
     assert_eq!(row.id, expired_event_id("17", due.expires_at));
     assert_ne!(row.id, *given.id());
     assert_eq!((row.event_type.as_str(), row.status, row.attempts), (EXPIRED, Status::New, 0));
-    assert_eq!(scene.found().await, [], "a decided ticket is not due any more");
-    scene.end().await;
+    assert_eq!(fixture.found().await, [], "a decided ticket is not due any more");
+    fixture.end().await;
 }
 
 // S1-39
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repeated_decision_stores_nothing() {
-    let mut scene = on_one_server(1).await;
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::NotDue, "a replay finds it decided");
+    let mut fixture = on_one_server(1).await;
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue, "a replay finds it decided");
     // The mint is repeated, because its answer was lost; and the event was delivered and purged long ago.
-    scene.due_since("17", SECOND).await;
-    let (entries, id) = (key(&scene.name, "entries"), due.event_id());
-    let _: i64 = scene.connection.hdel(&entries, id.as_str()).await.expect("HDEL");
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
-    assert_eq!(scene.found().await, []);
-    let is_stored: bool = scene.connection.hexists(&entries, id.as_str()).await.expect("HEXISTS");
+    fixture.due_since("17", SECOND).await;
+    let (entries, id) = (key(&fixture.name, "entries"), due.event_id());
+    let _: i64 = fixture.connection.hdel(&entries, id.as_str()).await.expect("HDEL");
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
+    assert_eq!(fixture.found().await, []);
+    let is_stored: bool = fixture.connection.hexists(&entries, id.as_str()).await.expect("HEXISTS");
     assert!(!is_stored, "it would be delivered again");
-    scene.end().await;
+    fixture.end().await;
 }
 
 // S1-39: the mark may be forgotten while the event is still there.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_that_is_there_is_not_stored_again() {
-    let mut scene = on_one_server(1).await;
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
-    let _: i64 = scene.connection.del(key(&scene.name, "expired")).await.expect("DEL");
-    scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
-    assert_eq!((scene.found().await, scene.events_of("17").await.len()), (vec![], 1));
-    scene.end().await;
+    let mut fixture = on_one_server(1).await;
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
+    let _: i64 = fixture.connection.del(key(&fixture.name, "expired")).await.expect("DEL");
+    fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
+    assert_eq!((fixture.found().await, fixture.events_of("17").await.len()), (vec![], 1));
+    fixture.end().await;
 }
 
 // S1-38, S1-42, S1-43
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn revoked_ticket_does_not_expire() {
-    let scene = on_one_server(1).await;
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.found().await, std::slice::from_ref(&due));
+    let fixture = on_one_server(1).await;
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.found().await, std::slice::from_ref(&due));
     // Between find and decide.
-    assert_eq!(scene.revoke("17").await, Revocation::Revoked);
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::NotDue);
+    assert_eq!(fixture.revoke("17").await, Revocation::Revoked);
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue);
     // Its mint is repeated.
-    scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::SuppressedRevoked);
-    assert_eq!((scene.found().await, scene.events_of("17").await), (vec![], vec![REVOKED.to_owned()]));
-    scene.end().await;
+    fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::SuppressedRevoked);
+    assert_eq!((fixture.found().await, fixture.events_of("17").await), (vec![], vec![REVOKED.to_owned()]));
+    fixture.end().await;
 }
 
 // S1-38, S1-42: the marker may be that of a script of the service's own.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn marker_of_another_program_counts() {
-    let mut scene = on_one_server(1).await;
-    let due = scene.due_since("17", SECOND).await;
-    let _: i64 = scene.connection.zadd(key(&scene.name, "revoked"), "17", 1).await.expect("ZADD");
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::SuppressedRevoked);
-    assert_eq!(scene.revoke("17").await, Revocation::AlreadyRevoked);
-    assert!(scene.rows().await.is_empty());
-    scene.end().await;
+    let mut fixture = on_one_server(1).await;
+    let due = fixture.due_since("17", SECOND).await;
+    let _: i64 = fixture.connection.zadd(key(&fixture.name, "revoked"), "17", 1).await.expect("ZADD");
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::SuppressedRevoked);
+    assert_eq!(fixture.revoke("17").await, Revocation::AlreadyRevoked);
+    assert!(fixture.rows().await.is_empty());
+    fixture.end().await;
 }
 
 // S1-37
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn only_what_is_due_by_the_cutoff_is_decided() {
-    let scene = on_one_server(1).await;
-    let past = scene.due_since("past", SECOND).await;
-    let later = scene.record("later", scene.start + HOUR).await;
+    let fixture = on_one_server(1).await;
+    let past = fixture.due_since("past", SECOND).await;
+    let later = fixture.record("later", fixture.start + HOUR).await;
     let decide = async |due: &DueExpiry, cutoff| {
         let event = event(EXPIRED, &due.ticket_id);
-        scene.expiry.decide_expiry(due, event, cutoff).await.expect("it is decided")
+        fixture.expiry.decide_expiry(due, event, cutoff).await.expect("it is decided")
     };
     let just_before = |due: &DueExpiry| Some(due.expires_at - Duration::from_millis(1));
     assert_eq!(decide(&later, None).await, ExpiryDecision::NotDue, "by the server's clock");
     assert_eq!(decide(&past, just_before(&past)).await, ExpiryDecision::NotDue);
     assert_eq!(decide(&later, just_before(&later)).await, ExpiryDecision::NotDue);
-    assert!(scene.rows().await.is_empty());
+    assert!(fixture.rows().await.is_empty());
     assert_eq!(decide(&past, Some(past.expires_at)).await, ExpiryDecision::Enqueued);
     assert_eq!(decide(&later, Some(later.expires_at)).await, ExpiryDecision::Enqueued);
-    scene.end().await;
+    fixture.end().await;
 }
 
 // S1-37
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn rescheduled_or_unknown_ticket_is_not_due() {
-    let scene = on_one_server(1).await;
-    let old = scene.due_since("17", SECOND).await;
-    let new = scene.due_since("17", SECOND / 2).await;
-    assert_eq!(scene.decide(&old).await, ExpiryDecision::NotDue);
+    let fixture = on_one_server(1).await;
+    let old = fixture.due_since("17", SECOND).await;
+    let new = fixture.due_since("17", SECOND / 2).await;
+    assert_eq!(fixture.decide(&old).await, ExpiryDecision::NotDue);
     let unknown = DueExpiry { ticket_id: "18".to_owned(), expires_at: old.expires_at };
-    assert_eq!(scene.decide(&unknown).await, ExpiryDecision::NotDue);
-    assert_eq!((scene.found().await, scene.rows().await.len()), (vec![new.clone()], 0));
-    assert_eq!(scene.decide(&new).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.decide(&unknown).await, ExpiryDecision::NotDue);
+    assert_eq!((fixture.found().await, fixture.rows().await.len()), (vec![new.clone()], 0));
+    assert_eq!(fixture.decide(&new).await, ExpiryDecision::Enqueued);
     // Given another time after that, it expires another time.
-    let again = scene.due_since("17", SECOND / 4).await;
-    assert_eq!(scene.decide(&again).await, ExpiryDecision::Enqueued);
-    assert_eq!(scene.events_of("17").await, [EXPIRED; 2]);
-    scene.end().await;
+    let again = fixture.due_since("17", SECOND / 4).await;
+    assert_eq!(fixture.decide(&again).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.events_of("17").await, [EXPIRED; 2]);
+    fixture.end().await;
 }
 
 // S1-42
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_is_revoked_once_and_not_after_it_expired() {
-    let scene = on_one_server(4).await;
-    assert_eq!(scene.revoke("never recorded").await, Revocation::Revoked);
-    assert_eq!(scene.revoke("never recorded").await, Revocation::AlreadyRevoked);
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
-    assert_eq!(scene.revoke("17").await, Revocation::AlreadyExpired);
-    assert_eq!(scene.events_of("17").await, [EXPIRED]);
+    let fixture = on_one_server(4).await;
+    assert_eq!(fixture.revoke("never recorded").await, Revocation::Revoked);
+    assert_eq!(fixture.revoke("never recorded").await, Revocation::AlreadyRevoked);
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.revoke("17").await, Revocation::AlreadyExpired);
+    assert_eq!(fixture.events_of("17").await, [EXPIRED]);
     // With a new time it is a new ticket.
-    scene.record("17", scene.start + HOUR).await;
-    assert_eq!(scene.revoke("17").await, Revocation::Revoked);
-    assert_eq!(scene.events_of("17").await, [EXPIRED, REVOKED]);
-    assert_eq!(scene.events_of("never recorded").await, [REVOKED]);
-    scene.end().await;
+    fixture.record("17", fixture.start + HOUR).await;
+    assert_eq!(fixture.revoke("17").await, Revocation::Revoked);
+    assert_eq!(fixture.events_of("17").await, [EXPIRED, REVOKED]);
+    assert_eq!(fixture.events_of("never recorded").await, [REVOKED]);
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_of_another_ticket_is_refused() {
-    let scene = on_one_server(4).await;
-    let due = scene.due_since("17", SECOND).await;
+    let fixture = on_one_server(4).await;
+    let due = fixture.due_since("17", SECOND).await;
     let strange = [event(EXPIRED, "18"), Event::json(EXPIRED, "no aggregate").expect("a good event")];
     for event in strange {
-        let error = scene.expiry.decide_expiry(&due, event.clone(), None).await.expect_err("refused");
+        let error = fixture.expiry.decide_expiry(&due, event.clone(), None).await.expect_err("refused");
         assert!(error.to_string().contains("the ticket's id as its aggregate id"), "{error}");
-        let error = scene.expiry.revoke("17", event).await.expect_err("refused");
+        let error = fixture.expiry.revoke("17", event).await.expect_err("refused");
         assert!(matches!(error, WriteError::Store(_)), "{error:?}");
     }
-    assert_eq!((scene.found().await, scene.rows().await.len()), (vec![due], 0));
-    scene.end().await;
+    assert_eq!((fixture.found().await, fixture.rows().await.len()), (vec![due], 0));
+    fixture.end().await;
 }
 
 /// A hook that leaves out what it is told to, and counts the ends.
@@ -200,37 +200,37 @@ impl WriterHook for Hook {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn hooks_see_the_events_and_may_leave_them_out() {
-    let mut scene = on_one_server(1).await;
+    let mut fixture = on_one_server(1).await;
     let hook = Hook::default();
-    let outbox = Outbox::writer_only(scene.store.clone()).hook(hook.clone()).build();
-    scene.expiry = scene.store.expiry(&outbox.expect("a good configuration"));
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!((scene.decide(&due).await, hook.ends()), (ExpiryDecision::Enqueued, (1, 0)));
-    assert_eq!((scene.decide(&due).await, hook.ends()), (ExpiryDecision::NotDue, (1, 1)));
-    assert_eq!((scene.revoke("17").await, hook.ends()), (Revocation::AlreadyExpired, (1, 2)));
-    assert_eq!((scene.revoke("18").await, hook.ends()), (Revocation::Revoked, (2, 2)));
-    let due = scene.due_since("19", SECOND).await;
+    let outbox = Outbox::writer_only(fixture.store.clone()).hook(hook.clone()).build();
+    fixture.expiry = fixture.store.expiry(&outbox.expect("a good configuration"));
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!((fixture.decide(&due).await, hook.ends()), (ExpiryDecision::Enqueued, (1, 0)));
+    assert_eq!((fixture.decide(&due).await, hook.ends()), (ExpiryDecision::NotDue, (1, 1)));
+    assert_eq!((fixture.revoke("17").await, hook.ends()), (Revocation::AlreadyExpired, (1, 2)));
+    assert_eq!((fixture.revoke("18").await, hook.ends()), (Revocation::Revoked, (2, 2)));
+    let due = fixture.due_since("19", SECOND).await;
     *hook.leaves_out.lock().expect("no panic") = Some(due.event_id());
-    assert_eq!((scene.decide(&due).await, hook.ends()), (ExpiryDecision::SuppressedByHook, (2, 2)));
-    assert_eq!((scene.found().await, scene.events_of("19").await.len()), (vec![], 0));
-    assert_eq!(scene.revoke("19").await, Revocation::AlreadyExpired);
-    scene.end().await;
+    assert_eq!((fixture.decide(&due).await, hook.ends()), (ExpiryDecision::SuppressedByHook, (2, 2)));
+    assert_eq!((fixture.found().await, fixture.events_of("19").await.len()), (vec![], 0));
+    assert_eq!(fixture.revoke("19").await, Revocation::AlreadyExpired);
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_of_a_decision_takes_the_hot_path() {
-    let mut scene = on_one_server(1).await;
+    let mut fixture = on_one_server(1).await;
     // It looks into the store once an hour.
-    let (outbox, recorder) = engine(&scene.store);
-    soon("it is idle", outbox.idle()).await.expect("the server answers");
-    scene.expiry = scene.store.expiry(&outbox);
-    let due = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
-    assert_eq!(scene.revoke("18").await, Revocation::Revoked);
-    soon("both are delivered", recorder.wait_for(2)).await;
+    let (outbox, recorder) = engine(&fixture.store);
+    within_timeout("it is idle", outbox.idle()).await.expect("the server answers");
+    fixture.expiry = fixture.store.expiry(&outbox);
+    let due = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.revoke("18").await, Revocation::Revoked);
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
     outbox.shutdown().await;
-    scene.end().await;
+    fixture.end().await;
 }
 
 // S1-07
@@ -238,18 +238,19 @@ async fn event_of_a_decision_takes_the_hot_path() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn foreign_key_is_named_before_anything_is_written() {
     for foreign in ["expiry-leases", "expiry-begun", "revoked", "expired", "expired-at"] {
-        let mut scene = on_one_server(1).await;
-        let due = scene.due_since("17", SECOND).await;
-        let key = key(&scene.name, foreign);
-        let _: () = scene.connection.set(&key, "not ours").await.expect("SET");
-        let error = scene.expiry.decide_expiry(&due, event(EXPIRED, "17"), None).await.expect_err("refused");
+        let mut fixture = on_one_server(1).await;
+        let due = fixture.due_since("17", SECOND).await;
+        let key = key(&fixture.name, foreign);
+        let _: () = fixture.connection.set(&key, "not ours").await.expect("SET");
+        let error =
+            fixture.expiry.decide_expiry(&due, event(EXPIRED, "17"), None).await.expect_err("refused");
         let WriteError::Store(error) = error else { panic!("{error:?}") };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains(&key), "{source}");
-        assert!(scene.expiry.revoke("17", event(REVOKED, "17")).await.is_err());
-        assert!(scene.rows().await.is_empty(), "{foreign}");
-        let error = support::builder(&scene.name).connect().await.expect_err("refused at once");
+        assert!(fixture.expiry.revoke("17", event(REVOKED, "17")).await.is_err());
+        assert!(fixture.rows().await.is_empty(), "{foreign}");
+        let error = support::builder(&fixture.name).connect().await.expect_err("refused at once");
         assert!(matches!(&error, OpenError::ForeignKey { key: named, .. } if *named == key), "{error:?}");
-        scene.end().await;
+        fixture.end().await;
     }
 }

@@ -6,84 +6,84 @@ use super::*;
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn due_tickets_are_found_oldest_first_across_shards() {
-    let scene = on_one_server(4).await;
+    let fixture = on_one_server(4).await;
     let mut expected = Vec::new();
     for n in 0..12_u64 {
         // In no order, neither of the tickets nor of the shards.
         let ago = SECOND * u32::try_from(1 + n * 7 % 12).expect("small");
-        expected.push(scene.due_since(&format!("t{n}"), ago).await);
+        expected.push(fixture.due_since(&format!("t{n}"), ago).await);
     }
     expected.sort_by_key(|due| due.expires_at);
-    assert_eq!(scene.found().await, expected);
-    assert_eq!(scene.expiry.find_due_expiries(5).await.expect("an answer"), expected[..5]);
-    assert_eq!(scene.expiry.find_due_expiries(0).await.expect("an answer"), []);
-    scene.end().await;
+    assert_eq!(fixture.found().await, expected);
+    assert_eq!(fixture.expiry.find_due_expiries(5).await.expect("an answer"), expected[..5]);
+    assert_eq!(fixture.expiry.find_due_expiries(0).await.expect("an answer"), []);
+    fixture.end().await;
 }
 
 // S1-34, S1-35
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_is_due_from_its_millisecond_on_by_the_servers_clock() {
-    let mut scene = on_one_server(1).await;
-    assert_eq!(scene.found().await, [], "empty, and no error");
-    let later = scene.record("later", scene.start + HOUR).await;
-    let now = support::now(&mut scene.connection).await;
-    let now = scene.record("now", now).await;
-    assert_eq!(scene.found().await, std::slice::from_ref(&now));
-    let before = scene.expiry.at(later.expires_at - Duration::from_millis(1));
+    let mut fixture = on_one_server(1).await;
+    assert_eq!(fixture.found().await, [], "empty, and no error");
+    let later = fixture.record("later", fixture.start + HOUR).await;
+    let now = support::now(&mut fixture.connection).await;
+    let now = fixture.record("now", now).await;
+    assert_eq!(fixture.found().await, std::slice::from_ref(&now));
+    let before = fixture.expiry.at(later.expires_at - Duration::from_millis(1));
     assert_eq!(before.find_due_expiries(10).await.expect("an answer"), std::slice::from_ref(&now));
-    let then = scene.expiry.at(later.expires_at);
+    let then = fixture.expiry.at(later.expires_at);
     assert_eq!(then.find_due_expiries(10).await.expect("an answer"), [now, later]);
-    scene.end().await;
+    fixture.end().await;
 }
 
 // S1-35
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn finding_changes_nothing() {
-    let mut scene = on_one_server(1).await;
-    scene.due_since("17", SECOND).await;
-    let first = scene.found().await;
-    assert_eq!(scene.found().await, first);
+    let mut fixture = on_one_server(1).await;
+    fixture.due_since("17", SECOND).await;
+    let first = fixture.found().await;
+    assert_eq!(fixture.found().await, first);
     let mut keys = redis::cmd("KEYS");
-    keys.arg(format!("{{{}:0}}:*", scene.name));
-    let mut keys: Vec<String> = keys.query_async(&mut scene.connection).await.expect("KEYS");
+    keys.arg(format!("{{{}:0}}:*", fixture.name));
+    let mut keys: Vec<String> = keys.query_async(&mut fixture.connection).await.expect("KEYS");
     keys.sort();
-    assert_eq!(keys, [support::key(&scene.name, "expiry-due"), support::key(&scene.name, "settings")]);
-    scene.end().await;
+    assert_eq!(keys, [support::key(&fixture.name, "expiry-due"), support::key(&fixture.name, "settings")]);
+    fixture.end().await;
 }
 
 // S1-32
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn time_is_kept_in_milliseconds_since_1970() {
-    let mut scene = on_one_server(1).await;
-    scene.record("17", Timestamp::from_micros(1_700_000_000_123_999)).await;
+    let mut fixture = on_one_server(1).await;
+    fixture.record("17", Timestamp::from_micros(1_700_000_000_123_999)).await;
     let mut score = redis::cmd("ZSCORE");
-    score.arg(support::key(&scene.name, "expiry-due")).arg("17");
-    let score: String = score.query_async(&mut scene.connection).await.expect("ZSCORE");
+    score.arg(support::key(&fixture.name, "expiry-due")).arg("17");
+    let score: String = score.query_async(&mut fixture.connection).await.expect("ZSCORE");
     assert_eq!(score, "1700000000123");
     let found =
         DueExpiry { ticket_id: "17".to_owned(), expires_at: Timestamp::from_micros(1_700_000_000_123_000) };
-    assert_eq!(scene.found().await, std::slice::from_ref(&found));
-    assert_eq!(scene.decide(&found).await, ExpiryDecision::Enqueued);
-    scene.end().await;
+    assert_eq!(fixture.found().await, std::slice::from_ref(&found));
+    assert_eq!(fixture.decide(&found).await, ExpiryDecision::Enqueued);
+    fixture.end().await;
 }
 
 /// What somebody else wrote into the set does not keep the others from being found and decided.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn strange_members_do_no_harm() {
-    let mut scene = on_one_server(1).await;
-    let good = scene.due_since("good", SECOND).await;
+    let mut fixture = on_one_server(1).await;
+    let good = fixture.due_since("good", SECOND).await;
     let mut add = redis::cmd("ZADD");
-    add.arg(support::key(&scene.name, "expiry-due")).arg("1000.5").arg("fraction");
+    add.arg(support::key(&fixture.name, "expiry-due")).arg("1000.5").arg("fraction");
     add.arg("-inf").arg("ever").arg("+inf").arg("never").arg("5").arg(b"\xff\xfe");
-    add.query_async::<i64>(&mut scene.connection).await.expect("ZADD");
-    assert!(scene.found().await.contains(&good));
-    let report = run_once(&scene.expiry).await;
+    add.query_async::<i64>(&mut fixture.connection).await.expect("ZADD");
+    assert!(fixture.found().await.contains(&good));
+    let report = run_once(&fixture.expiry).await;
     assert_eq!((report.enqueued, report.failed), (2, 0), "{report:?}");
-    let events = scene.events().await;
+    let events = fixture.events().await;
     assert!(events.keys().eq(["fraction", "good"]), "{events:?}");
-    scene.end().await;
+    fixture.end().await;
 }

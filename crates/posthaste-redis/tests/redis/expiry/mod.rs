@@ -1,6 +1,6 @@
 //! Tickets that expire, and tickets that are revoked.
 
-mod counted;
+mod counters;
 mod decide;
 mod find;
 mod race;
@@ -25,7 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// An outbox that nobody delivers from, and its tickets.
-struct Scene<C = MultiplexedConnection> {
+struct Fixture<C = MultiplexedConnection> {
     store: RedisStore,
     name: OutboxName,
     shards: u16,
@@ -35,22 +35,22 @@ struct Scene<C = MultiplexedConnection> {
     start: Timestamp,
 }
 
-async fn on_one_server(shards: u16) -> Scene {
+async fn on_one_server(shards: u16) -> Fixture {
     let name = support::fresh_name();
     let store = support::builder(&name).shards(shards).connect().await.expect("the store opens");
-    Scene::new(store, name, shards, support::connect(&support::server_url()).await).await
+    Fixture::new(store, name, shards, support::connect(&support::server_url()).await).await
 }
 
-async fn on_a_cluster(shards: u16) -> Scene<ClusterConnection> {
+async fn on_a_cluster(shards: u16) -> Fixture<ClusterConnection> {
     let (name, urls) = (support::fresh_name(), support::cluster_urls());
     let store = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
     let store = store.name(name.clone()).shards(shards).connect().await.expect("the store opens");
     let client = redis::cluster::ClusterClient::new(urls).expect("good URLs");
     let connection = client.get_async_connection().await.expect("the cluster answers");
-    Scene::new(store, name, shards, connection).await
+    Fixture::new(store, name, shards, connection).await
 }
 
-impl<C: ConnectionLike + Clone> Scene<C> {
+impl<C: ConnectionLike + Clone> Fixture<C> {
     async fn new(store: RedisStore, name: OutboxName, shards: u16, mut connection: C) -> Self {
         let start = support::now(&mut connection).await;
         let expiry = expiry_of(&store);

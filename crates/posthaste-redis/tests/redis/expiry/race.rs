@@ -1,21 +1,21 @@
 //! Workers and a revoker after the same tickets.
 
 use futures_util::{StreamExt as _, stream};
-use posthaste_testkit::soon;
+use posthaste_testkit::within_timeout;
 
 use super::*;
 
 /// Runs two workers and a revoker on `count` tickets, and checks that each of these has exactly one event.
-async fn race<C: ConnectionLike + Clone>(scene: Scene<C>, elsewhere: &RedisStore, count: u64) {
+async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisStore, count: u64) {
     let tickets: Vec<String> = (0..count).map(|n| format!("t{n}")).collect();
     let record = |(n, ticket): (u64, String)| {
-        let (expiry, expires_at) = (&scene.expiry, scene.start - HOUR + Duration::from_millis(n));
+        let (expiry, expires_at) = (&fixture.expiry, fixture.start - HOUR + Duration::from_millis(n));
         async move { expiry.record_expiry_due(&ticket, expires_at).await.expect("it is recorded") }
     };
     stream::iter((0..).zip(tickets.clone())).map(record).buffer_unordered(100).collect::<()>().await;
 
     let (near, far) =
-        (scene.expiry.worker(expired).batch(200), expiry_of(elsewhere).worker(expired).batch(200));
+        (fixture.expiry.worker(expired).batch(200), expiry_of(elsewhere).worker(expired).batch(200));
     let work = async |worker: posthaste_redis::ExpiryWorker| {
         let mut expired = 0;
         loop {
@@ -29,19 +29,19 @@ async fn race<C: ConnectionLike + Clone>(scene: Scene<C>, elsewhere: &RedisStore
     };
     // From both ends, so that they meet.
     let revoke = |ticket: &String| {
-        let (expiry, ticket) = (&scene.expiry, ticket.clone());
+        let (expiry, ticket) = (&fixture.expiry, ticket.clone());
         async move {
             let event = support::event(REVOKED, &ticket);
             (expiry.revoke(&ticket, event).await.expect("the server answers"), ticket)
         }
     };
     let revocations = stream::iter(tickets.iter().rev()).map(revoke).buffer_unordered(32);
-    let (near, far, revocations) = soon("all are decided", async {
+    let (near, far, revocations) = within_timeout("all are decided", async {
         tokio::join!(work(near), work(far), revocations.collect::<Vec<_>>())
     })
     .await;
 
-    let events = scene.events().await;
+    let events = fixture.events().await;
     assert_eq!(events.len(), tickets.len(), "every ticket has an event");
     let mut revoked = 0;
     for (revocation, ticket) in &revocations {
@@ -55,26 +55,26 @@ async fn race<C: ConnectionLike + Clone>(scene: Scene<C>, elsewhere: &RedisStore
     }
     assert_eq!(near + far + revoked, tickets.len());
     assert!(near > 0 && far > 0 && revoked > 0, "no race: {near}, {far}, {revoked}");
-    assert_eq!(scene.found().await, []);
-    scene.end().await;
+    assert_eq!(fixture.found().await, []);
+    fixture.end().await;
 }
 
 // S1-42, S1-44
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_is_either_expired_or_revoked_whoever_is_faster() {
-    let scene = on_one_server(1).await;
-    let elsewhere = support::builder(&scene.name).connect().await.expect("the store opens");
-    race(scene, &elsewhere, 10_000).await;
+    let fixture = on_one_server(1).await;
+    let elsewhere = support::builder(&fixture.name).connect().await.expect("the store opens");
+    race(fixture, &elsewhere, 10_000).await;
 }
 
 // S1-33, S1-44, T14
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
 async fn tickets_expire_on_a_cluster() {
-    let scene = on_a_cluster(6).await;
+    let fixture = on_a_cluster(6).await;
     let urls = support::cluster_urls();
     let elsewhere = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
-    let elsewhere = elsewhere.name(scene.name.clone()).connect().await.expect("the store opens");
-    race(scene, &elsewhere, 1_000).await;
+    let elsewhere = elsewhere.name(fixture.name.clone()).connect().await.expect("the store opens");
+    race(fixture, &elsewhere, 1_000).await;
 }

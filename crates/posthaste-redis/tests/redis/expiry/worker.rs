@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use posthaste_testkit::{soon, until};
+use posthaste_testkit::{wait_until, within_timeout};
 use tokio::sync::Notify;
 
 use super::*;
@@ -10,17 +10,17 @@ use crate::support::event;
 
 /// Which tickets a worker asked for, in order.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<String>>>);
+struct RequestedTickets(Arc<Mutex<Vec<String>>>);
 
-impl Asked {
+impl RequestedTickets {
     fn note(&self, due: &DueExpiry) {
         self.0.lock().expect("no panic").push(due.ticket_id.clone());
     }
 
     fn sorted(&self) -> Vec<String> {
-        let mut asked = self.0.lock().expect("no panic").clone();
-        asked.sort();
-        asked
+        let mut requested = self.0.lock().expect("no panic").clone();
+        requested.sort();
+        requested
     }
 }
 
@@ -28,86 +28,86 @@ impl Asked {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn worker_decides_what_is_due_and_nothing_else() {
-    let scene = on_one_server(4).await;
+    let fixture = on_one_server(4).await;
     for n in 0..20 {
-        scene.due_since(&format!("due{n}"), SECOND).await;
+        fixture.due_since(&format!("due{n}"), SECOND).await;
     }
-    scene.record("later", scene.start + HOUR).await;
-    scene.revoke("due0").await;
-    scene.due_since("due0", SECOND).await;
-    let report = run_once(&scene.expiry).await;
+    fixture.record("later", fixture.start + HOUR).await;
+    fixture.revoke("due0").await;
+    fixture.due_since("due0", SECOND).await;
+    let report = run_once(&fixture.expiry).await;
     assert_eq!((report.enqueued, report.suppressed), (19, 1), "{report:?}");
-    assert_eq!(run_once(&scene.expiry).await, ExpiryReport::default());
-    let events = scene.events().await;
+    assert_eq!(run_once(&fixture.expiry).await, ExpiryReport::default());
+    let events = fixture.events().await;
     assert_eq!(events.len(), 20);
     assert!(
         events.iter().all(|(ticket, types)| *types == [if ticket == "due0" { REVOKED } else { EXPIRED }])
     );
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn worker_takes_a_batch_at_a_time_oldest_first() {
-    let scene = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     for n in 1..=5_u32 {
-        scene.due_since(&format!("{n}"), SECOND * (10 - n)).await;
+        fixture.due_since(&format!("{n}"), SECOND * (10 - n)).await;
     }
-    let asked = Asked::default();
-    let noted = asked.clone();
-    let worker = scene.expiry.worker(move |due| {
+    let requested = RequestedTickets::default();
+    let noted = requested.clone();
+    let worker = fixture.expiry.worker(move |due| {
         noted.note(&due);
         expired(due)
     });
     let worker = worker.batch(2);
     for expected in [2, 4, 5, 5] {
         worker.run_once().await.expect("the server answers");
-        assert_eq!(asked.sorted().len(), expected);
-        assert!(asked.sorted().iter().zip(1..).all(|(ticket, n)| *ticket == n.to_string()), "the oldest");
+        assert_eq!(requested.sorted().len(), expected);
+        assert!(requested.sorted().iter().zip(1..).all(|(ticket, n)| *ticket == n.to_string()), "the oldest");
     }
-    scene.end().await;
+    fixture.end().await;
 }
 
 // S1-44
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn two_nodes_share_the_work() {
-    let scene = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     for n in 0..40 {
-        scene.due_since(&format!("t{n:02}"), SECOND).await;
+        fixture.due_since(&format!("t{n:02}"), SECOND).await;
     }
-    let elsewhere = support::builder(&scene.name).connect().await.expect("the store opens");
-    let asked = Asked::default();
+    let elsewhere = support::builder(&fixture.name).connect().await.expect("the store opens");
+    let requested = RequestedTickets::default();
     let worker = |expiry: &RedisExpiry| {
-        let noted = asked.clone();
+        let noted = requested.clone();
         let worker = expiry.worker(move |due| {
             noted.note(&due);
             expired(due)
         });
         worker.batch(20)
     };
-    let (here, there) = (worker(&scene.expiry), worker(&expiry_of(&elsewhere)));
+    let (here, there) = (worker(&fixture.expiry), worker(&expiry_of(&elsewhere)));
     let (here, there) = tokio::join!(here.run_once(), there.run_once());
     let (here, there) = (here.expect("an answer"), there.expect("an answer"));
     assert_eq!((here.enqueued, there.enqueued), (20, 20), "each has its own");
-    let mut once = asked.sorted();
+    let mut once = requested.sorted();
     once.dedup();
-    assert_eq!((asked.sorted().len(), once.len()), (40, 40), "nobody asked twice");
-    assert_eq!(scene.rows().await.len(), 40);
-    scene.end().await;
+    assert_eq!((requested.sorted().len(), once.len()), (40, 40), "nobody asked twice");
+    assert_eq!(fixture.rows().await.len(), 40);
+    fixture.end().await;
 }
 
 /// Runs a worker until its function is called, and lets it crash there.
 async fn crash_while_asking(expiry: &RedisExpiry) {
-    let asked = Arc::new(Notify::new());
-    let notify = Arc::clone(&asked);
+    let requested = Arc::new(Notify::new());
+    let notify = Arc::clone(&requested);
     let worker = expiry.worker(move |_| {
         notify.notify_one();
         std::future::pending()
     });
     tokio::select! {
         report = worker.run_once() => panic!("it does not end: {report:?}"),
-        () = soon("it is asked for", asked.notified()) => {}
+        () = within_timeout("it is asked for", requested.notified()) => {}
     }
 }
 
@@ -115,39 +115,39 @@ async fn crash_while_asking(expiry: &RedisExpiry) {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_of_a_worker_that_crashed_is_taken_over_when_its_lease_has_ended() {
-    let scene = on_one_server(1).await;
-    let due = scene.due_since("17", HOUR).await;
-    crash_while_asking(&scene.expiry.at(scene.start)).await;
-    assert_eq!(scene.found().await, std::slice::from_ref(&due), "it is still due");
-    let before = scene.expiry.at(scene.start + SECOND * 30 - Duration::from_millis(1));
+    let fixture = on_one_server(1).await;
+    let due = fixture.due_since("17", HOUR).await;
+    crash_while_asking(&fixture.expiry.at(fixture.start)).await;
+    assert_eq!(fixture.found().await, std::slice::from_ref(&due), "it is still due");
+    let before = fixture.expiry.at(fixture.start + SECOND * 30 - Duration::from_millis(1));
     assert_eq!(run_once(&before).await, ExpiryReport::default(), "it is the other's");
-    let after = scene.expiry.at(scene.start + SECOND * 30);
+    let after = fixture.expiry.at(fixture.start + SECOND * 30);
     assert_eq!(run_once(&after).await.enqueued, 1);
     // The one that was only slow comes back.
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::NotDue);
-    assert_eq!(scene.events_of("17").await, [EXPIRED]);
-    scene.end().await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue);
+    assert_eq!(fixture.events_of("17").await, [EXPIRED]);
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn lease_for_the_old_time_does_not_delay_the_new_one() {
-    let scene = on_one_server(1).await;
-    let old = scene.due_since("17", HOUR).await;
-    crash_while_asking(&scene.expiry).await;
-    let new = scene.due_since("17", SECOND).await;
-    assert_eq!(scene.decide(&old).await, ExpiryDecision::NotDue);
-    assert_eq!(run_once(&scene.expiry).await.enqueued, 1);
-    assert_eq!(scene.rows().await[0].id, new.event_id());
-    scene.end().await;
+    let fixture = on_one_server(1).await;
+    let old = fixture.due_since("17", HOUR).await;
+    crash_while_asking(&fixture.expiry).await;
+    let new = fixture.due_since("17", SECOND).await;
+    assert_eq!(fixture.decide(&old).await, ExpiryDecision::NotDue);
+    assert_eq!(run_once(&fixture.expiry).await.enqueued, 1);
+    assert_eq!(fixture.rows().await[0].id, new.event_id());
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
-    let scene = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     for ticket in ["fails", "good", "hangs", "panics", "strange"] {
-        scene.due_since(ticket, SECOND).await;
+        fixture.due_since(ticket, SECOND).await;
     }
     let moody = async |due: DueExpiry| match due.ticket_id.as_str() {
         "fails" => Err(BoxError::from("no")),
@@ -158,82 +158,82 @@ async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
         _ => expired(due).await,
     };
     let lease = Duration::from_secs(2);
-    let at_first = scene.expiry.at(scene.start).worker(moody).lease(lease);
+    let at_first = fixture.expiry.at(fixture.start).worker(moody).lease(lease);
     let report = at_first.run_once().await.expect("the server answers");
     assert_eq!((report.enqueued, report.failed), (1, 4), "{report:?}");
-    assert_eq!(run_once(&scene.expiry.at(scene.start)).await.enqueued, 0, "they are held");
-    assert_eq!(run_once(&scene.expiry.at(scene.start + lease)).await.enqueued, 4);
-    assert!(scene.events().await.values().all(|types| *types == [EXPIRED]));
-    scene.end().await;
+    assert_eq!(run_once(&fixture.expiry.at(fixture.start)).await.enqueued, 0, "they are held");
+    assert_eq!(run_once(&fixture.expiry.at(fixture.start + lease)).await.enqueued, 4);
+    assert!(fixture.events().await.values().all(|types| *types == [EXPIRED]));
+    fixture.end().await;
 }
 
 /// It would look again in an hour, if it did not know that a ticket is due sooner.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn worker_wakes_when_the_next_ticket_is_due_and_stops_when_told() {
-    let mut scene = on_one_server(1).await;
-    let soon_due = support::now(&mut scene.connection).await + Duration::from_millis(50);
-    scene.record("17", soon_due).await;
-    let mut handle = scene.expiry.worker(expired).interval(HOUR).start();
-    until("it expires", async || !scene.rows().await.is_empty()).await;
-    assert!(support::now(&mut scene.connection).await >= soon_due, "not too soon");
-    soon("it stops", handle.shutdown()).await;
-    soon("and stops again", handle.shutdown()).await;
-    scene.due_since("18", SECOND).await;
-    assert_eq!(run_once(&scene.expiry).await.enqueued, 1, "nobody else took it");
-    scene.end().await;
+    let mut fixture = on_one_server(1).await;
+    let soon_due = support::now(&mut fixture.connection).await + Duration::from_millis(50);
+    fixture.record("17", soon_due).await;
+    let mut handle = fixture.expiry.worker(expired).interval(HOUR).start();
+    wait_until("it expires", async || !fixture.rows().await.is_empty()).await;
+    assert!(support::now(&mut fixture.connection).await >= soon_due, "not too soon");
+    within_timeout("it stops", handle.shutdown()).await;
+    within_timeout("and stops again", handle.shutdown()).await;
+    fixture.due_since("18", SECOND).await;
+    assert_eq!(run_once(&fixture.expiry).await.enqueued, 1, "nobody else took it");
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_batches_follow_each_other_without_a_pause() {
-    let scene = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     for n in 0..40 {
-        scene.due_since(&format!("t{n}"), SECOND).await;
+        fixture.due_since(&format!("t{n}"), SECOND).await;
     }
-    let mut handle = scene.expiry.worker(expired).batch(4).interval(HOUR).start();
-    until("all have expired", async || scene.rows().await.len() == 40).await;
+    let mut handle = fixture.expiry.worker(expired).batch(4).interval(HOUR).start();
+    wait_until("all have expired", async || fixture.rows().await.len() == 40).await;
     handle.shutdown().await;
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn decisions_are_forgotten_after_the_retention() {
-    let scene = on_one_server(1).await;
-    let due = scene.due_since("expired", SECOND).await;
-    assert_eq!(scene.decide(&due).await, ExpiryDecision::Enqueued);
-    assert_eq!(scene.revoke("revoked").await, Revocation::Revoked);
+    let fixture = on_one_server(1).await;
+    let due = fixture.due_since("expired", SECOND).await;
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
+    assert_eq!(fixture.revoke("revoked").await, Revocation::Revoked);
     // Recorded after it was revoked: it must not come to life again.
-    scene.record("revoked", scene.start + DAY * 60).await;
-    let at = |days: u32| scene.expiry.at(scene.start + DAY * days);
+    fixture.record("revoked", fixture.start + DAY * 60).await;
+    let at = |days: u32| fixture.expiry.at(fixture.start + DAY * days);
     assert_eq!(run_once(&at(29)).await.pruned, 0);
-    assert_eq!(scene.revoke("expired").await, Revocation::AlreadyExpired);
+    assert_eq!(fixture.revoke("expired").await, Revocation::AlreadyExpired);
     assert_eq!(run_once(&at(31)).await.pruned, 2);
     assert_eq!(run_once(&at(61)).await, ExpiryReport::default());
-    assert_eq!(scene.revoke("expired").await, Revocation::Revoked, "it is forgotten");
-    assert_eq!(scene.revoke("revoked").await, Revocation::Revoked, "it is forgotten");
+    assert_eq!(fixture.revoke("expired").await, Revocation::Revoked, "it is forgotten");
+    assert_eq!(fixture.revoke("revoked").await, Revocation::Revoked, "it is forgotten");
     // The default is not the only one.
-    let short = scene.expiry.clone().retention(HOUR).at(scene.start + HOUR * 2);
+    let short = fixture.expiry.clone().retention(HOUR).at(fixture.start + HOUR * 2);
     assert_eq!(run_once(&short).await.pruned, 2);
-    scene.end().await;
+    fixture.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn leases_that_have_lapsed_are_removed() {
-    let mut scene = on_one_server(1).await;
-    scene.due_since("17", SECOND).await;
-    crash_while_asking(&scene.expiry).await;
+    let mut fixture = on_one_server(1).await;
+    fixture.due_since("17", SECOND).await;
+    crash_while_asking(&fixture.expiry).await;
     // Another program takes the ticket out.
     let mut remove = redis::cmd("ZREM");
-    remove.arg(support::key(&scene.name, "expiry-due")).arg("17");
-    remove.query_async::<i64>(&mut scene.connection).await.expect("ZREM");
+    remove.arg(support::key(&fixture.name, "expiry-due")).arg("17");
+    remove.query_async::<i64>(&mut fixture.connection).await.expect("ZREM");
     let mut held = redis::cmd("ZCARD");
-    held.arg(support::key(&scene.name, "expiry-leases"));
-    run_once(&scene.expiry).await;
-    assert_eq!(held.query_async::<u64>(&mut scene.connection).await.expect("ZCARD"), 1);
-    run_once(&scene.expiry.at(scene.start + SECOND * 60)).await;
-    assert_eq!(held.query_async::<u64>(&mut scene.connection).await.expect("ZCARD"), 0);
-    scene.end().await;
+    held.arg(support::key(&fixture.name, "expiry-leases"));
+    run_once(&fixture.expiry).await;
+    assert_eq!(held.query_async::<u64>(&mut fixture.connection).await.expect("ZCARD"), 1);
+    run_once(&fixture.expiry.at(fixture.start + SECOND * 60)).await;
+    assert_eq!(held.query_async::<u64>(&mut fixture.connection).await.expect("ZCARD"), 0);
+    fixture.end().await;
 }

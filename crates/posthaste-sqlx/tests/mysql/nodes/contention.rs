@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::nodes::alone;
 use crate::support::*;
 
-const SECONDS: u64 = 60;
+const LOAD_SECONDS: u64 = 60;
 const CLAIMERS: usize = 16;
 const INSERTERS: usize = 16;
 
@@ -76,7 +76,9 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
             if Instant::now() > end {
                 return done;
             }
-            tokio::time::interval_at(tokio::time::Instant::now() + PAUSE, PAUSE).tick().await;
+            tokio::time::interval_at(tokio::time::Instant::now() + CLAIM_INTERVAL, CLAIM_INTERVAL)
+                .tick()
+                .await;
         }
         let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
         let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
@@ -92,7 +94,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
 }
 
 /// As often as a store looks whether there is something to claim.
-const PAUSE: Duration = Duration::from_millis(20);
+const CLAIM_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Every tenth event fails at first.
 fn settlement(leased: &Leased) -> Settlement {
@@ -131,7 +133,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     // What this machine takes for the inserters alone.
     let alone = insert_all(&db, "alone", Duration::from_secs(5)).await;
     let mut claimers = JoinSet::new();
-    let end = Instant::now() + Duration::from_secs(SECONDS);
+    let end = Instant::now() + Duration::from_secs(LOAD_SECONDS);
     let mut stores = Vec::new();
     for _ in 0..CLAIMERS {
         let store = db.another_store().await;
@@ -139,11 +141,11 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
         stores.push(store);
     }
     let purger = tokio::spawn(purge_until(end, db.store.clone()));
-    let took = insert_all(&db, "together", Duration::from_secs(SECONDS)).await;
+    let took = insert_all(&db, "together", Duration::from_secs(LOAD_SECONDS)).await;
     let mut done: Vec<String> = claimers.join_all().await.into_iter().flatten().collect();
     let purged = purger.await.expect("no panic");
     // What failed last is due when nobody is there any more.
-    until("everything is settled", async || {
+    wait_until("everything is settled", async || {
         done.extend(claim_until(end, db.store.clone()).await);
         db.count(Status::New).await + db.count(Status::Retry).await == 0
     })

@@ -27,15 +27,17 @@ async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
     ];
     let mut killed = 0;
     for _ in 0..30 {
-        soon("events flow", recorder.wait_for(recorder.count() + 20)).await;
+        within_timeout("events flow", recorder.wait_for(recorder.count() + 20)).await;
         killed += kill_connections(&format!("db = '{}'", db.name)).await;
     }
     let mut journal = Journal::default();
     for load in loads {
         journal.absorb(load.stop().await);
     }
-    until("everything is settled", async || db.count(Status::New).await + db.count(Status::Retry).await == 0)
-        .await;
+    wait_until("everything is settled", async || {
+        db.count(Status::New).await + db.count(Status::Retry).await == 0
+    })
+    .await;
     outbox.shutdown().await;
     let delivered: BTreeSet<String> = set_of(recorder.ids());
     println!(

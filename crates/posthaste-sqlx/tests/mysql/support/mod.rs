@@ -14,7 +14,7 @@ use posthaste_sqlx::mysql::MySqlStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{MySqlStore as Store, MySqlTx as Tx, MySqlWriter as Writer};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
-pub use posthaste_testkit::server::{MariaDbEnd as End, MariaDbServer as OwnServer};
+pub use posthaste_testkit::server::{MariaDbServer as OwnServer, MariaDbShutdown as ServerShutdown};
 pub use posthaste_testkit::*;
 pub use sqlx::mysql::MySqlConnectOptions as Options;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
@@ -26,8 +26,8 @@ pub const DROPPED_STATEMENT_IS_HARMLESS: bool = false;
 
 /// The server of this test run.
 pub fn server() -> MySqlConnectOptions {
-    const NAME: &str = "POSTHASTE_TEST_MYSQL_URL";
-    variable(NAME).parse().unwrap_or_else(|error| panic!("{NAME}: {error}"))
+    const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
+    variable(URL_VAR).parse().unwrap_or_else(|error| panic!("{URL_VAR}: {error}"))
 }
 
 /// How to reach a server of a test's own.
@@ -78,8 +78,8 @@ impl Db {
         MySqlStore::connect(&self.options).await.expect("the store opens")
     }
 
-    /// Where the outbox lies, for [`open_at`].
-    pub fn place(&self) -> &str {
+    /// The location of the outbox, for [`open_at`].
+    pub fn location(&self) -> &str {
         &self.name
     }
 
@@ -134,7 +134,7 @@ impl Db {
     }
 
     /// Every row with all its columns, those excepted that depend on the time of its insertion.
-    pub async fn timeless_rows(&self) -> Vec<String> {
+    pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT JSON_ARRAY(event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, \
             content_type, schema_version, payload, HEX(payload_bytes), headers, status, attempts, deferrals, \
             lost_leases, replays, parked, progress, created_at, done_at, last_error, locked_by, locked_at, \
@@ -161,8 +161,8 @@ impl Db {
 }
 
 /// An outbox that is there, as another process opens it, and a pool as it has one.
-pub async fn open_at(place: &str, connections: u32) -> (MySqlStore, MySqlPool) {
-    let options = server().database(place);
+pub async fn open_at(location: &str, connections: u32) -> (MySqlStore, MySqlPool) {
+    let options = server().database(location);
     let store = MySqlStore::connect(&options).await.expect("the store opens");
     let pool = MySqlPoolOptions::new().max_connections(connections).connect_with(options);
     (store, pool.await.expect("the pool opens"))

@@ -43,7 +43,7 @@ impl Arrivals {
     /// Waits until this event has come, and answers when that was.
     async fn have(&self, id: &str) -> Instant {
         let mut at = self.at.clone();
-        soon(id, at.wait_for(|at| at.contains_key(id))).await.expect("the recorder lives")[id]
+        within_timeout(id, at.wait_for(|at| at.contains_key(id))).await.expect("the recorder lives")[id]
     }
 
     /// How long after its commit each of these events came; the longest of all.
@@ -64,7 +64,7 @@ fn start_engine(store: &PgStore, recorder: &Recorder, poll: Duration) -> Outbox 
 
 async fn begin_with(writer: &PgWriter, pool: &PgPool, id: &str) -> PgTx {
     let mut tx = writer.begin(pool).await.expect("a transaction");
-    tx.write(telling_event(id)).await.expect("written");
+    tx.write(event_with_payload(id)).await.expect("written");
     tx
 }
 
@@ -215,7 +215,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     }
     let longest = arrivals.longest(&committed).await;
     let journal = load.stop().await;
-    until("the load is delivered", async || {
+    wait_until("the load is delivered", async || {
         int(&db, "SELECT count(*) FROM outbox_event WHERE status <> 1").await == 0
     })
     .await;
@@ -232,14 +232,14 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
 }
 
 /// Lets so many thousand events flow, one thousand after the other, and answers how many per second came.
-async fn flow(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
+async fn throughput(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
     let (known, started) = (recorder.count(), Instant::now());
     for n in 0..thousands {
         insert_raw(&mut connection, db, &format!("{name}{n}"), 1000, "now()").await;
-        soon("most of them come", recorder.wait_for(known + n * 1000 + 500)).await;
+        within_timeout("most of them come", recorder.wait_for(known + n * 1000 + 500)).await;
     }
-    soon("all come", recorder.wait_for(known + thousands * 1000)).await;
+    within_timeout("all come", recorder.wait_for(known + thousands * 1000)).await;
     (thousands * 1000) as f64 / started.elapsed().as_secs_f64()
 }
 
@@ -251,8 +251,8 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     let db = Db::open(4, |builder| builder).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, &recorder, Duration::from_millis(100));
-    flow(&db, &recorder, "warm", 2).await;
-    let before = flow(&db, &recorder, "before", 10).await;
+    throughput(&db, &recorder, "warm", 2).await;
+    let before = throughput(&db, &recorder, "before", 10).await;
     let mut snapshot = hold_a_snapshot(&db).await;
     // Rows that came and went, as far as claims and the vacuum can see.
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
@@ -261,7 +261,7 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     let delete = format!(r#"DELETE FROM "{}".outbox_event WHERE event_id LIKE 'dead-%'"#, db.schema);
     sqlx::raw_sql(AssertSqlSafe(delete)).execute(&mut *dead).await.expect("deleted");
     dead.commit().await.expect("committed");
-    let with = flow(&db, &recorder, "with", 10).await;
+    let with = throughput(&db, &recorder, "with", 10).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut snapshot).await.expect("it lived to the end");
     outbox.shutdown().await;
     println!("{before:.0} events/s without a snapshot, {with:.0} with one and 200,000 dead rows");
@@ -271,12 +271,12 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
 }
 
 /// Takes a moment for each event.
-struct Slow(Recorder);
+struct SlowDestination(Recorder);
 
 #[async_trait]
-impl Destination for Slow {
+impl Destination for SlowDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        take(Duration::from_secs(2)).await;
+        spend(Duration::from_secs(2)).await;
         self.0.deliver(batch).await
     }
 
@@ -300,7 +300,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
             (1, true) => Outcome::retry("not yet"),
             _ => Outcome::Done,
         });
-    let routes = Routes::new().add(Route::fallback().deliver_to(Slow(recorder.clone())));
+    let routes = Routes::new().add(Route::fallback().deliver_to(SlowDestination(recorder.clone())));
     let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
     let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");
@@ -365,13 +365,13 @@ async fn steady_load_comes_exactly_once_and_takes_no_memory() {
     let mut warm_memory = None;
     for written in (0..EVENTS).step_by(INSERT_ROWS) {
         let has_room = count.wait_for(|count| written < count + MAX_WAITING_EVENTS);
-        drop(soon("the backlog goes down", has_room).await.expect("it runs"));
+        drop(within_timeout("the backlog goes down", has_room).await.expect("it runs"));
         insert_raw(&mut connection, &db, &format!("s{written}"), INSERT_ROWS, "now()").await;
         if written >= EVENTS / 10 {
             warm_memory = warm_memory.or_else(memory);
         }
     }
-    soon("the last ones come", count.wait_for(|count| *count >= EVENTS)).await.expect("it runs");
+    within_timeout("the last ones come", count.wait_for(|count| *count >= EVENTS)).await.expect("it runs");
     let (then, now) = (warm_memory.unwrap_or_default(), memory().unwrap_or_default());
     outbox.shutdown().await;
     assert_eq!(*count.borrow(), EVENTS, "each exactly once");

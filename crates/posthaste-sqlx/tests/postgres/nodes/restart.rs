@@ -26,13 +26,13 @@ async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_re
     let deliver = async |id: &str| {
         let known = recorder.count();
         let mut tx = writers.begin(&db.pool).await.expect("a transaction");
-        tx.write(telling_event(id)).await.expect("written");
+        tx.write(event_with_payload(id)).await.expect("written");
         tx.commit().await.expect("committed");
         let committed = Instant::now();
-        soon(id, recorder.wait_for(known + 1)).await;
+        within_timeout(id, recorder.wait_for(known + 1)).await;
         committed.elapsed()
     };
-    until("it listens", async || proxy.accepted() == 1).await;
+    wait_until("it listens", async || proxy.accepted() == 1).await;
     deliver("before").await;
 
     proxy.swallow();
@@ -42,7 +42,7 @@ async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_re
         println!("in silence: {took:?}");
         assert!(took < poll + Duration::from_secs(2), "{took:?}");
     }
-    until("it listens again", async || proxy.accepted() == 2).await;
+    wait_until("it listens again", async || proxy.accepted() == 2).await;
     println!("connected again after {:?}", silent.elapsed());
     assert!(silent.elapsed() < Duration::from_secs(25), "{:?}", silent.elapsed());
     engine.shutdown().await;

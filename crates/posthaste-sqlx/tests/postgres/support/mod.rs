@@ -13,7 +13,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 // The names by which the cases of every server know them.
 pub use posthaste_sqlx::{PgStore as Store, PgTx as Tx, PgWriter as Writer};
 use posthaste_sqlx::{PgStore, PgWriter};
-pub use posthaste_testkit::server::{PostgresEnd as End, PostgresServer as OwnServer};
+pub use posthaste_testkit::server::{PostgresServer as OwnServer, PostgresShutdown as ServerShutdown};
 pub use posthaste_testkit::*;
 pub use sqlx::postgres::PgConnectOptions as Options;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
@@ -84,8 +84,8 @@ impl Db {
         PgStore::builder(&server()).schema(self.schema.clone()).connect().await.expect("the store opens")
     }
 
-    /// Where the outbox lies, for [`open_at`].
-    pub fn place(&self) -> &str {
+    /// The location of the outbox, for [`open_at`].
+    pub fn location(&self) -> &str {
         self.schema.as_str()
     }
 
@@ -139,7 +139,7 @@ impl Db {
     }
 
     /// Every row with all its columns, those excepted that depend on the time of its insertion.
-    pub async fn timeless_rows(&self) -> Vec<String> {
+    pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT (to_jsonb(o) - '{seq,available_at,inserted_at}'::text[])::text FROM outbox_event AS o \
             ORDER BY event_id";
         sqlx::query_scalar(sql).fetch_all(&self.pool).await.expect("rows")
@@ -163,8 +163,8 @@ impl Db {
 }
 
 /// An outbox that is there, as another process opens it, and a pool as it has one.
-pub async fn open_at(place: &str, connections: u32) -> (PgStore, PgPool) {
-    let schema: SchemaName = place.parse().expect("a good name");
+pub async fn open_at(location: &str, connections: u32) -> (PgStore, PgPool) {
+    let schema: SchemaName = location.parse().expect("a good name");
     let store = PgStore::builder(&server()).schema(schema.clone()).connect().await;
     (store.expect("the store opens"), pool_in(&schema, server(), connections).await)
 }

@@ -10,7 +10,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{PgStore, SchemaName};
 use posthaste_testkit::proxy::BrokenCommit;
 use posthaste_testkit::unique_name;
-pub use posthaste_testkit::{drop_after, event, events, soon, until, variable};
+pub use posthaste_testkit::{drop_after, event, events, variable, wait_until, within_timeout};
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, NoTls};
@@ -78,14 +78,14 @@ impl Db {
 }
 
 /// Another database with an outbox of the same name, which says of itself that it is as old as the first.
-pub struct Copy {
+pub struct DatabaseCopy {
     pub config: Config,
     store: PgStore,
     name: String,
 }
 
 impl Db {
-    pub async fn copy(&self) -> Copy {
+    pub async fn copy(&self) -> DatabaseCopy {
         let name = self.schema.to_string();
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
         let url = url();
@@ -99,11 +99,11 @@ impl Db {
         let born: String = self.connect().await.query_one(born, &[]).await.expect("a time").get(0);
         let same = format!("UPDATE outbox_event_schema SET applied_at = '{born}'");
         connect(&config).await.batch_execute(&same).await.expect("as old as the first");
-        Copy { config, store, name }
+        DatabaseCopy { config, store, name }
     }
 }
 
-impl Copy {
+impl DatabaseCopy {
     /// Returns how many events it had.
     pub async fn close(self) -> u64 {
         let count = "SELECT count(*) FROM outbox_event";

@@ -30,7 +30,7 @@ pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A call of the engine's door.
+/// A call of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     Claim,
@@ -81,7 +81,7 @@ struct Switches {
     settled: AtomicUsize,
     part_is_down: AtomicBool,
     /// Bytes in a second; zero is no limit.
-    line: AtomicUsize,
+    bandwidth: AtomicUsize,
 }
 
 impl FaultyStore {
@@ -95,7 +95,7 @@ impl FaultyStore {
         }
     }
 
-    /// Another door to the same rows, with faults and counts of its own.
+    /// Another store on the same rows, with faults and counts of its own.
     pub fn on(memory: &MemoryStore) -> Self {
         Self {
             memory: memory.clone(),
@@ -126,9 +126,9 @@ impl FaultyStore {
         self
     }
 
-    /// Claims take their time from now on: their line carries so many bytes in a second.
-    pub fn set_line(&self, bytes_per_second: usize) {
-        self.switches.line.store(bytes_per_second, Ordering::Relaxed);
+    /// From now on claims take their time: so many bytes are read in a second.
+    pub fn set_bandwidth(&self, bytes_per_second: usize) {
+        self.switches.bandwidth.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// Whether the server that has every other row is down, as far as outcomes are concerned.
@@ -142,7 +142,7 @@ impl FaultyStore {
     }
 
     /// From now on such calls work again.
-    pub fn mend(&self, call: Call) {
+    pub fn fix(&self, call: Call) {
         locked(&self.switches.lasting).remove(&call);
     }
 
@@ -152,8 +152,8 @@ impl FaultyStore {
         }
     }
 
-    pub fn mend_all(&self) {
-        EVERY_CALL.into_iter().for_each(|call| self.mend(call));
+    pub fn fix_all(&self) {
+        EVERY_CALL.into_iter().for_each(|call| self.fix(call));
     }
 
     /// The next such call, and only that, has this fault.
@@ -183,7 +183,7 @@ impl FaultyStore {
         once.or_else(|| locked(&self.switches.lasting).get(&call).copied())
     }
 
-    async fn around<T>(
+    async fn with_fault<T>(
         &self,
         call: Call,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -245,11 +245,11 @@ impl Store for FaultyStore {
         if claim.limit > 0 {
             self.switches.claims_with_room.fetch_add(1, Ordering::Relaxed);
         }
-        let claimed = self.around(Call::Claim, self.memory.claim(claim)).await?;
-        let line = self.switches.line.load(Ordering::Relaxed);
-        if line > 0 {
+        let claimed = self.with_fault(Call::Claim, self.memory.claim(claim)).await?;
+        let bandwidth = self.switches.bandwidth.load(Ordering::Relaxed);
+        if bandwidth > 0 {
             let bytes: usize = claimed.events.iter().map(|leased| leased.event.payload().len()).sum();
-            sleep(Duration::from_secs_f64(bytes as f64 / line as f64)).await;
+            sleep(Duration::from_secs_f64(bytes as f64 / bandwidth as f64)).await;
         }
         Ok(claimed)
     }
@@ -264,38 +264,38 @@ impl Store for FaultyStore {
             return Err(StoreError::backend("faulty", "a character that it cannot keep"));
         }
         if !self.switches.part_is_down.load(Ordering::Relaxed) {
-            return self.around(Call::Settle, self.memory.settle(settle)).await;
+            return self.with_fault(Call::Settle, self.memory.settle(settle)).await;
         }
         let is_down = |settlement: &&Settlement| settlement.lease.seq % 2 == 1;
         let up: Vec<Settlement> = settle.settlements.iter().filter(|one| !is_down(one)).cloned().collect();
         let settle_up = Settle { settlements: &up, ..settle.clone() };
-        let mut known = self.around(Call::Settle, self.memory.settle(&settle_up)).await?.into_iter();
+        let mut known = self.with_fault(Call::Settle, self.memory.settle(&settle_up)).await?.into_iter();
         let answer = |one| if is_down(&one) { None } else { known.next() };
         Ok(settle.settlements.iter().map(answer).map(|one| one.unwrap_or(Settled::Unknown)).collect())
     }
 
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
-        self.around(Call::Renew, self.memory.renew(renew)).await
+        self.with_fault(Call::Renew, self.memory.renew(renew)).await
     }
 
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
-        self.around(Call::Release, self.memory.release(release)).await
+        self.with_fault(Call::Release, self.memory.release(release)).await
     }
 
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
-        self.around(Call::Park, self.memory.park(park)).await
+        self.with_fault(Call::Park, self.memory.park(park)).await
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        self.around(Call::Unpark, self.memory.unpark(unpark)).await
+        self.with_fault(Call::Unpark, self.memory.unpark(unpark)).await
     }
 
     async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        self.around(Call::Purge, self.memory.purge(purge)).await
+        self.with_fault(Call::Purge, self.memory.purge(purge)).await
     }
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        self.around(Call::OldestPending, self.memory.oldest_pending(now)).await
+        self.with_fault(Call::OldestPending, self.memory.oldest_pending(now)).await
     }
 
     fn wake(&self) -> Option<Notifier> {
@@ -390,7 +390,7 @@ pub fn plain_retry(max_attempts: u32) -> RetryPolicy {
 pub struct Gate {
     semaphore: Arc<Semaphore>,
     entered: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
+    max_inside: Arc<AtomicUsize>,
     inside: Arc<AtomicUsize>,
 }
 
@@ -399,7 +399,7 @@ impl Gate {
         Self {
             semaphore: Arc::new(Semaphore::new(0)),
             entered: Arc::default(),
-            most: Arc::default(),
+            max_inside: Arc::default(),
             inside: Arc::default(),
         }
     }
@@ -419,8 +419,8 @@ impl Gate {
     }
 
     /// The most that stood in front of it at once.
-    pub fn most(&self) -> usize {
-        self.most.load(Ordering::SeqCst)
+    pub fn max_inside(&self) -> usize {
+        self.max_inside.load(Ordering::SeqCst)
     }
 
     pub async fn pass(&self) {
@@ -435,7 +435,7 @@ impl<'a> Inside<'a> {
     fn enter(gate: &'a Gate) -> Self {
         gate.entered.fetch_add(1, Ordering::SeqCst);
         let inside = gate.inside.fetch_add(1, Ordering::SeqCst) + 1;
-        gate.most.fetch_max(inside, Ordering::SeqCst);
+        gate.max_inside.fetch_max(inside, Ordering::SeqCst);
         Self(gate)
     }
 }
@@ -448,12 +448,12 @@ impl Drop for Inside<'_> {
 
 /// A destination that waits at a gate and then answers as its recorder does.
 #[derive(Clone, Debug)]
-pub struct Gated {
+pub struct GatedDestination {
     pub gate: Gate,
     pub recorder: Recorder,
 }
 
-impl Gated {
+impl GatedDestination {
     pub fn new() -> Self {
         Self::with(Recorder::new())
     }
@@ -464,7 +464,7 @@ impl Gated {
 }
 
 #[async_trait]
-impl posthaste::Destination for Gated {
+impl posthaste::Destination for GatedDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         self.gate.pass().await;
         self.recorder.deliver(batch).await
@@ -477,13 +477,13 @@ impl posthaste::Destination for Gated {
 
 /// A destination that takes this long, and then answers as its recorder does.
 #[derive(Clone, Debug)]
-pub struct Slow {
+pub struct SlowDestination {
     pub takes: Duration,
     pub recorder: Recorder,
 }
 
 #[async_trait]
-impl posthaste::Destination for Slow {
+impl posthaste::Destination for SlowDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         sleep(self.takes).await;
         self.recorder.deliver(batch).await

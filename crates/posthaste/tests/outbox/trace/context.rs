@@ -12,16 +12,16 @@ use posthaste_testkit::log::ask_every_subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-const CURRENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-const OTHER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-const STATE: &str = "vendor=1,other=2";
+const CURRENT_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const OTHER_TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const VENDOR_STATE: &str = "vendor=1,other=2";
 
-fn made() -> EventBuilder {
+fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
 fn current() -> Option<TraceContext> {
-    TraceContext::parse(CURRENT, Some(STATE))
+    TraceContext::parse(CURRENT_TRACEPARENT, Some(VENDOR_STATE))
 }
 
 /// The headers of an event after it passed a hook.
@@ -37,26 +37,26 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 
 #[test]
 fn event_gets_the_place_in_which_it_is_written() {
-    let headers = captured(&CaptureTrace::from_fn(current), made().header("region", "eu"));
-    assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT));
-    assert_eq!(value(&headers, TRACESTATE), Some(STATE));
+    let headers = captured(&CaptureTrace::from_fn(current), valid_event().header("region", "eu"));
+    assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT_TRACEPARENT));
+    assert_eq!(value(&headers, TRACESTATE), Some(VENDOR_STATE));
     assert_eq!(value(&headers, "region"), Some("eu"));
 }
 
 #[test]
 fn event_that_names_its_trace_keeps_it() {
     let hook = CaptureTrace::from_fn(current);
-    let headers = captured(&hook, made().header(TRACEPARENT, OTHER));
-    assert_eq!(value(&headers, TRACEPARENT), Some(OTHER));
+    let headers = captured(&hook, valid_event().header(TRACEPARENT, OTHER_TRACEPARENT));
+    assert_eq!(value(&headers, TRACEPARENT), Some(OTHER_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), None, "the state of another trace");
 
-    let headers = captured(&hook, made().header(TRACESTATE, "mine=1"));
+    let headers = captured(&hook, valid_event().header(TRACESTATE, "mine=1"));
     assert_eq!((value(&headers, TRACEPARENT), value(&headers, TRACESTATE)), (None, Some("mine=1")));
 }
 
 #[test]
 fn nothing_is_captured_outside_of_a_trace() {
-    assert_eq!(captured(&CaptureTrace::from_fn(|| None), made()), Headers::new());
+    assert_eq!(captured(&CaptureTrace::from_fn(|| None), valid_event()), Headers::new());
 }
 
 #[test]
@@ -67,24 +67,24 @@ fn place_is_asked_for_once_per_write_and_only_if_an_event_needs_it() {
         *count.lock().expect("count") += 1;
         current()
     });
-    captured(&hook, made().header(TRACEPARENT, OTHER));
+    captured(&hook, valid_event().header(TRACEPARENT, OTHER_TRACEPARENT));
     assert_eq!(*asked.lock().expect("count"), 0);
-    hook.before_write((0..5).map(|_| made().build().expect("event")).collect()).expect("events");
+    hook.before_write((0..5).map(|_| valid_event().build().expect("event")).collect()).expect("events");
     assert_eq!(*asked.lock().expect("count"), 1);
 }
 
 #[test]
 fn headers_never_pass_their_limits_for_a_trace() {
     let hook = CaptureTrace::from_fn(current);
-    let with_headers = |n: usize| (0..n).fold(made(), |event, n| event.header(format!("h{n}"), ""));
+    let with_headers = |n: usize| (0..n).fold(valid_event(), |event, n| event.header(format!("h{n}"), ""));
     let names = |headers: &Headers| (headers.contains_key(TRACEPARENT), headers.contains_key(TRACESTATE));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS - 2))), (true, true));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS - 1))), (true, false));
     assert_eq!(names(&captured(&hook, with_headers(Limits::HEADERS))), (false, false));
 
-    let parent = TRACEPARENT.len() + CURRENT.len();
-    let both = parent + TRACESTATE.len() + STATE.len();
-    let leaving = |room: usize| made().header("h", "x".repeat(Limits::HEADER_BYTES - 1 - room));
+    let parent = TRACEPARENT.len() + CURRENT_TRACEPARENT.len();
+    let both = parent + TRACESTATE.len() + VENDOR_STATE.len();
+    let leaving = |room: usize| valid_event().header("h", "x".repeat(Limits::HEADER_BYTES - 1 - room));
     assert_eq!(names(&captured(&hook, leaving(both))), (true, true));
     assert_eq!(names(&captured(&hook, leaving(both - 1))), (true, false));
     assert_eq!(names(&captured(&hook, leaving(parent))), (true, false));
@@ -99,7 +99,7 @@ async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
     outbox.idle().await.expect("idle");
 }
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()).name("made"))
 }
 
@@ -110,11 +110,11 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
         _ => Outcome::Done,
     });
     let store = MemoryStore::new();
-    let outbox = Outbox::single_node(store.clone(), to(&recorder))
+    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
         .hook(CaptureTrace::from_fn(current))
         .start()
         .expect("start");
-    deliver(&outbox, &store, made()).await;
+    deliver(&outbox, &store, valid_event()).await;
     recorder.wait_for(3).await;
 
     let written = current().expect("a context");
@@ -123,7 +123,7 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
         assert_eq!(TraceContext::of(&delivery), Some(written.clone()), "the event stays as it was written");
         let sent = delivery.trace.expect("a trace");
         assert_eq!(sent.trace_id(), written.trace_id());
-        assert_eq!(sent.tracestate(), Some(STATE));
+        assert_eq!(sent.tracestate(), Some(VENDOR_STATE));
         assert!(sent.is_sampled());
         assert!(!seen.contains(&sent.span_id()), "{seen:?}");
         seen.push(sent.span_id());
@@ -133,15 +133,15 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
 
 /// What a subscriber writes.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Lines {
+impl LogBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("lines").clone()).expect("text")
     }
 }
 
-impl io::Write for Lines {
+impl io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("lines").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -152,7 +152,7 @@ impl io::Write for Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LogBuffer {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -163,7 +163,7 @@ impl<'a> MakeWriter<'a> for Lines {
 #[tokio::test(start_paused = true)]
 async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
     ask_every_subscriber();
-    let lines = Lines::default();
+    let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")
         .with_span_events(FmtSpan::NEW)
@@ -172,9 +172,10 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (recorder, store) = (Recorder::new(), MemoryStore::new());
-    let outbox = Outbox::single_node(store.clone(), to(&recorder)).name("orders").start().expect("start");
+    let outbox =
+        Outbox::single_node(store.clone(), routes_to(&recorder)).name("orders").start().expect("start");
     let around = tracing::error_span!(target: "posthaste::dispatch", "around").entered();
-    deliver(&outbox, &store, made().id("id-1").header(TRACEPARENT, CURRENT)).await;
+    deliver(&outbox, &store, valid_event().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
     drop(around);
 
     let text = lines.text();
@@ -190,7 +191,7 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
 #[tokio::test(start_paused = true)]
 async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     ask_every_subscriber();
-    let lines = Lines::default();
+    let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter("posthaste::dispatch=debug")
         .with_span_events(FmtSpan::NEW)
@@ -204,7 +205,9 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
     let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
     let mut tx = store.writer(&outbox).begin().await.expect("begin");
-    tx.write_all((0..3).map(|_| made().build().expect("event")).collect::<Vec<_>>()).await.expect("write");
+    tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>())
+        .await
+        .expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");
 

@@ -17,7 +17,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument as _, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-const FOREIGN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const FOREIGN_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// A tracing system that listens to this thread.
 struct Traces {
@@ -53,7 +53,7 @@ fn all() -> Sampler {
     Sampler::ParentBased(Box::new(Sampler::AlwaysOn))
 }
 
-fn made() -> EventBuilder {
+fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
@@ -64,7 +64,7 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
     (store, builder.start().expect("start"))
 }
 
-fn to(recorder: &Recorder) -> Routes {
+fn routes_to(recorder: &Recorder) -> Routes {
     Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
 }
 
@@ -76,7 +76,7 @@ async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
 
 /// A request that writes so many events.
 async fn request(store: &MemoryStore, outbox: &Outbox, events: usize) {
-    let events = (0..events).map(|_| made().build().expect("event")).collect();
+    let events = (0..events).map(|_| valid_event().build().expect("event")).collect();
     commit(store, outbox, events).instrument(info_span!("request")).await;
     outbox.idle().await.expect("idle");
 }
@@ -85,12 +85,12 @@ fn ids(span: &SpanContext) -> (String, String) {
     (span.trace_id().to_string(), span.span_id().to_string())
 }
 
-fn place(context: &TraceContext) -> (String, String) {
+fn span_ids(context: &TraceContext) -> (String, String) {
     (context.trace_id(), context.span_id())
 }
 
 fn sent(delivery: &Delivery) -> (String, String) {
-    place(delivery.trace.as_ref().expect("a trace"))
+    span_ids(delivery.trace.as_ref().expect("a trace"))
 }
 
 fn links(span: &SpanData) -> Vec<(String, String)> {
@@ -101,14 +101,14 @@ fn links(span: &SpanData) -> Vec<(String, String)> {
 async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     request(&store, &outbox, 1).await;
 
     let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
     let request = traces.only("request");
     let (dispatch, deliver) = (traces.only("posthaste.dispatch"), traces.only("posthaste.deliver"));
     let written = TraceContext::of(delivery).expect("captured");
-    assert_eq!(place(&written), ids(&request.span_context), "written in the request");
+    assert_eq!(span_ids(&written), ids(&request.span_context), "written in the request");
     assert_eq!(sent(delivery), ids(&deliver.span_context), "the span that is sent on exists");
     assert_eq!(deliver.span_context.trace_id(), request.span_context.trace_id());
     assert_eq!(deliver.parent_span_id, request.span_context.span_id());
@@ -122,9 +122,9 @@ async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
 async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new().publisher(10);
-    let (store, outbox) = start(to(&recorder));
-    let traceless = made().build().expect("event");
-    let foreign = made().header(TRACEPARENT, FOREIGN).build().expect("event");
+    let (store, outbox) = start(routes_to(&recorder));
+    let traceless = valid_event().build().expect("event");
+    let foreign = valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
     // Outside of any request, so that the first one is in no trace.
     commit(&store, &outbox, vec![traceless, foreign]).await;
     request(&store, &outbox, 2).await;
@@ -133,7 +133,7 @@ async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let dispatches = traces.spans("posthaste.dispatch");
     assert_eq!(dispatches.len(), 1, "they were committed before a worker ran");
     let written = deliveries.iter().filter_map(|delivery| TraceContext::of(delivery));
-    assert_eq!(links(&dispatches[0]), written.map(|written| place(&written)).collect::<Vec<_>>());
+    assert_eq!(links(&dispatches[0]), written.map(|written| span_ids(&written)).collect::<Vec<_>>());
     assert_eq!(deliveries[0].trace, None);
     let sent: Vec<_> = deliveries[1..].iter().map(sent).collect();
     let exported = traces.spans("posthaste.deliver");
@@ -162,7 +162,7 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
         1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
         _ => Outcome::Done,
     });
-    let (store, outbox) = start(to(&recorder));
+    let (store, outbox) = start(routes_to(&recorder));
     request(&store, &outbox, 1).await;
     recorder.wait_for(2).await;
     outbox.idle().await.expect("idle");
@@ -183,13 +183,13 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
 async fn state_of_the_trace_goes_all_the_way() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
-    let incoming = remote(FOREIGN, "vendor=1");
+    let (store, outbox) = start(routes_to(&recorder));
+    let incoming = remote(FOREIGN_TRACEPARENT, "vendor=1");
     let span = {
         let _in_it = incoming.attach();
         info_span!("request")
     };
-    commit(&store, &outbox, vec![made().build().expect("event")]).instrument(span).await;
+    commit(&store, &outbox, vec![valid_event().build().expect("event")]).instrument(span).await;
     outbox.idle().await.expect("idle");
 
     let [delivery] = &recorder.deliveries()[..] else { panic!("one delivery") };
@@ -202,9 +202,10 @@ async fn state_of_the_trace_goes_all_the_way() {
 async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
-    let unsampled = FOREIGN.replace("-01", "-00");
-    commit(&store, &outbox, vec![made().header(TRACEPARENT, &unsampled).build().expect("event")]).await;
+    let (store, outbox) = start(routes_to(&recorder));
+    let unsampled = FOREIGN_TRACEPARENT.replace("-01", "-00");
+    commit(&store, &outbox, vec![valid_event().header(TRACEPARENT, &unsampled).build().expect("event")])
+        .await;
     outbox.idle().await.expect("idle");
 
     let written = TraceContext::parse(&unsampled, None).expect("a context");
@@ -212,18 +213,23 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
     assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), false));
     assert_ne!(sent.span_id(), written.span_id());
     assert!(traces.spans("posthaste.deliver").is_empty());
-    assert_eq!(links(&traces.only("posthaste.dispatch")), [place(&written)]);
+    assert_eq!(links(&traces.only("posthaste.dispatch")), [span_ids(&written)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn trace_goes_on_where_our_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
-    let (store, outbox) = start(to(&recorder));
-    commit(&store, &outbox, vec![made().header(TRACEPARENT, FOREIGN).build().expect("event")]).await;
+    let (store, outbox) = start(routes_to(&recorder));
+    commit(
+        &store,
+        &outbox,
+        vec![valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event")],
+    )
+    .await;
     outbox.idle().await.expect("idle");
 
-    let written = TraceContext::parse(FOREIGN, None).expect("a context");
+    let written = TraceContext::parse(FOREIGN_TRACEPARENT, None).expect("a context");
     let sent = recorder.deliveries()[0].trace.clone().expect("a trace");
     assert_eq!((sent.trace_id(), sent.is_sampled()), (written.trace_id(), true));
     assert_ne!(sent.span_id(), written.span_id());
@@ -231,7 +237,7 @@ async fn trace_goes_on_where_our_sampler_records_nothing() {
 }
 
 fn captured() -> Headers {
-    let events = vec![made().build().expect("event")];
+    let events = vec![valid_event().build().expect("event")];
     let events = CaptureTrace::from_opentelemetry().before_write(events).expect("events");
     events[0].headers().clone()
 }
@@ -251,18 +257,18 @@ fn nothing_is_captured_outside_of_any_span() {
 
 #[test]
 fn context_of_opentelemetry_is_captured_where_there_is_no_span() {
-    let _in_it = remote(FOREIGN, "vendor=1").attach();
+    let _in_it = remote(FOREIGN_TRACEPARENT, "vendor=1").attach();
     let headers = captured();
-    assert_eq!(headers.get(TRACEPARENT).map(String::as_str), Some(FOREIGN));
+    assert_eq!(headers.get(TRACEPARENT).map(String::as_str), Some(FOREIGN_TRACEPARENT));
     assert_eq!(headers.get(TRACESTATE).map(String::as_str), Some("vendor=1"));
 }
 
 #[test]
 fn span_is_captured_before_the_context_around_it() {
     let _traces = Traces::listen(all());
-    let _around = remote(FOREIGN, "vendor=1").attach();
+    let _around = remote(FOREIGN_TRACEPARENT, "vendor=1").attach();
     let span = info_span!(parent: None, "request").entered();
     let own = tracing_opentelemetry::OpenTelemetrySpanExt::context(&*span);
     let captured = TraceContext::parse(&captured()[TRACEPARENT], None).expect("a context");
-    assert_eq!(place(&captured), ids(own.span().span_context()));
+    assert_eq!(span_ids(&captured), ids(own.span().span_context()));
 }

@@ -1,0 +1,88 @@
+//! Two relays on one foreign table, and the one that delivers is killed.
+
+use std::collections::BTreeMap;
+
+use super::{Db, ForeignTable, kafka, uuid};
+use crate::relay::process::{Relay, retry_until_ok};
+use crate::relay::sink::Sink;
+
+/// How many events are written before the kill, and how many in all.
+const EVENTS_BEFORE_KILL: usize = 300;
+const TOTAL_EVENTS: usize = 500;
+
+/// The second relay stands by until the first is killed. Everything arrives; what was written down as sent before
+/// the kill arrives once; nothing is invented.
+fn survives_a_kill(db: Db, preset: &'static str) {
+    let (table, sink) = (ForeignTable::new(db, preset), Sink::new());
+    let to_kafka = preset != "debezium";
+    let topic = if to_kafka { kafka::topic() } else { "OrderCreated".to_owned() };
+    let publish = if to_kafka { kafka::url("{event_type}") } else { sink.url("out") };
+    let mut first = Relay::start(&table.relay(&publish));
+    first.wait_for("this process delivers from the table");
+    let mut second = Relay::start(&table.relay(&publish));
+    second.wait_for("standing by");
+
+    (0..EVENTS_BEFORE_KILL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
+    // Somewhere in the middle of its work.
+    retry_until_ok("some are delivered", || {
+        if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) }
+    });
+    first.signal("KILL");
+    let sent_before = table.sent();
+    first.end();
+    (EVENTS_BEFORE_KILL..TOTAL_EVENTS).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
+    second.wait_for("this process delivers from the table");
+    retry_until_ok("nothing waits", || match table.waiting() {
+        0 => Ok(()),
+        waiting => Err(format!("{waiting} wait")),
+    });
+    second.stop();
+
+    let arrived: Vec<String> = match to_kafka {
+        true => kafka::read(&topic).into_iter().map(|message| message.id).collect(),
+        false => sink.arrived("out"),
+    };
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    arrived.into_iter().for_each(|id| *counts.entry(id).or_default() += 1);
+    let expected: Vec<String> = (0..TOTAL_EVENTS).map(uuid).collect();
+    assert!(counts.keys().eq(expected.iter()), "{} of {TOTAL_EVENTS} arrived", counts.len());
+    let twice: Vec<&String> = sent_before.iter().filter(|id| counts[*id] > 1).collect();
+    assert!(twice.is_empty(), "sent and written down, and yet sent again: {twice:?}");
+    table.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
+fn order_service_survives_a_kill_on_postgres() {
+    survives_a_kill(Db::postgres(), "order-service");
+}
+
+#[test]
+#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
+fn order_service_survives_a_kill_on_mysql() {
+    survives_a_kill(Db::mysql(), "order-service");
+}
+
+#[test]
+#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
+fn outbox_record_survives_a_kill_on_postgres() {
+    survives_a_kill(Db::postgres(), "outbox-record");
+}
+
+#[test]
+#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
+fn outbox_record_survives_a_kill_on_mysql() {
+    survives_a_kill(Db::mysql(), "outbox-record");
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn debezium_survives_a_kill_on_postgres() {
+    survives_a_kill(Db::postgres(), "debezium");
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn debezium_survives_a_kill_on_mysql() {
+    survives_a_kill(Db::mysql(), "debezium");
+}

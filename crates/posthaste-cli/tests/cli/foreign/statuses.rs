@@ -1,0 +1,115 @@
+//! Every status that a row can pass, from its INSERT to a real Kafka.
+
+use super::kafka::{self, Message};
+use super::{Db, ForeignTable, uuid};
+use crate::relay::process::{Relay, retry_until_ok};
+use crate::relay::sink::Sink;
+
+fn expect_statuses(table: &ForeignTable, wanted: &str) {
+    retry_until_ok("the rows have their statuses", || {
+        let found = table.statuses();
+        if found == wanted { Ok(()) } else { Err(found) }
+    });
+}
+
+fn message(n: usize) -> Message {
+    Message { key: uuid(n % 5), id: uuid(n) }
+}
+
+fn sorted(mut messages: Vec<Message>) -> Vec<Message> {
+    messages.sort_by(|a, b| a.id.cmp(&b.id));
+    messages
+}
+
+/// Two events for a topic that is there and one for a topic that is not: sent, sent, and given up after its
+/// attempts. An operator makes the topic and replays it: it waits, and is sent.
+fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &str) {
+    if kafka::is_mock() {
+        return;
+    }
+    let (topic, missing) = (kafka::topic(), kafka::missing_topic());
+    let table = ForeignTable::new(db, preset);
+    table.write(0, 2, &topic);
+    table.write(2, 3, &missing);
+    assert_eq!(table.statuses(), [pending; 3].join(" "));
+
+    let options = table.relay(&kafka::url("{event_type}"));
+    let three = [("POSTHASTE__OUTBOX__OUTBOX__RETRY__MAX_ATTEMPTS", "3")];
+    let relay = match preset {
+        "outbox-record" => Relay::start_with(&options, &three),
+        _ => Relay::start(&options),
+    };
+    expect_statuses(&table, "SENT SENT FAILED");
+    let dead = table.json("dead list");
+    let row = &dead["events"][0];
+    assert_eq!((row["id"].as_str(), row["status"].as_str()), (Some(&*uuid(2)), Some("DEAD")), "{dead}");
+    assert!(row["last_error"].as_str().is_some_and(|error| error.contains("topic")), "{dead}");
+    assert_eq!(row["attempts"].to_string(), attempts);
+    let stats = table.json("status");
+    assert_eq!((stats["done"].as_u64(), stats["dead"].as_u64()), (Some(2), Some(1)), "{stats}");
+
+    kafka::create(&missing);
+    let output = table.run("dead replay --all --yes");
+    assert_eq!(output.code, 0, "{output}");
+    assert!(
+        output.stderr.contains("an operator changed events") && output.stderr.contains("cli:ann"),
+        "{output}"
+    );
+    expect_statuses(&table, "SENT SENT SENT");
+    let log = relay.stop();
+    assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");
+    assert_eq!(sorted(kafka::read(&topic)), [message(0), message(1)]);
+    assert_eq!(kafka::read(&missing), [message(2)]);
+    table.end();
+}
+
+// S4-01, S4-11, S4-12
+#[test]
+#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
+fn order_service_passes_every_status_on_postgres() {
+    passes_every_status(Db::postgres(), "order-service", "NEW", "0");
+}
+
+#[test]
+#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
+fn order_service_passes_every_status_on_mysql() {
+    passes_every_status(Db::mysql(), "order-service", "NEW", "0");
+}
+
+// S0-17, S0-27
+#[test]
+#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
+fn outbox_record_passes_every_status_on_postgres() {
+    passes_every_status(Db::postgres(), "outbox-record", "PENDING", "3");
+}
+
+#[test]
+#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
+fn outbox_record_passes_every_status_on_mysql() {
+    passes_every_status(Db::mysql(), "outbox-record", "PENDING", "3");
+}
+
+/// Rows go when they were delivered.
+fn debezium(db: Db) {
+    let (table, sink) = (ForeignTable::new(db, "debezium"), Sink::new());
+    table.write(0, 20, "OrderCreated");
+    let relay = Relay::start(&table.relay(&sink.url("out")));
+    let ids: Vec<String> = (0..20).map(uuid).collect();
+    sink.wait_for_each_once(&["out"], &ids);
+    retry_until_ok("the rows are gone", || if table.waiting() == 0 { Ok(()) } else { Err(String::new()) });
+    let log = relay.stop();
+    assert!(log.contains("what was delivered is deleted at once"), "{log}");
+    table.end();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn debezium_rows_are_delivered_and_deleted_on_postgres() {
+    debezium(Db::postgres());
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn debezium_rows_are_delivered_and_deleted_on_mysql() {
+    debezium(Db::mysql());
+}

@@ -1,0 +1,102 @@
+//! Queries that take a database long: reads must not keep operators from their work.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use sqlx::Executor as _;
+
+use super::any_outbox::AnyOutbox;
+use super::file;
+use super::process::{Relay, request, retry_until_ok};
+use super::sink::Sink;
+use crate::sqlite_outbox::block_on;
+
+const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
+
+/// As many as a store has connections for operators.
+const ADMIN_CONNECTIONS: usize = 2;
+
+/// A pause touches other tables than a question about events, and needs no connection that waits for one.
+fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
+    let sink = Sink::new();
+    let route = format!("\n[[outbox.shop.route]]\nname = \"mail\"\npublish = \"{}\"\n", sink.url("mail"));
+    let relay = Relay::start(&file(&sink, &outbox, &route));
+    relay.wait_until("/health/ready", |answer| answer.status == 200);
+    let address = relay.address().to_owned();
+    let (locked, is_locked) = channel();
+    let (release, is_released) = channel();
+    thread::scope(|scope| {
+        // Dropped at the end of this block, also when the test fails.
+        let _release: Sender<()> = release;
+        scope.spawn(|| lock_table(&outbox, &locked, is_released));
+        is_locked.recv().expect("the table is locked");
+        for _ in 0..ADMIN_CONNECTIONS {
+            scope.spawn(|| request(&address, "GET", &format!("{OUTBOX_PATH}/stats"), "", ""));
+        }
+        retry_until_ok("the questions wait in the database", || match waiting(&outbox) {
+            ADMIN_CONNECTIONS.. => Ok(()),
+            fewer => Err(fewer.to_string()),
+        });
+        for change in ["pause", "resume"] {
+            let answer = relay.request("POST", &format!("{OUTBOX_PATH}/routes/mail/{change}"), "", "");
+            assert_eq!(answer.status, 200, "{change}: {}", answer.body);
+        }
+    });
+    relay.stop();
+    outbox.end();
+}
+
+/// Keeps everybody from the table of events until the other side of the channel is gone.
+fn lock_table(outbox: &AnyOutbox, locked: &Sender<()>, released: Receiver<()>) {
+    block_on(async {
+        match outbox {
+            AnyOutbox::Postgres(shop) => {
+                let mut connection = shop.connect().await;
+                let lock =
+                    connection.execute("BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").await;
+                lock.expect("a lock");
+                wait(locked, &released);
+            }
+            AnyOutbox::MySql(shop) => {
+                let mut connection = shop.connect().await;
+                connection.execute("LOCK TABLES outbox_event WRITE").await.expect("a lock");
+                wait(locked, &released);
+            }
+            AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
+        }
+    });
+}
+
+fn wait(locked: &Sender<()>, released: &Receiver<()>) {
+    locked.send(()).expect("the test goes on");
+    // It never gets a word, only an end.
+    let _ = released.recv();
+}
+
+/// How many operators' statements wait for the table.
+fn waiting(outbox: &AnyOutbox) -> usize {
+    let count = match outbox {
+        AnyOutbox::Postgres(shop) => shop.query(
+            "SELECT count(*)::text FROM pg_locks JOIN pg_stat_activity USING (pid)
+             WHERE NOT granted AND relation = 'outbox_event'::regclass AND application_name = 'posthaste'",
+        ),
+        AnyOutbox::MySql(shop) => shop.query(
+            "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
+             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'",
+        ),
+        AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
+    };
+    count.parse().expect("a number")
+}
+
+#[test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+fn operator_pauses_a_route_while_questions_hang_in_postgres() {
+    operator_pauses_a_route_while_questions_hang(AnyOutbox::postgres());
+}
+
+#[test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+fn operator_pauses_a_route_while_questions_hang_in_mysql() {
+    operator_pauses_a_route_while_questions_hang(AnyOutbox::mysql());
+}

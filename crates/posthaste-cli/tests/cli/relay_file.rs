@@ -1,0 +1,93 @@
+//! Operators who name the file of a relay instead of a store: every command finds the outbox there.
+
+use insta::assert_snapshot;
+
+use crate::sqlite_outbox::SqliteOutbox;
+
+const ONE_OUTBOX_CONFIG: &str = r#"
+[outbox.shop]
+store = "sqlite:shop.db"
+route = [{ publish = "stdout:" }]
+"#;
+
+const TWO_OUTBOXES_CONFIG: &str = r#"
+[outbox.shop]
+store = "sqlite:shop.db"
+route = [{ publish = "stdout:" }]
+
+[outbox.bills]
+store = "sqlite:bills.db"
+table = "bill_event"
+route = [{ publish = "stdout:" }]
+"#;
+
+fn with_file(shop: SqliteOutbox, text: &str) -> SqliteOutbox {
+    std::fs::write(shop.path("relay.toml"), text).expect("the file can be written");
+    shop
+}
+
+fn refused(shop: &SqliteOutbox, args: &str) -> String {
+    let output = shop.run(args);
+    assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{args}: {output}");
+    output.stderr
+}
+
+#[test]
+fn only_outbox_of_a_file_needs_no_name() {
+    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
+    for args in [
+        "status",
+        "event list",
+        "event show d-1",
+        "dead list",
+        "dead show d-1",
+        "dead replay d-1",
+        "dead discard d-2 --yes",
+        "pause mail",
+        "resume mail",
+        "purge --done --older-than 1h --yes",
+        "audit",
+        "migrate check",
+        "migrate print",
+        "migrate apply",
+    ] {
+        let split: Vec<&str> = args.split(' ').chain(["--config", "relay.toml"]).collect();
+        // A variable for the commands without options is no contradiction.
+        let output = shop.command(&split).env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(shop.json("status --config relay.toml")["store"], "sqlite:shop.db");
+}
+
+#[test]
+fn several_outboxes_are_told_apart_by_name() {
+    let shop = with_file(SqliteOutbox::seeded(), TWO_OUTBOXES_CONFIG);
+    assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
+    assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
+    assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
+    let output = shop.run("migrate apply --config relay.toml --outbox bills");
+    assert_eq!(output.code, 0, "{output}");
+    assert_eq!(shop.json("status --config relay.toml --outbox bills")["table"], "bill_event");
+}
+
+#[test]
+fn file_and_store_exclude_each_other() {
+    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
+    for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
+        let output = refused(&shop, &format!("status --config relay.toml {option}"));
+        assert!(output.contains("cannot be used with"), "{output}");
+    }
+    refused(&shop, "status --outbox shop");
+}
+
+#[test]
+fn every_problem_of_the_file_is_told() {
+    let shop = with_file(SqliteOutbox::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
+    let output = shop.run("status --config relay.toml");
+    assert_eq!(output.code, 2, "{output}");
+    for part in ["relay.toml:2:1", "did you mean `store`?", "workers"] {
+        assert!(output.stderr.contains(part), "{part}: {output}");
+    }
+    let output = shop.run("status --config missing.toml");
+    assert!(output.stderr.contains("is not there"), "{output}");
+}

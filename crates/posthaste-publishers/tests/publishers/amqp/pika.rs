@@ -1,0 +1,101 @@
+//! A consumer that others wrote: pika, by Python.
+
+use std::process::Command;
+
+use posthaste::{Delivery, Event, EventId, Outcome, Timestamp};
+use posthaste_publishers::publisher;
+use posthaste_testkit::variable;
+use serde_json::{Value, json};
+
+use super::queue::Queue;
+use super::{outcome_of, shared};
+
+/// Reads one message of a queue and prints what it is.
+const CONSUMER_SCRIPT: &str = r#"
+import json, sys, pika
+connection = pika.BlockingConnection(pika.URLParameters(sys.argv[1]))
+method, properties, body = connection.channel().basic_get(sys.argv[2], auto_ack=True)
+print(json.dumps({
+    "body": body.decode(),
+    "routing_key": method.routing_key,
+    "message_id": properties.message_id,
+    "type": properties.type,
+    "content_type": properties.content_type,
+    "delivery_mode": properties.delivery_mode,
+    "timestamp": properties.timestamp,
+    "headers": properties.headers,
+}))
+connection.close()
+"#;
+
+async fn read(queue: &Queue) -> Value {
+    let mut python = Command::new(variable("POSTHASTE_TEST_PYTHON"));
+    python.args(["-c", CONSUMER_SCRIPT, &shared(), &queue.name]);
+    let output = tokio::task::spawn_blocking(move || python.output()).await.expect("a wait").expect("Python");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn order() -> Delivery {
+    let event = Event::builder("OrderPlaced")
+        .id(EventId::from("0190-id"))
+        .aggregate("Order", "o-17")
+        .tenant_id("acmé 🎟")
+        .occurred_at(Timestamp::from_micros(1_700_000_000_000_000))
+        .json_text(r#"{"total": 42.10}"#);
+    let mut parts = event.build().expect("a good event").to_parts();
+    // None of ours, but a row can hold it, and AMQP can carry it.
+    parts.headers = [("note".to_owned(), "line\r\nnul\0".to_owned())].into();
+    Delivery::first(Event::from_parts(parts))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
+async fn pika_reads_the_message_as_it_was_meant() {
+    let queue = Queue::declared(&shared()).await;
+    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    assert!(matches!(outcome_of(&*destination, order()).await, Outcome::Done));
+    assert_eq!(
+        read(&queue).await,
+        json!({
+            "body": r#"{"total": 42.10}"#,
+            "routing_key": "Order.OrderPlaced",
+            "message_id": "0190-id",
+            "type": "OrderPlaced",
+            "content_type": "application/json",
+            "delivery_mode": 2,
+            "timestamp": 1_700_000_000,
+            "headers": {
+                "outbox-event-id": "0190-id",
+                "outbox-event-type": "OrderPlaced",
+                "outbox-aggregate-type": "Order",
+                "outbox-aggregate-id": "o-17",
+                "outbox-tenant-id": "acmé 🎟",
+                "outbox-occurred-at": "2023-11-14T22:13:20.000000Z",
+                "note": "line\r\nnul\0",
+            },
+        })
+    );
+    queue.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
+async fn pika_reads_cloud_events_by_their_headers() {
+    let queue = Queue::declared(&shared()).await;
+    let destination =
+        publisher(&format!("{}&format=cloudevents", queue.publisher_url())).expect("a good URL");
+    assert!(matches!(outcome_of(&*destination, order()).await, Outcome::Done));
+    let message = read(&queue).await;
+    for (name, value) in [
+        ("cloudEvents_specversion", "1.0"),
+        ("cloudEvents_id", "0190-id"),
+        ("cloudEvents_source", "/Order"),
+        ("cloudEvents_type", "OrderPlaced"),
+        ("cloudEvents_subject", "o-17"),
+    ] {
+        assert_eq!(message["headers"][name], value, "{name}");
+    }
+    assert_eq!(message["body"], r#"{"total": 42.10}"#);
+    queue.delete().await;
+}

@@ -1,0 +1,51 @@
+//! The broker keeps its connections and answers later than a lease ends.
+
+use std::time::Duration;
+
+use posthaste::config::LeaseConfig;
+use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
+use posthaste_testkit::assert_throughout;
+
+use super::{Broker, counts, events, ids, publisher};
+
+const EVENTS: usize = 500;
+const LEASE_DURATION: Duration = Duration::from_secs(1);
+const SUSPEND_DURATION: Duration = Duration::from_secs(4);
+
+/// Nothing comes twice: leases are renewed while their events are on the way.
+pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Broker) {
+    broker.start().await;
+    let store = MemoryStore::new();
+    let route = Route::fallback().deliver_to(publisher(&broker.url())).timeout(Duration::from_secs(60));
+    let config = Config {
+        lease: Some(LeaseConfig { duration: LEASE_DURATION, hot: LEASE_DURATION }),
+        ..Config::relay()
+    };
+    let outbox = Outbox::from_config(store.clone(), config, Routes::new().add(route)).start().expect("start");
+    let writer = store.writer(&outbox);
+    let events = events(EVENTS);
+    let ids = ids(&events);
+
+    // One first, so that there is a connection to be held.
+    let write = async |events: Vec<_>| {
+        let mut tx = writer.begin().await.expect("begin");
+        tx.write_all(events).await.expect("write");
+        tx.commit().await.expect("commit");
+    };
+    write(events[..1].to_vec()).await;
+    outbox.idle().await.expect("idle");
+    broker.suspend();
+    write(events[1..].to_vec()).await;
+    assert_throughout(SUSPEND_DURATION, "it answers nothing", async || {
+        store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
+    })
+    .await;
+    broker.resume();
+    outbox.idle().await.expect("idle");
+
+    let received = broker.received(EVENTS).await;
+    let counts = counts(&received, &ids);
+    assert!(counts.values().all(|count| *count == 1), "{} messages for {EVENTS} events", received.len());
+    assert!(store.rows().iter().all(|row| row.done_at.is_some() && row.attempts == 0));
+    outbox.shutdown().await;
+}

@@ -1,0 +1,240 @@
+//! Receivers that answer oddly or not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use posthaste::Outcome;
+use posthaste_publishers::http::HttpPublisher;
+use posthaste_testkit::process::free_port;
+use posthaste_testkit::server::wait_for_server;
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use super::wire::{self, answer, serve, served};
+use super::{deliver_one, event, kind_and_text, local};
+use crate::broker_faults::destination_is_full_for_a_while;
+
+/// Stands in every part of a URL that is nobody's business.
+const SENTINEL: &str = "s3ntinel-PW-9f";
+
+/// With a secret in every place where one can be.
+fn hooks(url: &str) -> HttpPublisher {
+    let url = url.replacen("http://", &format!("http://me:{SENTINEL}@"), 1);
+    let hooks = local(&format!("{url}/{SENTINEL}?token={SENTINEL}")).header("x-token", SENTINEL);
+    hooks.timeout(Duration::from_secs(5)).build().expect("good settings")
+}
+
+async fn outcome_of(url: &str) -> (&'static str, String) {
+    let (kind, text) = kind_and_text(&deliver_one(&hooks(url), event(1)).await);
+    assert!(!text.contains(SENTINEL) && !text.contains("Made"), "{text}");
+    assert!(!text.chars().any(char::is_control), "{text:?}");
+    (kind, text)
+}
+
+/// Reads the request, and answers with these bytes, whatever they are.
+async fn answers(bytes: impl Into<Vec<u8>>) -> (&'static str, String) {
+    let bytes: Arc<[u8]> = bytes.into().into();
+    let server = served(move |stream| {
+        let bytes = Arc::clone(&bytes);
+        async move {
+            let mut stream = BufReader::new(stream);
+            wire::request(&mut stream).await;
+            let _ = stream.write_all(&bytes).await;
+        }
+    });
+    outcome_of(&server.await.url).await
+}
+
+#[tokio::test]
+async fn status_decides() {
+    for (status, kind) in [
+        (200, "done"),
+        (201, "done"),
+        (202, "done"),
+        (301, "retry"),
+        (304, "retry"),
+        (400, "retry"),
+        (401, "retry"),
+        (403, "retry"),
+        (404, "retry"),
+        (408, "retry after"),
+        (410, "dead"),
+        (413, "retry"),
+        (425, "retry after"),
+        (429, "busy"),
+        (500, "retry"),
+        (501, "retry"),
+        (502, "no answer"),
+        (503, "no answer"),
+        (504, "no answer"),
+        (599, "retry"),
+        (999, "retry"),
+    ] {
+        let (class, text) = answers(answer(status, &["connection: close"], SENTINEL)).await;
+        assert_eq!(class, kind, "{status}: {text}");
+        assert!(class == "done" || text.contains(&status.to_string()), "{text}");
+        assert!(class == "done" || text.starts_with("http://127.0.0.1:"), "{text}");
+    }
+    assert_eq!(answers("HTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
+    assert_eq!(answers("HTTP/1.0 200 OK\r\n\r\nuntil the end").await.0, "done");
+    assert_eq!(answers("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
+}
+
+#[tokio::test]
+async fn receiver_says_when_to_come_again() {
+    for (status, line, seconds) in [
+        (429, "Retry-After: 17", Some(17)),
+        (429, "Retry-After: 86400", Some(3_600)),
+        (429, "X-Nothing: 1", None),
+        (503, "Retry-After: 17", Some(17)),
+    ] {
+        let server = serve(move |_| async move { Some(answer(status, &[line], "")) }).await;
+        let outcome = deliver_one(&hooks(&server.url), event(1)).await;
+        let Outcome::Busy(busy) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(busy.retry_after, seconds.map(Duration::from_secs), "{status} {line}");
+    }
+    for (line, seconds) in [("Retry-After: 17", 17), ("X-Nothing: 1", 30)] {
+        let server = serve(move |_| async move { Some(answer(408, &[line], "")) }).await;
+        let outcome = deliver_one(&hooks(&server.url), event(1)).await;
+        let Outcome::RetryAfter(delay, _) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(delay, Duration::from_secs(seconds), "{line}");
+    }
+}
+
+/// A limit of requests per second, which a backlog exceeds until it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn backlog_waits_for_a_receiver_that_limits_requests() {
+    let is_full = Arc::new(AtomicBool::new(true));
+    let server = {
+        let (is_full, taken) = (Arc::clone(&is_full), Arc::new(AtomicUsize::new(0)));
+        serve(move |_| {
+            let takes = !is_full.load(Ordering::SeqCst) && taken.fetch_add(1, Ordering::SeqCst) % 3 > 0;
+            async move { Some(answer(if takes { 200 } else { 429 }, &[], "")) }
+        })
+        .await
+    };
+    let room = async |_| is_full.store(false, Ordering::SeqCst);
+    destination_is_full_for_a_while(Arc::new(hooks(&server.url)), room).await;
+}
+
+// S7
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let other = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    for status in [301, 302, 303, 307, 308] {
+        for place in [other.url.as_str(), "http://169.254.169.254/latest/meta-data"] {
+            let location = format!("location: {place}/{SENTINEL}");
+            let (kind, text) = answers(answer(status, &[&location], "")).await;
+            assert_eq!(kind, "retry", "{status}: {text}");
+            assert!(text.contains("redirects are not followed"), "{text}");
+            assert!(!text.contains("169.254"), "{text}");
+        }
+    }
+    assert_eq!(other.connections.load(Ordering::SeqCst), 0, "no connection was made");
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_no_answer() {
+    for bytes in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"\x16\x03\x01\x02\x00",
+        b"\0\0\0\0\0\0\0\0\r\n\r\n",
+        b"HTTP/1.1 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx",
+        b"HTTP/1.1 20",
+        b"HTTP/1.1 200 OK\r\nx: y",
+        b"",
+    ] {
+        let (kind, text) = answers(bytes).await;
+        assert_eq!(kind, "no answer", "{bytes:?}: {text}");
+        assert!(text.contains("gave no answer in HTTP: "), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn status_counts_even_if_the_connection_breaks_behind_it() {
+    assert_eq!(answers("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "done");
+    assert_eq!(answers("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await.0, "done");
+    assert_eq!(answers("HTTP/1.1 500 No\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "retry");
+}
+
+#[tokio::test]
+async fn head_without_an_end_is_cut() {
+    let server = served(|stream| async move {
+        let mut stream = BufReader::new(stream);
+        wire::request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
+        while stream.write_all(b"x-more: and more and more and more\r\n").await.is_ok() {}
+    });
+    assert_eq!(outcome_of(&server.await.url).await.0, "no answer");
+}
+
+/// It is given up after the status, long before the timeout: that would be no answer.
+#[tokio::test]
+async fn body_that_never_ends_is_not_waited_for() {
+    let server = served(|mut stream| async move {
+        let (read, mut write) = stream.split();
+        wire::request(&mut BufReader::new(read)).await;
+        let _ = write.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx").await;
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(outcome_of(&server.await.url).await.0, "done");
+}
+
+#[tokio::test]
+async fn huge_body_is_not_read() {
+    let written = Arc::new(AtomicUsize::new(0));
+    let ended = Arc::new(AtomicUsize::new(0));
+    let server = {
+        let (written, ended) = (Arc::clone(&written), Arc::clone(&ended));
+        served(move |stream| huge(stream, Arc::clone(&written), Arc::clone(&ended))).await
+    };
+    assert_eq!(outcome_of(&server.url).await.0, "done");
+    wait_for_server("the connection is closed", async || ended.load(Ordering::SeqCst) == 1).await;
+    // What the system's own buffers take is not ours to say.
+    assert!(written.load(Ordering::SeqCst) < 64 << 20, "{} bytes were taken", written.load(Ordering::SeqCst));
+}
+
+async fn huge(stream: TcpStream, written: Arc<AtomicUsize>, ended: Arc<AtomicUsize>) {
+    let mut stream = BufReader::new(stream);
+    wire::request(&mut stream).await;
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1099511627776\r\n\r\n").await;
+    while stream.write_all(&[b'x'; 65_536]).await.is_ok() {
+        written.fetch_add(65_536, Ordering::SeqCst);
+    }
+    ended.fetch_add(1, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn receiver_that_never_answers_is_no_answer() {
+    let server = serve(|_| std::future::pending()).await;
+    let hooks = local(&server.url).timeout(Duration::from_secs(2)).build().expect("good settings");
+    let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
+    assert_eq!(kind, "no answer", "{text}");
+    assert!(text.ends_with("did not answer within 2s"), "{text}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_no_connection() {
+    let (kind, text) = outcome_of(&format!("http://127.0.0.1:{}", free_port())).await;
+    assert_eq!(kind, "no connection");
+    assert!(text.contains("cannot connect to http://127.0.0.1:") && text.contains("refused"), "{text}");
+    let (kind, text) = outcome_of("http://nothing.invalid").await;
+    assert_eq!(kind, "no connection");
+    assert!(text.starts_with("cannot connect to http://nothing.invalid: "), "{text}");
+}
+
+// S7
+#[tokio::test]
+async fn name_of_this_machine_is_not_reached_unless_it_is_allowed() {
+    let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    let url = server.url.replace("127.0.0.1", "localhost");
+    let closed = HttpPublisher::builder(&url).allow_http().build().expect("a name is looked up later");
+    let (kind, text) = kind_and_text(&deliver_one(&closed, event(1)).await);
+    assert_eq!(kind, "no connection", "{text}");
+    assert!(text.contains("is not a public address"), "{text}");
+    assert_eq!(server.connections.load(Ordering::SeqCst), 0, "no connection was made");
+    let open = local(&url).build().expect("good settings");
+    assert_eq!(kind_and_text(&deliver_one(&open, event(1)).await).0, "done");
+}

@@ -1,0 +1,161 @@
+//! What an answer means, and what each refusal does.
+
+use std::time::{Duration, Instant};
+
+use posthaste::{Delivery, Destination as _, Event, Outcome};
+use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste_testkit::process::program;
+use posthaste_testkit::proxy::LostResponses;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::variable;
+
+use super::server::{command, received};
+use super::{deliver_one, order, publisher_of, unreachable_reason};
+
+async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
+    let mut server = RedisServer::durable(settings);
+    server.start().await;
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
+    (server, publisher)
+}
+
+// F42
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn connection_that_went_silent_is_made_anew() {
+    let (server, _) = own_server(&[]).await;
+    let proxy = LostResponses::to(server.port()).await;
+    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
+    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    proxy.lose_responses(true);
+    let started = Instant::now();
+    let outcome = deliver_one(&publisher, order()).await;
+    let address = format!("127.0.0.1:{}", proxy.port());
+    assert_eq!(unreachable_reason(&outcome), format!("Redis at {address} did not answer within 2s"));
+    let outcome = deliver_one(&publisher, order()).await;
+    assert!(
+        unreachable_reason(&outcome).starts_with(&format!("no connection to Redis at {address}")),
+        "{outcome:?}"
+    );
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    proxy.lose_responses(false);
+    let back = Instant::now();
+    let outcome = deliver_one(&publisher, order()).await;
+    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
+}
+
+// F17
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
+    let (server, publisher) = own_server(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
+    let outcome = deliver_one(&publisher, order()).await;
+    assert_eq!(unreachable_reason(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
+    command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
+    let (server, publisher) = own_server(&[]).await;
+    command(&server, &["SET", "text", "1", "PX", "600000"]).await;
+    let wrong = Event::builder("Wrong").topic("text").json_text("{}").build().expect("a good event");
+    let outcomes = publisher.deliver(&[order(), wrong, order()].map(Delivery::first)).await;
+    let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(why.to_string(), "the key text is no stream in Redis: rename one of the two");
+    command(&server, &["DEL", "text"]).await;
+    assert_eq!(received(server.port(), 2).await.len(), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
+    let (_server, publisher) = own_server(&["--cluster-enabled", "yes"]).await;
+    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
+    assert!(text.contains("clusters are not supported here"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn replica_is_out_of_reach_and_says_why() {
+    let (server, publisher) = own_server(&[]).await;
+    command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
+    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
+    assert_eq!(text, "this Redis is a replica, which takes no writes: name the primary");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn stream_keeps_as_many_entries_as_it_shall() {
+    let (server, _) = own_server(&[]).await;
+    let url = format!("redis-stream://127.0.0.1:{}/?stream=orders&maxlen=10", server.port());
+    let exact = publisher_of(&format!("{url}&approximate=false"));
+    let batch: Vec<Delivery> = (0..30).map(|_| Delivery::first(order())).collect();
+    assert!(exact.deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
+    let kept: Vec<_> = received(server.port(), 10).await.into_iter().map(|message| message.id).collect();
+    let last: Vec<_> = batch[20..].iter().map(|delivery| delivery.id().clone()).collect();
+    assert_eq!(kept, last, "the oldest are dropped");
+    assert!(publisher_of(&url).deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
+    let kept = received(server.port(), 10).await.len();
+    assert!((11..=40).contains(&kept), "about ten, and cheaper: {kept}");
+}
+
+/// More than goes out at once: it takes several pipelines, and their order is kept.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn batch_of_many_bytes_goes_out_in_parts_and_in_order() {
+    let (server, publisher) = own_server(&[]).await;
+    let large = |n: usize| {
+        let text = format!("{n}{}", "x".repeat(900_000));
+        Delivery::first(
+            Event::builder("Large").aggregate("Order", "o-17").json(&text).build().expect("an event"),
+        )
+    };
+    let batch: Vec<Delivery> = (0..25).map(large).collect();
+    let outcomes = publisher.deliver(&batch).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done)), "{outcomes:?}");
+    let got: Vec<_> = received(server.port(), 25).await.into_iter().map(|message| message.id).collect();
+    assert_eq!(got, batch.iter().map(|delivery| delivery.id().clone()).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn program_of_redis_reads_it_from_the_shared_server() {
+    let shared = variable("POSTHASTE_TEST_REDIS_URL");
+    let host = shared.trim_start_matches("redis://").trim_end_matches('/');
+    let stream = format!("posthaste-test-{}", std::process::id());
+    let event = Event::builder("OrderPlaced")
+        .aggregate("Order", "o-17")
+        .header("payload", "not the payload")
+        .header("region", "eu")
+        .json_text(r#"{"größe": 42.10}"#)
+        .build()
+        .expect("a good event");
+    let publisher = publisher_of(&format!("redis-stream://{host}/0?stream={stream}"));
+    assert!(matches!(deliver_one(&publisher, event.clone()).await, Outcome::Done));
+
+    let cli = std::env::var("POSTHASTE_TEST_REDIS_CLI").unwrap_or_else(|_| "redis-cli".to_owned());
+    let ask = |words: &[&str]| {
+        let output =
+            program(&cli).args(["-u", &shared, "--raw"]).args(words).output().expect("redis-cli runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let text = ask(&["XRANGE", &stream, "-", "+"]);
+    ask(&["DEL", &stream]);
+    let lines: Vec<&str> = text.lines().collect();
+    let field = |name: &str| {
+        let at = lines[1..].iter().step_by(2).position(|line| *line == name);
+        lines[2 + 2 * at.unwrap_or_else(|| panic!("{name} in {text}"))]
+    };
+    assert_eq!(field("id"), event.id().as_str());
+    assert_eq!(field("type"), "OrderPlaced");
+    assert_eq!(field("key"), "o-17");
+    assert_eq!(field("content-type"), "application/json");
+    assert_eq!(field("payload"), r#"{"größe": 42.10}"#);
+    assert_eq!(field("header:payload"), "not the payload");
+    assert_eq!(field("header:region"), "eu");
+    assert_eq!(field("header:outbox-aggregate-type"), event.aggregate_type());
+}

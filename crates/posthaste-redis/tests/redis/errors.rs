@@ -1,0 +1,403 @@
+//! What a server, a person or a foreign program can get wrong: clear errors, and nothing half written.
+
+use std::error::Error;
+use std::time::Duration;
+
+use posthaste::admin::{Admin as _, Filter, PageRequest};
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
+use posthaste::{Event, Outbox, Status, StoreError};
+use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
+use posthaste_testkit::certificates::certificates_for;
+use posthaste_testkit::server::RedisServer;
+use posthaste_testkit::{wait_until, within_timeout};
+use redis::AsyncCommands as _;
+
+use crate::support::{self, engine, event, key};
+
+/// An error with all its sources.
+fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+pub(crate) async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreError> {
+    let owner = Owner::from("me");
+    let claim = Claim {
+        owner: &owner,
+        token: LeaseToken::random(),
+        lease: Duration::from_secs(30),
+        limit: 10,
+        max_bytes: usize::MAX,
+        order: ClaimOrder::Due,
+        skip_recent: Duration::ZERO,
+        now: None,
+    };
+    store.claim(&claim).await
+}
+
+const OUTBOX_KEYS: [&str; 11] = [
+    "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
+    "audit",
+];
+
+// S1-07
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_before_it_writes() {
+    let mut connection = support::connect(&support::server_url()).await;
+    for foreign in OUTBOX_KEYS {
+        let (store, name) = support::store().await;
+        let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
+        let text = with_sources(&store.writer(&outbox).write(event("A", "1")).await.expect_err("refused"));
+        assert!(text.contains(foreign) && text.contains("rename or delete"), "{text}");
+        assert!(claim(&store).await.is_err(), "{foreign}");
+        let written: Vec<String> = connection.keys(format!("{{{name}:0}}:*")).await.expect("KEYS");
+        assert!(written.len() <= 2, "nothing but the foreign key and the settings: {written:?}");
+        let error = support::builder(&name).connect().await.expect_err("refused at open");
+        assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with(foreign)), "{error:?}");
+        support::remove(&mut connection, &name, 1).await;
+    }
+}
+
+// S1-13, S1-09
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    for n in 0..300 {
+        let _: () = connection.zadd(key(&name, "pending"), format!("nobody-{n}"), 0).await.expect("ZADD");
+    }
+    let _: String = redis::cmd("XADD")
+        .arg(key(&name, "arrivals"))
+        .arg("*")
+        .arg(&["what", "ever"])
+        .query_async(&mut connection)
+        .await
+        .expect("XADD");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    let mut found = 0;
+    for _ in 0..40 {
+        found += claim(&store).await.expect("the claim works").events.len();
+    }
+    assert_eq!(found, 1, "the event is found behind them");
+    let repaired = store.repair_worker().page(10).run_once().await.expect("the repair works");
+    assert_eq!(repaired.members, 300);
+    assert_eq!(connection.zcard::<_, u64>(key(&name, "pending")).await.expect("ZCARD"), 1);
+}
+
+// S1-09
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn body_that_nothing_leads_to_is_found_and_delivered() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    for n in 0..50 {
+        let body = r#"{"event_type":"Lost","payload":{"a":1}}"#;
+        let _: () = connection.hset(key(&name, "entries"), format!("lost-{n}"), body).await.expect("HSET");
+    }
+    let (outbox, recorder) = engine(&store);
+    let repaired = store.repair_worker().page(10).run_once().await.expect("the repair works");
+    assert_eq!(repaired.bodies, 50);
+    let rows =
+        store.list(&Filter::default(), &PageRequest::first(100)).await.expect("the store answers").items;
+    assert_eq!(rows.len(), 50);
+    assert!(
+        rows.iter().all(|row| row.malformed.is_none() && row.payload_bytes == 7),
+        "a list reads them too"
+    );
+    within_timeout("they are delivered", async {
+        outbox.idle().await.expect("the store answers");
+        recorder.wait_for(50).await;
+    })
+    .await;
+    outbox.shutdown().await;
+}
+
+/// What is on its way is no orphan.
+// S1-29
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
+    let (store, _) = support::store().await;
+    let (outbox, recorder) = engine(&store);
+    let mut handle = store.repair_worker().page(20).interval(Duration::from_millis(1)).start();
+    let writer = store.writer(&outbox);
+    let mut connection = support::connect(&support::server_url()).await;
+    let pass = async |store: &RedisStore| store.repair_worker().run_once().await.expect("the repair works");
+    for _ in 0..50 {
+        let mut tx = writer.begin();
+        tx.write_all((0..40).map(|n| event("Live", &n.to_string())).collect()).expect("good events");
+        let (committed, repaired) = tokio::join!(tx.commit(&mut connection), pass(&store));
+        committed.expect("it commits");
+        assert!(repaired.is_empty(), "{repaired:?}");
+    }
+    within_timeout("all are delivered", recorder.wait_for(2000)).await;
+    within_timeout("all are settled", outbox.idle()).await.expect("the store answers");
+    assert!(pass(&store).await.is_empty());
+    assert_eq!(recorder.count(), 2000, "each once");
+    handle.shutdown().await;
+    handle.shutdown().await;
+    outbox.shutdown().await;
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
+    let (store, name) = support::store().await;
+    let mut connection = support::connect(&support::server_url()).await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let events: Vec<Event> = (0..6).map(|_| event("Edited", "1")).collect();
+    store.writer(&outbox).write_all(events.clone()).await.expect("they are stored");
+    let bodies =
+        ["sEcret", "{\"event_type\": \"A\"", "[1,2]", "", "{\"event_type\":7,\"payload\":\"sEcret\"}"];
+    for (event, body) in events.iter().zip(bodies) {
+        let _: () = connection.hset(key(&name, "entries"), event.id().as_str(), body).await.expect("HSET");
+    }
+    let (outbox, recorder) = engine(&store);
+    within_timeout("the good one is delivered", recorder.wait_for(1)).await;
+    wait_until("the others are dead", async || store.stats().await.expect("stats").dead == 5).await;
+    for event in &events[..5] {
+        let row = store.get(event.id()).await.expect("get").expect("it is there").row;
+        let reason = row.last_error.expect("a reason");
+        assert!(row.status == Status::Dead && !reason.contains("sEcret"), "{reason}");
+    }
+    outbox.shutdown().await;
+}
+
+// S1-18
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
+    let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
+    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let mut connection = support::connect(&server.url()).await;
+    let (outbox, recorder) = engine(&store);
+    let writer = store.writer(&outbox);
+    let limit = async |bytes: u64| {
+        let mut set = redis::cmd("CONFIG");
+        set.arg("SET").arg("maxmemory").arg(bytes);
+        let _: () = set.query_async(&mut support::connect(&server.url()).await).await.expect("CONFIG SET");
+    };
+    writer.write(event("Before", "1")).await.expect("it is stored");
+    limit(1).await;
+    let mut tx = writer.begin();
+    tx.set("{outbox:0}:ticket", "minted");
+    tx.write(event("Refused", "1")).expect("a good event");
+    let error = tx.commit(&mut connection).await.expect_err("no memory");
+    assert!(matches!(error, RedisCommitError::RolledBack(_)), "{error:?}");
+    let text = with_sources(&writer.write(event("Refused", "1")).await.expect_err("no memory"));
+    assert!(text.contains("raise maxmemory"), "{text}");
+    limit(0).await;
+    assert_eq!(connection.get::<_, Option<String>>("{outbox:0}:ticket").await.expect("GET"), None);
+    writer.write(event("After", "1")).await.expect("it is stored");
+    within_timeout("both are delivered", recorder.wait_for(2)).await;
+    wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
+    let repaired = store.repair_worker().run_once().await.expect("the repair works");
+    assert!(repaired.is_empty(), "{repaired:?}");
+    assert_eq!(recorder.deliveries().iter().filter(|delivery| delivery.event_type() == "Refused").count(), 0);
+    outbox.shutdown().await;
+}
+
+/// Its outcome could not be written down, and it would be delivered again and again.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn full_memory_lets_nothing_be_claimed() {
+    let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
+    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    let mut connection = support::connect(&server.url()).await;
+    for (bytes, is_full) in [(1, true), (0, false)] {
+        let mut limit = redis::cmd("CONFIG");
+        limit.arg("SET").arg("maxmemory").arg(bytes);
+        let _: () = limit.query_async(&mut connection).await.expect("CONFIG SET");
+        match claim(&store).await {
+            Ok(claimed) => assert!(!is_full && claimed.events.len() == 1, "{claimed:?}"),
+            Err(error) => assert!(is_full && with_sources(&error).contains("raise maxmemory"), "{error:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn replica_is_refused_unless_somebody_only_looks() {
+    let primary = RedisServer::new(&[]).started().await;
+    let store = RedisStore::connect(&primary.url()).await.expect("it opens");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    claim(&store).await.expect("the claim works");
+    let replica =
+        RedisServer::new(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).started().await;
+    let error = RedisStore::connect(&replica.url()).await.expect_err("a replica");
+    assert!(
+        matches!(error, OpenError::ReadOnlyServer { .. }) && error.to_string().contains("read_only()"),
+        "{error}"
+    );
+    let looking = RedisStore::builder(&replica.url())
+        .expect("a good URL")
+        .read_only()
+        .connect()
+        .await
+        .expect("it opens");
+    wait_until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
+    let text = with_sources(&looking.writer(&outbox).write(event("B", "1")).await.expect_err("a replica"));
+    assert!(text.contains("only reads"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
+    let server = RedisServer::new(&["--lua-time-limit", "10"]).started().await;
+    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let writer = store.writer(&outbox);
+    let endless = tokio::spawn({
+        let mut connection = support::connect(&server.url()).await;
+        async move {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg("while true do end").arg(0);
+            eval.query_async::<()>(&mut connection).await.expect_err("it is killed")
+        }
+    });
+    wait_until("the server says that it is busy", async || match writer.write(event("A", "1")).await {
+        Err(error) => with_sources(&error).contains("SCRIPT KILL"),
+        Ok(_) => false,
+    })
+    .await;
+    let mut connection = support::connect(&server.url()).await;
+    let _: () = redis::cmd("SCRIPT").arg("KILL").query_async(&mut connection).await.expect("SCRIPT KILL");
+    endless.await.expect("no panic");
+    writer.write(event("B", "1")).await.expect("it is stored");
+    assert!(store.repair_worker().run_once().await.expect("the repair works").is_empty());
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn errors_at_open_say_what_to_do_and_show_no_secret() {
+    let server = RedisServer::new(&["--requirepass", "the-right-one"]).started().await;
+    let with = |login: &str| format!("redis://{login}127.0.0.1:{}/", server.port());
+    for login in ["", ":sEcret@", "ann:sEcret@"] {
+        let error = RedisStore::connect(&with(login)).await.expect_err("refused");
+        assert!(matches!(error, OpenError::Refused { .. }), "{login}: {error:?}");
+        assert!(!format!("{error:?} {}", with_sources(&error)).contains("sEcret"), "{error:?}");
+    }
+    RedisStore::connect(&with(":the-right-one@")).await.expect("it opens");
+    let error = RedisStore::connect("redis://127.0.0.1:1/").await.expect_err("nobody there");
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    let error = RedisStore::connect("http://localhost/").await.expect_err("no URL of Redis");
+    assert!(matches!(error, OpenError::Url(_)), "{error:?}");
+    let node = support::cluster_urls().remove(0);
+    let error = RedisStore::connect(&node).await.expect_err("a node of a cluster");
+    assert!(matches!(error, OpenError::ClusterNode { .. }), "{error:?}");
+}
+
+// T14
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn number_of_shards_stays_with_the_outbox() {
+    let name = support::fresh_name();
+    let first = support::builder(&name).shards(4).connect().await.expect("it opens");
+    let again = support::builder(&name).connect().await.expect("it takes the number that is there");
+    for ticket in ["1", "17", "ticket-99"] {
+        assert_eq!(first.tag(ticket), again.tag(ticket));
+    }
+    let error = support::builder(&name).shards(8).connect().await.expect_err("another number");
+    assert!(matches!(error, OpenError::Shards { found: 4, asked: 8, .. }), "{error:?}");
+}
+
+// S9
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn tls_is_spoken_to_those_whose_certificate_is_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = certificates_for(folder.path(), &["localhost"]);
+    let other_root = certificates_for(tempfile::tempdir().expect("a folder").path(), &["localhost"]);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key) = (file("cert.pem"), file("key.pem"));
+    let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
+    let settings = [&["--tls-port", "PORT", "--tls-auth-clients", "no"], &files[..]].concat();
+    let server = RedisServer::new(&settings).started().await;
+    let url = |host: &str| format!("rediss://{host}:{}/", server.port());
+    let open = async |host: &str, root: &str| {
+        RedisStore::builder(&url(host)).expect("a good URL").root_certificate(root).connect().await
+    };
+    let store = open("localhost", &root).await.expect("it opens");
+    let (outbox, recorder) = engine(&store);
+    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    within_timeout("it is delivered", recorder.wait_for(1)).await;
+    outbox.shutdown().await;
+    assert!(open("localhost", &other_root).await.is_err(), "another authority");
+    assert!(open("127.0.0.1", &root).await.is_err(), "another name");
+    assert!(
+        RedisStore::connect(&url("localhost")).await.is_err(),
+        "an authority that the system does not know"
+    );
+    assert!(RedisStore::connect(&server.url()).await.is_err(), "no TLS at all");
+}
+
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
+    let name = support::fresh_name();
+    let mut connection = support::connect(&support::server_url()).await;
+    let _: () = connection.set(key(&name, "settings"), "not ours").await.expect("SET");
+    let error = support::builder(&name).connect().await.expect_err("refused at open");
+    assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with("settings")), "{error:?}");
+    let _: () = connection.del(key(&name, "settings")).await.expect("DEL");
+    let _: () = connection.set(key(&name, "pending"), "not ours").await.expect("SET");
+    support::builder(&name).connect().await.expect_err("refused at open");
+    assert!(!connection.exists::<_, bool>(key(&name, "settings")).await.expect("EXISTS"));
+}
+
+/// The lag is what people are told to alert on.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() {
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let later = |_| {
+        let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
+        event.build().expect("a good event")
+    };
+    let writer = store.writer(&outbox);
+    writer.write_all((0..3000).map(later).collect()).await.expect("they are stored");
+    assert_eq!(store.oldest_pending(None).await.expect("the store answers"), None);
+    writer.write(event("Now", "1")).await.expect("it is stored");
+    store.stats().await.expect("everything gets its place");
+    assert!(store.oldest_pending(None).await.expect("the store answers").is_some());
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+}
+
+/// An answer that the server needs seconds for would be given up, with every row in it on lease.
+#[tokio::test]
+#[ignore = "needs Redis: cargo xtask test"]
+async fn large_payloads_are_claimed_in_answers_that_stay_small() {
+    const EVENTS: usize = 120;
+    let (store, name) = support::store().await;
+    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let writer = store.writer(&outbox);
+    let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+    for _ in 0..EVENTS {
+        let event = Event::builder("Large").json_text(large.as_str()).build().expect("a good event");
+        writer.write(event).await.expect("it is stored");
+    }
+    let owner = Owner::from("me");
+    let (token, order, skip_recent) = (LeaseToken::random(), ClaimOrder::Due, Duration::ZERO);
+    let lease = Duration::from_secs(30);
+    let (limit, max_bytes) = (EVENTS, usize::MAX);
+    let request = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
+    let claimed = store.claim(&request).await.expect("the claim works");
+    assert_eq!(claimed.events.len(), EVENTS);
+    assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));
+    assert!(claim(&store).await.expect("the claim works").events.is_empty(), "each is leased once");
+    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+}

@@ -1,0 +1,108 @@
+//! What must be so before anything is delivered from an outbox table of others.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+use posthaste::store::{Settled, Verdict};
+use posthaste_sqlx::OpenError;
+use posthaste_sqlx::foreign::{Field, Layout, State};
+
+use crate::cases::foreign::*;
+use crate::foreign::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, builder};
+use crate::foreign_open::{PARTITIONED_TABLE_SQL, User, as_user};
+use crate::support::*;
+
+/// The tests of this file.
+macro_rules! foreign_open_tests {
+    ($ignored:literal) => {
+        posthaste_testkit::server_tests!(
+            crate::cases::foreign_open,
+            $ignored,
+            right_that_is_missing_is_noticed_before_anything_is_delivered,
+            key_that_does_not_tell_rows_apart_is_refused,
+            row_of_a_partitioned_table_is_found_by_its_id_and_time,
+        );
+    };
+}
+
+pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivered() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE_SQL).await;
+    db.execute(DEBEZIUM_SQL).await;
+    let user = User::new(&db).await;
+    let opened = async |layout: Layout| as_user(&db, &user, layout).connect().await.map(drop);
+    for (layout, wrong, partly, right) in [
+        (Layout::order_service(), "DELETE", "UPDATE (status, sent_at)", "UPDATE"),
+        (Layout::debezium(), "UPDATE", "UPDATE (payload)", "DELETE"),
+    ] {
+        let table = layout.table_name().to_string();
+        for granted in ["SELECT", wrong, partly] {
+            user.grant(&db, granted, &table).await;
+            let error = opened(layout.clone()).await.expect_err(granted);
+            assert!(matches!(error, OpenError::NotGranted { .. }), "{granted}: {error:?}");
+            let error = error.to_string();
+            assert!(error.contains(&format!("GRANT SELECT, {right} ON ")), "{error}");
+            assert!(error.contains(&user.name), "{error}");
+        }
+        as_user(&db, &user, layout.clone())
+            .read_only()
+            .connect()
+            .await
+            .expect("one who only looks")
+            .close()
+            .await;
+        user.grant(&db, right, &table).await;
+        opened(layout).await.expect("all rights");
+    }
+    user.drop(&db).await;
+    db.close().await;
+}
+
+/// The layout of a table with these columns only.
+fn small(table: &str) -> Layout {
+    let columns =
+        [(Field::Id, "id"), (Field::EventType, "kind"), (Field::Payload, "body"), (Field::Status, "state")];
+    described(table, &columns, &[(State::Pending, "NEW"), (State::Sent, "SENT")])
+}
+
+pub(crate) async fn key_that_does_not_tell_rows_apart_is_refused() {
+    let db = Db::new().await;
+    let rest =
+        "kind VARCHAR(9) NOT NULL, body VARCHAR(9) NOT NULL, state VARCHAR(9) NOT NULL, part INT NOT NULL";
+    for (table, id, keys) in [
+        ("bare", "NOT NULL", vec![]),
+        ("ordinary", "NOT NULL", vec!["CREATE INDEX of_ordinary ON ordinary (id)"]),
+        ("wide", "NOT NULL", vec!["ALTER TABLE wide ADD PRIMARY KEY (id, part)"]),
+        ("empty", "NULL", vec!["CREATE UNIQUE INDEX of_empty ON empty (id)"]),
+    ] {
+        db.execute(&format!("CREATE TABLE {table} (id INT {id}, {rest})")).await;
+        for statement in keys {
+            db.execute(statement).await;
+        }
+        let error = builder(&db, small(table)).connect().await.expect_err(table).to_string();
+        let expected =
+            if id == "NULL" { "id of its key can be NULL" } else { "rows from having the same id" };
+        assert!(error.contains(expected), "{table}: {error}");
+    }
+    let both = small("wide").key(["id", "part"].map(|name| name.parse().unwrap()));
+    builder(&db, both).connect().await.expect("the primary key").close().await;
+    db.execute("CREATE UNIQUE INDEX only_of_bare ON bare (id)").await;
+    builder(&db, small("bare")).connect().await.expect("a unique index").close().await;
+    db.execute("CREATE VIEW seen AS SELECT * FROM wide").await;
+    builder(&db, small("seen")).connect().await.expect("a view").close().await;
+    db.close().await;
+}
+
+/// Such a table cannot have a unique index without the column that it is partitioned by.
+pub(crate) async fn row_of_a_partitioned_table_is_found_by_its_id_and_time() {
+    let db = Db::new().await;
+    db.execute(PARTITIONED_TABLE_SQL).await;
+    db.execute("INSERT INTO parted VALUES (7, '2026-01-01 00:00:00.123457', 'A', '{}', 'NEW')").await;
+    let layout = small("parted").column(Field::CreatedAt, "at".parse().unwrap());
+    let store = open(&db, layout.key(["id", "at"].map(|name| name.parse().unwrap()))).await;
+    let claimed = claim(&store, 9).await;
+    assert_eq!(ids_of(&claimed), ["7"]);
+    assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
+    assert_eq!(db.int("SELECT count(*) FROM parted WHERE state = 'SENT'").await, 1);
+    store.close().await;
+    db.close().await;
+}

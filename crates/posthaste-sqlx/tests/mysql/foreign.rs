@@ -1,0 +1,145 @@
+//! Outbox tables of others, on MySQL and MariaDB.
+
+use posthaste::Admin;
+use posthaste::admin::{Filter, Replay};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
+use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
+
+use crate::cases::foreign as cases;
+use crate::support::*;
+
+foreign_tests!("needs MariaDB: cargo xtask test");
+
+/// Document 004's table with its indexes, as Hibernate would make it.
+pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
+
+/// Document 000's.
+pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/mysql/outbox-record.sql");
+
+/// Debezium's outbox event router's.
+pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/mysql/debezium.sql");
+
+pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
+    ForeignTableStore::mysql(&db.options, layout)
+}
+
+/// The same by way of another port of this host.
+pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
+    ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
+}
+
+/// Ends the sessions of the stores of this test, and those of its own pool.
+pub(crate) async fn end_sessions(db: &Db) {
+    let ids = "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    for id in db.text(ids).await.expect("sessions").split(',') {
+        administrate(&format!("KILL {id}")).await;
+    }
+}
+
+/// Two rows that wait because they have no time.
+pub(crate) async fn stamped_table(db: &Db) -> Layout {
+    db.execute(
+        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind VARCHAR(64) NOT NULL, body JSON NOT NULL,
+           processed_at DATETIME);
+         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', NOW())",
+    )
+    .await;
+    let columns = [
+        (Field::Id, "id"),
+        (Field::EventType, "kind"),
+        (Field::Payload, "body"),
+        (Field::SentAt, "processed_at"),
+    ];
+    cases::described("messages", &columns, &[])
+}
+
+/// A table with an enumeration, bytes and an id in sixteen of them; and the id of its row.
+pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
+    db.execute(
+        r#"CREATE TABLE `Order` (`messageId` BINARY(16) PRIMARY KEY, `eventType` VARCHAR(64) CHARACTER SET latin1,
+           tenant VARCHAR(64), head JSON, content BLOB, phase ENUM('waiting', 'gone out', 'lost') NOT NULL);
+         INSERT INTO `Order` VALUES (UNHEX('0193a1b2c3d47e5f8a9b0c1d2e3f4a5b'), 'Made', 'acme', '{"region": "eu"}',
+           UNHEX('009f9296'), 'waiting')"#,
+    )
+    .await;
+    let columns = [
+        (Field::Id, "messageId"),
+        (Field::EventType, "eventType"),
+        (Field::Tenant, "tenant"),
+        (Field::Headers, "head"),
+        (Field::Payload, "content"),
+        (Field::Status, "phase"),
+    ];
+    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
+    (cases::described("Order", &columns, &values), "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
+}
+
+/// How many rows of the table were read, as MariaDB counts them.
+async fn rows_read(db: &Db) -> i64 {
+    let read = "SELECT COALESCE(MAX(rows_read), 0) FROM information_schema.table_statistics
+      WHERE table_schema = DATABASE() AND table_name = 'outbox_record'";
+    db.int(read).await
+}
+
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
+    if !is_mariadb().await {
+        return; // MySQL counts only for all tables together.
+    }
+    administrate("SET GLOBAL userstat = 1").await;
+    let db = Db::new().await;
+    db.execute(OUTBOX_RECORD_SQL).await;
+    db.execute(
+        "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at, sent_at)
+           SELECT UUID(), UUID(), IF(seq % 2, 'FAILED', 'SENT'), 'orders', '{}', 1,
+             NOW(6) - INTERVAL 3 HOUR + INTERVAL seq SECOND, IF(seq % 2, NULL, NOW(6) - INTERVAL 2 HOUR)
+           FROM seq_1_to_6000;
+         ANALYZE TABLE outbox_record",
+    )
+    .await;
+    let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
+    let purge = |what, archive, older_than| Purge { what, older_than, archive, limit: 10, now: None };
+    let before = rows_read(&db).await;
+    let archived = Admin::purge(&store, &purge(Purgeable::Done, true, HOUR), "ann").await;
+    let replayed = store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await;
+    let purged = Admin::purge(&store, &purge(Purgeable::Done, false, HOUR), "ann").await;
+    let kept = Admin::purge(&store, &purge(Purgeable::Dead, false, 4 * HOUR), "ann").await;
+    assert_eq!([archived, replayed, purged, kept].map(|rows| rows.expect("a change")), [10, 10, 10, 0]);
+    // What a session has read is known when it ends.
+    store.close().await;
+    wait_until("the server has counted", async || rows_read(&db).await > before).await;
+    let read = rows_read(&db).await - before;
+    assert!(read < 300, "{read} rows were read to change thirty of them");
+    db.close().await;
+}
+
+/// The server reads the whole of a row to know how large it is.
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn claim_does_not_measure_every_row_that_waits() {
+    if !is_mariadb().await {
+        return; // MySQL counts only for all tables together.
+    }
+    administrate("SET GLOBAL userstat = 1").await;
+    let db = Db::new().await;
+    db.execute(OUTBOX_RECORD_SQL).await;
+    db.execute(
+        "INSERT INTO outbox_record (aggregate_id, event_id, status, topic, payload, schema_version, created_at)
+           SELECT UUID(), UUID(), 'PENDING', 'orders', REPEAT('x', 1000), 1, NOW(6) + INTERVAL seq SECOND
+           FROM seq_1_to_400;
+         ANALYZE TABLE outbox_record",
+    )
+    .await;
+    let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
+    let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
+    let claim = Claim { limit: 400, max_bytes: 1500, ..cases::request(&owner) };
+    let claimed = store.claim(&claim).await.expect("a claim");
+    assert_eq!((claimed.events.len(), claimed.cut), (1, true));
+    // What a session has read is known when it ends.
+    store.close().await;
+    wait_until("the server has counted", async || rows_read(&db).await > before).await;
+    let read = rows_read(&db).await - before;
+    assert!(read < 500, "{read} rows were read for the keys of 400 rows and one of them");
+    db.close().await;
+}
