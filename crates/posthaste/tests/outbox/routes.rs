@@ -22,13 +22,13 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 
 #[test]
 fn routes_are_refused_by_a_check_as_by_an_outbox() {
-    let routes = || to(&Recorder::new()).add(Route::event("Made").rate(0.0));
+    let routes = || routes_to(&Recorder::new()).add(Route::event("Made").rate(0.0));
     let config = Config { workers: Some(0), ..Config::default() };
     let checked = routes().check(&config).unwrap_err();
     assert_eq!(checked.problems.len(), 4, "{checked}");
     let built = Outbox::from_config(MemoryStore::new(), config, routes()).build().unwrap_err();
     assert_eq!(checked, built);
-    assert_eq!(to(&Recorder::new()).check(&Config::default()), Ok(()));
+    assert_eq!(routes_to(&Recorder::new()).check(&Config::default()), Ok(()));
 }
 
 // S3-76
