@@ -67,7 +67,7 @@ fn run(file: &str, args: &[&str]) -> CommandOutput {
         .args(args)
         .env("TOKEN", "s3ntinel-PW-9f-and-more")
         .env("DB_PASSWORD", "s3ntinel-PW-9f")
-        .env("KEY", SIGNING_KEY);
+        .env("SIGNING_KEY", SIGNING_KEY);
     CommandOutput::of(command.output().expect("the binary starts"))
 }
 
