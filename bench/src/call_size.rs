@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::bench_store::{BenchStore, TableFill};
 use super::figures::per_second;
+use super::full_table::HandDrivenTable;
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::{Ratio, median};
-use super::table_size::HandDrivenTable;
 
 /// Events per call, and how many of them are measured.
 const ONE_PER_CALL: (u64, u64) = (1, 300);

@@ -5,9 +5,9 @@ use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, TableFill};
+use super::full_table::HandDrivenTable;
 use super::load::Load;
 use super::progress::Progress;
-use super::table_size::HandDrivenTable;
 use crate::figures::{Histogram, Quantiles};
 
 /// Events per claim.

@@ -10,10 +10,11 @@ mod cross_process;
 mod figures;
 mod foreign;
 mod foreign_preset;
+mod full_table;
 mod held_snapshot;
 mod load;
 mod measured_engine;
-mod memory;
+mod memory_store;
 mod memory_use;
 mod mysql;
 mod postgres;
@@ -24,10 +25,9 @@ mod redis;
 mod relay;
 mod report;
 mod rounds;
-mod settle;
+mod settle_rate;
 mod soak;
 mod sqlite;
-mod table_size;
 mod text_report;
 
 use std::fmt;
@@ -39,7 +39,7 @@ use bench_store::{BenchStore, TableFill};
 use foreign::report::ForeignReport;
 use foreign_preset::ForeignPreset;
 use load::Load;
-use memory::MemoryBench;
+use memory_store::MemoryBench;
 use mysql::MySqlBench;
 use postgres::PostgresBench;
 use progress::Progress;
@@ -272,13 +272,13 @@ async fn measure_once<B: BenchStore>(
     progress: &Progress,
 ) -> anyhow::Result<SingleMeasurements> {
     progress.begin("settling");
-    let settle_rows_per_s = settle::measure(bench, load).await?;
+    let settle_rows_per_s = settle_rate::measure(bench, load).await?;
     progress.begin("latency");
     let latency_us = rounds::latency(bench, load).await?;
     progress.begin("latency between processes");
     let between_processes_us = bench.cross_process_latency(load).await?;
     let flatness = match args.table_fill() {
-        Some(full) => Some(table_size::measure(bench, load, full, progress).await?),
+        Some(full) => Some(full_table::measure(bench, load, full, progress).await?),
         None => None,
     };
     let snapshot = match args.snapshot_rows {

@@ -5,13 +5,13 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
 use super::call_size::CallSizeRates;
+use super::full_table::TableSizeComparison;
 use super::held_snapshot::HeldSnapshot;
 use super::memory_use;
 use super::ratio::{Ratio, median, rounded};
 use super::rounds::{DeliveryRate, StoreRound};
-use super::settle::SettleRates;
+use super::settle_rate::SettleRates;
 use super::soak::SteadyLoad;
-use super::table_size::TableSizeComparison;
 use crate::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::call_size::SizeRates;
+use super::full_table::{TableSample, TableSizeComparison};
 use super::held_snapshot::HeldSnapshot;
 use super::ratio::Ratio;
 use super::report::{ByHandReport, StoreReport};
 use super::rounds::{BATCH_EVENTS, FEW_EVENTS};
 use super::soak::SteadyLoad;
-use super::table_size::{TableSample, TableSizeComparison};
 use crate::figures::{Quantiles, count, micros};
 
 /// A figure and what it means.

@@ -8,7 +8,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, MySqlConnection, Row as _};
 use tokio::sync::mpsc;
 
-use super::sql::Statements;
+use super::statements::Statements;
 
 /// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";

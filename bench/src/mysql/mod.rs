@@ -1,7 +1,7 @@
 //! The store on MySQL and MariaDB, in tables of its own that are dropped at the end.
 
 mod baseline_relay;
-mod sql;
+mod statements;
 mod tables;
 
 use std::str::FromStr;
@@ -21,7 +21,7 @@ use super::figures::per_second;
 use super::foreign_preset::{ColumnTypes, ForeignPreset};
 use super::load::Load;
 use super::progress::Progress;
-use sql::Statements;
+use statements::Statements;
 use tables::MySqlTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -50,7 +50,7 @@ impl MySqlBench {
             .test_before_acquire(false)
             .connect_with(options.clone())
             .await?;
-        let name = if sql::is_mariadb(&pool).await? { "mariadb" } else { "mysql" };
+        let name = if statements::is_mariadb(&pool).await? { "mariadb" } else { "mysql" };
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
         Ok(Self { options, pool, name, prefix, sets: AtomicU32::new(0), open: Mutex::default() })
     }
@@ -112,7 +112,7 @@ impl BenchStore for MySqlBench {
         for store in self.open.lock().await.drain(..) {
             store.close().await;
         }
-        sql::drop_tables(&self.pool, &self.prefix).await
+        statements::drop_tables(&self.pool, &self.prefix).await
     }
 
     async fn close(&self) -> anyhow::Result<()> {
@@ -140,13 +140,13 @@ impl BenchStore for MySqlBench {
     }
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(Some(sql::hold_snapshot(&self.options).await?))
+        Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
     async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let table = format!("{}_foreign", self.prefix);
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
-            sql::run(&self.pool, statement).await?;
+            statements::run(&self.pool, statement).await?;
         }
         let layout = preset.layout().table(TableName::from_str(&table)?);
         Ok(Some(ForeignTableStore::mysql(&self.options, layout).connect().await?))

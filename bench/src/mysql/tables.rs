@@ -9,10 +9,10 @@ use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
 use sqlx::{MySqlConnection, MySqlPool};
 
 use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
+use super::super::full_table::FAR_FUTURE;
 use super::super::load::{self, Load};
-use super::super::table_size::FAR_FUTURE;
 use super::baseline_relay;
-use super::sql::{MySqlQuery, Statements};
+use super::statements::{MySqlQuery, Statements};
 use posthaste_stores::OutboxRef;
 
 const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";

@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection, Row as _};
 use tokio::sync::mpsc;
 
-use super::sql::Statements;
+use super::statements::Statements;
 
 /// What the store sets for its own connections.
 const SETTINGS: [(&str, &str); 6] = [

@@ -2,7 +2,7 @@
 
 mod baseline_relay;
 mod notify_cost;
-mod sql;
+mod statements;
 mod tables;
 
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use super::figures::per_second;
 use super::foreign_preset::{ColumnTypes, ForeignPreset};
 use super::load::Load;
 use super::progress::Progress;
-use sql::Statements;
+use statements::Statements;
 use tables::PgTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -51,7 +51,7 @@ impl PostgresBench {
             .connect_with(options.clone())
             .await?;
         let schema = SchemaName::from_str(&format!("posthaste_bench_{:08x}", fastrand::u32(..)))?;
-        sql::create_schema(&pool, &schema).await?;
+        statements::create_schema(&pool, &schema).await?;
         Ok(Self { options, pool, schema, sets: AtomicU32::new(0), open: Mutex::default() })
     }
 
@@ -122,13 +122,13 @@ impl BenchStore for PostgresBench {
         for store in self.open.lock().await.drain(..) {
             store.close().await;
         }
-        sql::drop_schema(&self.pool, &self.schema).await?;
-        sql::create_schema(&self.pool, &self.schema).await
+        statements::drop_schema(&self.pool, &self.schema).await?;
+        statements::create_schema(&self.pool, &self.schema).await
     }
 
     async fn close(&self) -> anyhow::Result<()> {
         self.clear().await?;
-        sql::drop_schema(&self.pool, &self.schema).await?;
+        statements::drop_schema(&self.pool, &self.schema).await?;
         self.pool.close().await;
         Ok(())
     }
@@ -155,16 +155,16 @@ impl BenchStore for PostgresBench {
     }
 
     async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(Some(sql::hold_snapshot(&self.options).await?))
+        Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
     async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
         let layout = preset.layout();
         let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
-            sql::run(&self.pool, statement).await?;
+            statements::run(&self.pool, statement).await?;
         }
-        sql::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
+        statements::run(&self.pool, format!("VACUUM (ANALYZE) {table}")).await?;
         let builder = ForeignTableStore::postgres(&self.options, layout).schema(self.schema.clone());
         Ok(Some(builder.connect().await?))
     }

@@ -11,10 +11,10 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, PgPool, Postgres, Row as _};
 
 use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
+use super::super::full_table::FAR_FUTURE;
 use super::super::load::{self, Load};
-use super::super::table_size::FAR_FUTURE;
 use super::baseline_relay;
-use super::sql::Statements;
+use super::statements::Statements;
 use posthaste_stores::OutboxRef;
 
 const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";

@@ -9,9 +9,9 @@ use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
 use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
+use super::super::full_table::HandDrivenTable;
 use super::super::load::Load;
 use super::super::progress::Progress;
-use super::super::table_size::HandDrivenTable;
 use super::baseline_relay;
 use posthaste_stores::OutboxRef;
 

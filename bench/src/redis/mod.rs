@@ -14,9 +14,9 @@ use redis::{AsyncConnectionConfig, Client};
 use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard, TableFill};
 use super::cross_process;
 use super::figures::per_second;
+use super::full_table::HandDrivenTable;
 use super::load::Load;
 use super::progress::Progress;
-use super::table_size::HandDrivenTable;
 use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.

@@ -6,6 +6,8 @@
 //! minute: `cargo demo` does that.
 
 #[cfg(feature = "full")]
+mod all_commands;
+#[cfg(feature = "full")]
 mod args;
 #[cfg(feature = "full")]
 mod cli;
@@ -19,8 +21,6 @@ mod demo_only;
 #[cfg(feature = "full")]
 mod failure;
 mod figures;
-#[cfg(feature = "full")]
-mod full;
 #[cfg(feature = "full")]
 mod logging;
 mod output;
@@ -36,10 +36,10 @@ mod store_args;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "full")]
+use all_commands as program;
 #[cfg(not(feature = "full"))]
 use demo_only as program;
-#[cfg(feature = "full")]
-use full as program;
 
 fn main() -> ExitCode {
     program::main()

@@ -14,7 +14,7 @@ use crate::error::open_error;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::metrics::Metrics;
 use crate::scripts::Scripts;
-use crate::server_state::ServerStateCache;
+use crate::server_state_cache::ServerStateCache;
 use crate::shard_backoff::ShardBackoffs;
 use crate::{Inner, OpenError, RedisStore, repair};
 

@@ -10,7 +10,7 @@ use crate::event_body::{self, Extent};
 use crate::field_escape::{escape, unescape};
 use crate::keys::Shard;
 use crate::row_state::RowState;
-use crate::server_state::ServerState;
+use crate::server_state_cache::ServerState;
 use crate::shard_calls::within_bodies_timeout;
 use crate::store::{clock, micros, shares};
 

@@ -46,13 +46,13 @@ mod row_state;
 #[cfg(test)]
 mod script_fault_tests;
 mod scripts;
-mod server_state;
+mod server_state_cache;
 mod shard_backoff;
 mod shard_calls;
 mod stats;
 mod store;
 mod tx;
-mod wake;
+mod wake_up;
 mod worker_task;
 mod writer;
 
@@ -92,7 +92,7 @@ struct Inner {
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
-    server_state: server_state::ServerStateCache,
+    server_state: server_state_cache::ServerStateCache,
     backoffs: shard_backoff::ShardBackoffs,
     /// Nothing may be written: a replica, for those who only look.
     read_only: bool,
@@ -165,7 +165,7 @@ impl RedisStore {
     /// call it before a process that only writes ends.
     pub async fn close(&self) {
         if self.0.remote_notifier.get().is_some() {
-            wake::wake_others_once(self).await;
+            wake_up::wake_others_once(self).await;
         }
         self.0.end_tasks();
     }
@@ -191,7 +191,7 @@ impl RedisStore {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                let listener = wake::Listener {
+                let listener = wake_up::Listener {
                     servers: self.0.listen.clone(),
                     channel: self.keys().channel(),
                     connections: self.connections().clone(),
@@ -212,7 +212,7 @@ impl RedisStore {
         let notifier = self.0.remote_notifier.get_or_init(|| {
             let notifier = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(wake::wake_others(Arc::downgrade(&self.0), notifier.clone()));
+                runtime.spawn(wake_up::wake_others(Arc::downgrade(&self.0), notifier.clone()));
             }
             notifier
         });

@@ -36,7 +36,7 @@ mod row_estimate;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod schema;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod server_state;
+mod server_state_cache;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{Config, ConfigError, LeaseConfig, Mode, PurgeConfig, QueueConfig, RetryPolicy};
-use crate::hook::WriterHook;
 use crate::interceptor::Interceptor;
 use crate::outbox::{Outbox, StartError};
 use crate::route::Routes;
 use crate::store::Store;
+use crate::writer_hook::WriterHook;
 
 /// One engine on the store.
 #[derive(Debug)]

@@ -25,7 +25,6 @@ mod engine;
 mod error;
 mod event;
 mod handler;
-mod hook;
 pub mod interceptor;
 pub mod memory;
 mod metrics;
@@ -38,6 +37,7 @@ mod sync;
 mod time;
 pub mod trace;
 pub mod writer;
+mod writer_hook;
 
 pub use admin::Admin;
 pub use builder::{Builder, Configured, Delivers, MultiNode, Ordered, Retries, SingleNode, WriterOnly};
@@ -52,7 +52,6 @@ pub use event::{
     IdPolicy, Limits, TypedEvent,
 };
 pub use handler::{handler, typed_handler};
-pub use hook::WriterHook;
 pub use interceptor::Interceptor;
 pub use memory::MemoryStore;
 pub use outbox::{Outbox, ShutdownReport, StartError};
@@ -64,6 +63,7 @@ pub use row::{EventDetail, EventRow, Status, decode_headers};
 pub use store::Store;
 pub use time::Timestamp;
 pub use writer::Receipt;
+pub use writer_hook::WriterHook;
 
 /// The pages of this repository, so that their examples are compiled and run.
 #[cfg(doctest)]

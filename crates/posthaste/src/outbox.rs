@@ -8,12 +8,12 @@ pub use crate::engine::ShutdownReport;
 use crate::engine::{Engine, EngineState, HotPath, Proof};
 use crate::error::StoreError;
 use crate::event::Limits;
-use crate::hook::WriterHook;
 use crate::interceptor::Interceptor;
 use crate::route::{RouteTable, Routes};
 use crate::store::Store;
 use crate::sync::lock;
 use crate::writer::{Receipt, WriterCore};
+use crate::writer_hook::WriterHook;
 
 /// An outbox on one store. Cheap to clone; all clones are the same outbox.
 ///

@@ -12,8 +12,8 @@ const ALLOWED_FILES: &[&str] = &[
     "crates/posthaste-sqlx/src/mysql/plan_tests.rs",
     "crates/posthaste-sqlx/src/postgres/plan_tests.rs",
     "crates/posthaste-sqlx/src/sqlite/plan_tests.rs",
-    "bench/src/mysql/sql.rs",
-    "bench/src/postgres/sql.rs",
+    "bench/src/mysql/statements.rs",
+    "bench/src/postgres/statements.rs",
     "bench/src/sqlite.rs",
     "bench/peers/src/database.rs",
 ];

@@ -8,7 +8,7 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
-use super::table::Caller;
+use super::foreign_table::Caller;
 use super::{AUDIT, ForeignTableStore, Layout, queries};
 use crate::page::cut_page;
 

@@ -24,6 +24,7 @@ mod builder;
 pub(crate) mod catalogue;
 mod claim;
 pub(crate) mod filter;
+pub(crate) mod foreign_table;
 mod leases;
 pub(crate) mod lock_session;
 #[cfg(feature = "mysql")]
@@ -35,7 +36,6 @@ mod queries;
 pub(crate) mod resolved_layout;
 pub(crate) mod stats;
 mod store;
-pub(crate) mod table;
 
 use std::collections::BTreeMap;
 

@@ -8,9 +8,9 @@ use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 
 use super::filter::Conditions;
+use super::foreign_table::{BoundQuery, Caller, ForeignTable, QueryRow};
 use super::resolved_layout::RowChange;
 use super::stats::{Counts, MAX_COUNTED_ROWS};
-use super::table::{BoundQuery, Caller, ForeignTable, QueryRow};
 use super::{Field, State};
 use crate::row::{detail, view};
 

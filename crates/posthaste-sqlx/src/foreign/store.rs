@@ -12,8 +12,8 @@ use posthaste::store::{
 use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
+use super::foreign_table::{Caller, FailedAttempt, ForeignTable, RowKey};
 use super::leases::Leases;
-use super::table::{Caller, FailedAttempt, ForeignTable, RowKey};
 use super::{Layout, queries};
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.

@@ -21,7 +21,7 @@ use crate::byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_routes_cache;
 use crate::row::RowReader;
-use crate::server_state::ServerState;
+use crate::server_state_cache::ServerState;
 
 /// The server's clock, and the paused routes.
 const SERVER_STATE: &str = concat!(

@@ -32,6 +32,7 @@ mod claim;
 pub(crate) mod connection;
 mod diagnose;
 mod filter;
+mod growing_steps;
 mod insert;
 mod lease;
 mod migrate;
@@ -40,13 +41,12 @@ mod open_tx;
 mod plan_tests;
 mod purge;
 mod row;
-mod row_steps;
 mod settle;
 mod stats;
 mod store;
 mod tx;
 pub(crate) mod value;
-mod wake;
+mod wake_up;
 mod writer;
 
 use std::sync::atomic::AtomicBool;
@@ -67,7 +67,7 @@ pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
 use crate::parked_routes_cache::ParkedNames;
-use crate::server_state::ServerStateCache;
+use crate::server_state_cache::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
@@ -168,7 +168,7 @@ impl MySqlStore {
             let wake = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 let (store, stop) = (Arc::downgrade(&self.0), self.0.stop.clone());
-                runtime.spawn(wake::watch(store, stop, wake.clone()));
+                runtime.spawn(wake_up::watch(store, stop, wake.clone()));
             }
             wake
         });

@@ -7,7 +7,7 @@ use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste_sql::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, Row as _};
 
-use super::{MySqlStore, backlog, claim, diagnose, lease, purge, settle, stats, store, wake};
+use super::{MySqlStore, backlog, claim, diagnose, lease, purge, settle, stats, store, wake_up};
 use crate::sql::Sql;
 
 /// What a plan must show.
@@ -77,7 +77,7 @@ fn all() -> Vec<Expected> {
         by("more than the backlog shows", backlog::MORE, &[], "outbox_event_phase"),
         by("parked for a route", diagnose::rows::PARKED, &["'a'"], "outbox_event_parked"),
         by("the oldest of them", diagnose::rows::PARKED_ROWS, &["'a'"], "outbox_event_parked"),
-        by("anything due", wake::ANYTHING_DUE, &[], "outbox_event_due"),
+        by("anything due", wake_up::ANYTHING_DUE, &[], "outbox_event_due"),
     ]
 }
 

@@ -15,7 +15,7 @@ use super::row::event_columns;
 use super::value::{self, Time, interval};
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::row::RowReader;
-use crate::server_state::ServerState;
+use crate::server_state_cache::ServerState;
 
 /// The clock, and the routes that are paused.
 const SERVER_STATE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;

@@ -43,7 +43,7 @@ mod stats;
 mod store;
 mod tx;
 pub(crate) mod value;
-mod wake;
+mod wake_up;
 mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -65,7 +65,7 @@ pub use writer::PgWriter;
 
 use crate::claim_floor::ClaimFloor;
 use crate::parked_routes_cache::ParkedNames;
-use crate::server_state::ServerStateCache;
+use crate::server_state_cache::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::{OpenError, SchemaName, TableName};
@@ -171,7 +171,7 @@ impl PgStore {
         if self.0.remote_notifier.get().is_some() {
             // Other processes may not have been notified of the last commits yet, and a hint is worth no long wait.
             let notify = self.connections().engine(async |connection| self.notify(connection).await);
-            let _ = tokio::time::timeout(wake::LAST_NOTIFY_TIMEOUT, notify).await;
+            let _ = tokio::time::timeout(wake_up::LAST_NOTIFY_TIMEOUT, notify).await;
         }
         self.connections().close().await;
         self.0.end_tasks();
@@ -202,7 +202,7 @@ impl PgStore {
             if let (Some(options), Ok(runtime)) = (&self.0.listen, runtime) {
                 let channel = self.sql().table().to_string();
                 let stop = self.0.stop.clone();
-                runtime.spawn(wake::listen_until(stop, options.0.clone(), channel, wake.clone()));
+                runtime.spawn(wake_up::listen_until(stop, options.0.clone(), channel, wake.clone()));
             }
             wake
         });
@@ -214,7 +214,7 @@ impl PgStore {
         let notifier = self.0.remote_notifier.get_or_init(|| {
             let notifier = Notifier::new();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                runtime.spawn(wake::wake_others(Arc::downgrade(&self.0), notifier.clone()));
+                runtime.spawn(wake_up::wake_others(Arc::downgrade(&self.0), notifier.clone()));
             }
             notifier
         });

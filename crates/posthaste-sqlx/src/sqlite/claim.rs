@@ -16,7 +16,7 @@ use super::value::lossy;
 use super::{SqliteStore, value};
 use crate::byte_limit::rows_within_limit;
 use crate::row::RowReader;
-use crate::server_state::ServerState;
+use crate::server_state_cache::ServerState;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 

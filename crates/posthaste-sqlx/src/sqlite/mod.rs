@@ -47,7 +47,7 @@ mod stats;
 mod store;
 mod tx;
 mod value;
-mod wake;
+mod wake_up;
 mod write_queue;
 mod writer;
 
@@ -66,7 +66,7 @@ pub use tx::{SqliteSavepoint, SqliteTx};
 pub use writer::SqliteWriter;
 
 use crate::parked_routes_cache::ParkedNames;
-use crate::server_state::ServerStateCache;
+use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::{OpenError, TableName};
 use connection::{Connections, engine_options, reader_options};
@@ -171,7 +171,7 @@ impl SqliteStore {
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let wake = self.0.wake.get_or_init(|| {
             let wake = Notifier::new();
-            runtime.spawn(wake::watch(Arc::downgrade(&self.0), wake.clone()));
+            runtime.spawn(wake_up::watch(Arc::downgrade(&self.0), wake.clone()));
             wake
         });
         Some(wake.clone())

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::script::{End, OwnEnd, ScriptError, Step, commit, ending, event, write, write_all};
+use super::writer_script::{End, OwnEnd, ScriptError, Step, commit, ending, event, write, write_all};
 use super::{Scene, WriterHarness};
 use crate::error::WriteError;
 use crate::event::{Event, EventId};

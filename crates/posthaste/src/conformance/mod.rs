@@ -12,7 +12,7 @@
 //! stores take their time from the requests (`now: Some(t)`), and no case sleeps.
 
 pub mod admin;
-mod catalogue;
+mod case_list;
 pub mod claim;
 pub mod destination;
 pub mod diagnose;
@@ -28,12 +28,12 @@ pub mod release;
 pub mod renew;
 pub mod round_trip;
 pub mod savepoint;
-mod scene;
-mod script;
 pub mod settle;
 pub mod transaction;
 pub mod write;
-mod writer;
+mod writer_fixture;
+mod writer_harness;
+mod writer_script;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -42,9 +42,9 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
 pub use destination::{DestinationCapabilities, DestinationHarness};
-pub use scene::Scene;
-pub use script::{Elsewhere, End, OwnEnd, SavepointEnd, Script, ScriptError, Step, Way};
-pub use writer::{WriterCapabilities, WriterHarness};
+pub use writer_fixture::Scene;
+pub use writer_harness::{WriterCapabilities, WriterHarness};
+pub use writer_script::{Elsewhere, End, OwnEnd, SavepointEnd, Script, ScriptError, Step, Way};
 
 use crate::admin::Admin;
 use crate::error::StoreError;

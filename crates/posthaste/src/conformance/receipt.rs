@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::WriterHarness;
-use super::script::{OwnEnd, commit, event, events, write};
+use super::writer_script::{OwnEnd, commit, event, events, write};
 use crate::destination::Source;
 use crate::error::{StoreError, WriteError};
 use crate::event::EventId;

@@ -4,7 +4,7 @@
 
 use super::WriterHarness;
 use super::kit::{HOUR, assert_same};
-use super::script::{OwnEnd, Step, commit, write_all};
+use super::writer_script::{OwnEnd, Step, commit, write_all};
 use crate::event::Event;
 use crate::time::Timestamp;
 

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::WriterHarness;
-use super::script::{End, SavepointEnd, Step, commit, ending, savepoint, write, write_all};
+use super::writer_script::{End, SavepointEnd, Step, commit, ending, savepoint, write, write_all};
 
 use SavepointEnd::{Drop, Release, Rollback};
 

@@ -5,7 +5,7 @@
 use futures_util::future::join_all;
 
 use super::WriterHarness;
-use super::script::{
+use super::writer_script::{
     End, OwnEnd, ScriptError, Step, Way, commit, ending, event, events, failed_write, write, write_all,
 };
 use crate::destination::Source;

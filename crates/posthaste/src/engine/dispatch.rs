@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::EngineState;
 use super::queued_event::QueuedEvent;
-use super::suspect::proving_time;
+use super::suspect_event::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
 use crate::route::SUSPECTS;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{EngineState, confirmer, gauges, lease_renewer, poller, purger, settler, worker};
+use super::{EngineState, commit_confirmer, gauges, lease_renewer, poller, purger, settler, worker};
 use crate::config::Mode;
 
 /// How long the last write-backs may take after the drain.

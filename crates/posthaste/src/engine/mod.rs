@@ -5,8 +5,9 @@
 
 mod breaker;
 mod claim_bytes;
-mod confirmer;
+mod commit_confirmer;
 mod dispatch;
+mod event_queue;
 mod fan_out_outcome;
 mod gauges;
 mod hot_path;
@@ -15,7 +16,6 @@ mod lease_renewer;
 mod lifecycle;
 mod poller;
 mod purger;
-mod queue;
 mod queued_event;
 mod rate_limiter;
 mod retry_timer;
@@ -23,7 +23,7 @@ mod route_queue;
 mod route_state;
 mod settler;
 mod spans;
-mod suspect;
+mod suspect_event;
 mod verdict;
 mod warn_limit;
 mod worker;
@@ -58,10 +58,10 @@ pub(crate) struct EngineState {
     interceptors: Vec<Arc<dyn Interceptor>>,
     metrics: Metrics,
     route_states: RouteStates,
-    queue: queue::Queue,
+    queue: event_queue::Queue,
     inflight: inflight::InFlight,
     write_back: write_back_buffer::WriteBackBuffer,
-    confirmer: confirmer::Confirmer,
+    confirmer: commit_confirmer::Confirmer,
     retry_timer: retry_timer::RetryTimer,
     /// Notified when this process knows of something to claim.
     poll_notifier: Notifier,
@@ -87,10 +87,10 @@ impl EngineState {
             owner: Owner::of_this_process(&settings.name),
             metrics,
             route_states: RouteStates::new(routes.entries().len()),
-            queue: queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
+            queue: event_queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
             inflight: inflight::InFlight::default(),
             write_back: write_back_buffer::WriteBackBuffer::default(),
-            confirmer: confirmer::Confirmer::default(),
+            confirmer: commit_confirmer::Confirmer::default(),
             retry_timer: retry_timer::RetryTimer::default(),
             poll_notifier: Notifier::new(),
             polling: tokio::sync::Mutex::default(),

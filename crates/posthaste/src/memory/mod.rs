@@ -10,7 +10,7 @@ mod clock;
 mod connection;
 mod diagnose;
 mod index;
-mod raw;
+mod raw_row;
 mod row;
 mod store;
 mod table;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub use connection::{CommitFault, MemoryConnection};
-pub use raw::RawRow;
+pub use raw_row::RawRow;
 pub use tx::{MemorySavepoint, MemoryTx};
 pub use writer::MemoryWriter;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::index::IndexPosition;
-use super::raw::RawRow;
+use super::raw_row::RawRow;
 use crate::event::{Event, EventParts, Headers};
 use crate::row::{EventDetail, EventRow, Status, decode_headers};
 use crate::store::{Lease, LeaseToken, Leased, Owner};

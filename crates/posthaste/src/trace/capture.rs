@@ -5,7 +5,7 @@ use std::fmt;
 use super::{TRACEPARENT, TRACESTATE, TraceContext};
 use crate::error::BoxError;
 use crate::event::{Event, Headers, Limits};
-use crate::hook::WriterHook;
+use crate::writer_hook::WriterHook;
 
 /// A hook that gives every event the place in a trace in which it is written, as the headers
 /// `traceparent` and `tracestate`.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::engine::HotPath;
 use crate::event::Limits;
-use crate::hook::{Hooks, WriterHook};
 use crate::store::Notifier;
+use crate::writer_hook::{Hooks, WriterHook};
 
 /// What every Writer shares: hooks, limits, and the engine that its rows are born leased to.
 /// Made by [`Outbox::writer_core`](crate::Outbox::writer_core); cheap to clone.

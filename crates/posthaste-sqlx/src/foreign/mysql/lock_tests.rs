@@ -12,11 +12,11 @@ use tokio::time::interval;
 
 use super::MySqlForeignTable;
 use crate::foreign::Layout;
-use crate::foreign::lock_session::{LockSession, SessionGuard};
-use crate::foreign::table::tests::{
+use crate::foreign::foreign_table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
-use crate::foreign::table::{BoundQuery, Caller, ForeignTable as _};
+use crate::foreign::foreign_table::{BoundQuery, Caller, ForeignTable as _};
+use crate::foreign::lock_session::{LockSession, SessionGuard};
 use crate::mysql::connection::Login;
 use crate::sql::ready;
 

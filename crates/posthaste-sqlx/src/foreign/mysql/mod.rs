@@ -21,12 +21,12 @@ use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as 
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::BindValue;
-use crate::foreign::lock_session::{LockSession, OpenSession};
-use crate::foreign::resolved_layout::ResolvedLayout;
-use crate::foreign::table::{
+use crate::foreign::foreign_table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
 };
+use crate::foreign::lock_session::{LockSession, OpenSession};
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::mysql::connection::{Connections, Login, SETTINGS, explain, server};
 use crate::mysql::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::row::RowReader;

@@ -7,8 +7,8 @@ use sqlx::{ConnectOptions as _, PgConnection, Postgres};
 
 use super::PgForeignTable;
 use crate::foreign::Layout;
-use crate::foreign::table::ForeignTable as _;
-use crate::foreign::table::tests::{
+use crate::foreign::foreign_table::ForeignTable as _;
+use crate::foreign::foreign_table::tests::{
     leads, row_of_another_time_is_not_read, slow_questions_hold_nothing_up, takes_over,
 };
 use crate::postgres::connection::Login;

@@ -22,12 +22,12 @@ use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};
 use crate::OpenError;
 use crate::foreign::Layout;
 use crate::foreign::filter::BindValue;
-use crate::foreign::lock_session::{LockSession, OpenSession};
-use crate::foreign::resolved_layout::ResolvedLayout;
-use crate::foreign::table::{
+use crate::foreign::foreign_table::{
     AttemptCount, BoundQuery, ByteBudget, Caller, ChooseKeys, FailedAttempt, ForeignTable, QueryRow, RowKey,
     RowsRead, SplitKeys,
 };
+use crate::foreign::lock_session::{LockSession, OpenSession};
+use crate::foreign::resolved_layout::ResolvedLayout;
 use crate::postgres::connection::{ConnectionPath, Login, explain, named, server};
 use crate::postgres::diagnose::is_pooled;
 use crate::postgres::value::{self, Time};

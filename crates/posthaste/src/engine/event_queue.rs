@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::queued_event::QueuedEvent;
 use super::route_queue::{Readiness, RouteQueue};
-use super::suspect::{SuspectSlot, SuspectTurn};
+use super::suspect_event::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::Source;
 use crate::route::{RouteEntry, RouteTable};

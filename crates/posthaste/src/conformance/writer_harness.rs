@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::scene::Scene;
-use super::script::{Elsewhere, OwnEnd, Script, ScriptError, Way};
+use super::writer_fixture::Scene;
+use super::writer_script::{Elsewhere, OwnEnd, Script, ScriptError, Way};
 use crate::error::WriteError;
 use crate::event::{Event, EventId};
 use crate::writer::Receipt;
