@@ -42,7 +42,7 @@ pub(super) async fn latency<T: BenchTables>(
     };
     let engine = Outbox::from_config(reading, config, routes).start()?;
     let clock = CommitClock::default();
-    let outbox = Outbox::writer_only(tables.store()).hook(clock.clone()).build()?;
+    let outbox = Outbox::builder(tables.store(), Routes::new()).writer_only().hook(clock.clone()).build()?;
     let writer = tables.writer(&outbox);
     let (mut histogram, mut late) = (Histogram::default(), 0);
     for number in 0..load.events.min(LATENCY_COMMITS) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use posthaste::store::{
     Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settlement, Verdict,
 };
-use posthaste::{Outbox, Store};
+use posthaste::{Outbox, Routes, Store};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
@@ -97,7 +97,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
     pub(super) fn new(tables: T, load: &Load) -> anyhow::Result<Self> {
         let store = tables.store();
         // Its rows are for everybody, as those of a service without an engine.
-        let outbox = Outbox::writer_only(Arc::clone(&store)).build()?;
+        let outbox = Outbox::builder(Arc::clone(&store), Routes::new()).writer_only().build()?;
         Ok(Self {
             writer: tables.writer(&outbox),
             tables,

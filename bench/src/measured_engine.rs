@@ -89,7 +89,7 @@ pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Resul
     let long = Duration::from_secs(3_600);
     let config = Config {
         queue: QueueConfig { hot: events, bytes: usize::MAX, ..QueueConfig::default() },
-        lease: Some(LeaseConfig { duration: long, hot: long }),
+        lease: LeaseConfig { duration: long, hot: long },
         ..config(load)
     };
     Ok(Outbox::from_config(store, config, routes).start()?)

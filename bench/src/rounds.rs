@@ -151,7 +151,7 @@ async fn outbox<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> 
 }
 
 async fn writer_only<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
-    let outbox = Outbox::writer_only(tables.store()).build()?;
+    let outbox = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     Ok(per_second(load.events, write_with_business(&tables.writer(&outbox), load).await?))
 }
 

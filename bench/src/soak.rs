@@ -47,7 +47,7 @@ pub(super) async fn measure<B: BenchStore>(
     let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
     let outbox = Outbox::from_config(store.clone(), measured_engine::config(load), routes).start()?;
-    let writer_only = Outbox::writer_only(tables.store()).build()?;
+    let writer_only = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     let writers = [tables.writer(&outbox), tables.writer(&writer_only)];
 
     let fifth = Duration::from_secs(seconds).div_f64(5.0);

@@ -26,7 +26,8 @@ pub async fn run(
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let admin = Arc::new(AdminOutbox::open("shop", vec!["Order.OrderPlaced".to_owned()], store.clone()));
     // The feed is what `posthaste tail` shows.
-    let outbox = Outbox::single_node(store.clone(), routes(pool.clone())).interceptor(admin.feed().clone());
+    let outbox =
+        Outbox::builder(store.clone(), routes(pool.clone())).single_node().interceptor(admin.feed().clone());
     let outbox = outbox.start()?;
 
     let api = AdminApi::new().outbox(admin).token(Token::new("on-call", Role::Operator, token));

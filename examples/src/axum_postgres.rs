@@ -17,9 +17,6 @@ use tokio::time::timeout;
 
 use crate::web::{Failure, NewOrder, Order, OrderPlaced};
 
-/// How long a node that crashed keeps its events from the others.
-const LEASE_DURATION: Duration = Duration::from_secs(30);
-
 /// Serves until `stop` is ready. Then HTTP stops first, so that no new events come, and the outbox
 /// after it, which delivers what is queued.
 pub async fn run(
@@ -29,7 +26,7 @@ pub async fn run(
 ) -> Result<ShutdownReport, BoxError> {
     let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
     create_tables(&pool).await?;
-    let outbox = Outbox::multi_node(store.clone(), routes(pool.clone()), LEASE_DURATION).start()?;
+    let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
     let writer = store.writer(&outbox);
     let app = app(Shop { pool: pool.clone(), writer, store: store.clone() });
 

@@ -22,7 +22,7 @@ pub async fn run(
 ) -> Result<ShutdownReport, BoxError> {
     create_tables(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
-    let outbox = Outbox::single_node(store.clone(), routes(pool.clone())).start()?;
+    let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
     let app = app(pool.clone(), store.writer(&outbox));
 
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use posthaste::Outbox;
 use posthaste::store::{Notifier, Store as _};
+use posthaste::{Outbox, Routes};
 use posthaste_sqlx::postgres::Notify;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ pub(super) async fn transactions_per_second(
 ) -> anyhow::Result<f64> {
     let tables = bench.fresh().await?;
     let _listening = listen(bench, &tables).await?;
-    let outbox = Outbox::writer_only(tables.store.clone()).build()?;
+    let outbox = Outbox::builder(tables.store.clone(), Routes::new()).writer_only().build()?;
     let store = bench.another(&tables, notify).await?;
     let writer = PgTablesWriter { writer: store.writer(&outbox), tables };
     let work = {

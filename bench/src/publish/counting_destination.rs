@@ -44,12 +44,12 @@ impl CountingDestination {
 
     fn count(&self, outcomes: &[Outcome]) {
         let failed = outcomes.iter().find_map(|outcome| match outcome {
-            Outcome::Done => None,
+            Outcome::Done { .. } => None,
             Outcome::Dead(reason) | Outcome::Unsendable(reason) => Some(reason.clone()),
             Outcome::Retry(error) | Outcome::RetryAfter(_, error) => Some(error.to_string()),
             Outcome::Unreachable(unreachable) => Some(unreachable.error.to_string()),
             Outcome::Busy(busy) => Some(busy.error.to_string()),
-            Outcome::Defer(delay) => Some(format!("deferred for {delay:?}")),
+            other => Some(format!("{other:?}")),
         });
         let more = outcomes.len() as u64;
         let delivered = self.delivered.fetch_add(more, Ordering::Relaxed) + more;

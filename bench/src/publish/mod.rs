@@ -77,7 +77,7 @@ async fn relay<B: BenchStore>(
 ) -> anyhow::Result<(f64, MemoryUse)> {
     bench.clear().await?;
     let tables = bench.create().await?;
-    let writer_only = Outbox::writer_only(tables.store()).build()?;
+    let writer_only = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     write(&tables.writer(&writer_only), load).await?;
     let destination = CountingDestination::new(destination, load.events);
     let routes = Routes::new().add(Route::fallback().deliver_to(destination.clone()));
@@ -126,7 +126,7 @@ struct NullDestination;
 #[async_trait]
 impl Destination for NullDestination {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        batch.iter().map(|_| Outcome::Done).collect()
+        batch.iter().map(|_| Outcome::done()).collect()
     }
 
     fn profile(&self) -> Profile {

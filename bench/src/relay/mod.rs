@@ -11,7 +11,7 @@ mod usage;
 
 use std::time::{Duration, Instant};
 
-use posthaste::{Event, Outbox};
+use posthaste::{Event, Outbox, Routes};
 
 use self::process::RelayProcess;
 use self::report::{RelayReport, RelayRound};
@@ -88,6 +88,6 @@ async fn start_and_idle<B: BenchStore>(
 
 /// In one transaction, as a service without an engine does: all are there at once.
 async fn write<T: BenchTables>(tables: &T, events: Vec<Event>) -> anyhow::Result<()> {
-    let outbox = Outbox::writer_only(tables.store()).build()?;
+    let outbox = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     tables.writer(&outbox).events(events).await
 }

@@ -15,7 +15,7 @@
 //! let store = MemoryStore::new();
 //! let admin = Arc::new(AdminOutbox::open("shop", vec!["OrderPlaced".to_owned()], store.clone()));
 //! let routes = Routes::new().handle("OrderPlaced", async |_: Delivery| {});
-//! let outbox = Outbox::single_node(store, routes).interceptor(admin.feed().clone()).start()?;
+//! let outbox = Outbox::builder(store, routes).single_node().interceptor(admin.feed().clone()).start()?;
 //!
 //! let api = AdminApi::new().outbox(admin).token(Token::new("ann", Role::Operator, "a-long-random-token"));
 //! let app: Router = Router::new().nest("/outbox", posthaste_admin::router(api));

@@ -85,7 +85,7 @@ async fn tail_shows_what_the_service_delivers() {
     let admin = Arc::new(AdminOutbox::open("shop", Vec::new(), store.clone()));
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder));
-    let outbox = Outbox::single_node(store.clone(), routes).interceptor(admin.feed().clone());
+    let outbox = Outbox::builder(store.clone(), routes).single_node().interceptor(admin.feed().clone());
     let outbox = outbox.start().expect("a good configuration");
     let address = listen(service(AdminApi::new().outbox(admin))).await;
 

@@ -176,7 +176,7 @@ impl Destination for LinesPublisher {
         let mut cut = Arc::clone(&self.cut).lock_owned().await;
         let written = tokio::task::spawn_blocking(move || publisher.write(&events, &mut cut)).await;
         let error = match written {
-            Ok(Ok(())) => return batch.iter().map(|_| Outcome::Done).collect(),
+            Ok(Ok(())) => return batch.iter().map(|_| Outcome::done()).collect(),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };

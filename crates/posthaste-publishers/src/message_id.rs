@@ -95,7 +95,8 @@ mod tests {
     fn redelivery_has_the_id_of_the_first_delivery_in_every_version() {
         let first = order();
         let trace = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-00000000000000ff-00", None);
-        let again = Delivery { attempt: 7, replays: 2, source: Source::Hot, trace, ..first.clone() };
+        let mut again = first.clone();
+        (again.attempt, again.replays, again.source, again.trace) = (7, 2, Source::Hot, trace);
         assert_eq!(id_of(&first), "0190-id:BRV57wP27Y1aZjbt");
         assert_eq!(id_of(&again), id_of(&first));
         let waited = changed(|parts| parts.available_at = Some(Timestamp::from_micros(1)));

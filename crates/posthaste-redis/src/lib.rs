@@ -2,8 +2,6 @@
 //! are stored in one atomic step.
 //!
 //! ```no_run
-//! use std::time::Duration;
-//!
 //! use posthaste::{Delivery, Event, Outbox, Routes};
 //! use posthaste_redis::RedisStore;
 //!
@@ -13,7 +11,7 @@
 //!
 //! let store = RedisStore::connect("redis://localhost/").await?;
 //! let routes = Routes::new().handle("TicketMinted", async |event: Delivery| println!("{}", event.id()));
-//! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = store.writer(&outbox);
 //!
 //! let mut tx = writer.begin();

@@ -15,7 +15,7 @@ use posthaste::store::{
     Renew, Settle, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::writer::{NewLease, NewRow};
-use posthaste::{Event, EventId, Outbox, StoreError, Timestamp};
+use posthaste::{Event, EventId, Outbox, Routes, StoreError, Timestamp};
 use posthaste_testkit::variable;
 
 use crate::scripts::Scripts;
@@ -368,7 +368,7 @@ macro_rules! fault_cases {
 
 fault_cases! {
     enqueue: Kept, async |_, store| {
-        let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
         let events = vec![event(), event()];
         store.writer(&outbox).write_all(events).await.map(|_| ()).map_err(|error| match error {
             posthaste::WriteError::Store(error) => error,

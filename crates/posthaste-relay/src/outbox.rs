@@ -42,8 +42,8 @@ pub(crate) struct OutboxPlan {
 struct RunningEngine {
     store: OpenStore,
     outbox: Outbox,
-    /// In ordered mode no two engines run at once.
-    ordered: bool,
+    /// In strict mode no two engines run at once.
+    strict: bool,
 }
 
 impl OutboxPlan {
@@ -58,8 +58,8 @@ impl OutboxPlan {
         self.config.routes.iter().map(|route| route.name.clone()).collect()
     }
 
-    fn is_ordered(&self) -> bool {
-        self.config.config.mode == Mode::Ordered
+    fn is_strict(&self) -> bool {
+        self.config.config.mode == Mode::Strict
     }
 }
 
@@ -151,7 +151,7 @@ impl RelayOutbox {
             tracing::warn!(outbox = self.admin.name(), table = %store.outbox_ref(), limits, "the table is another's");
         }
         self.admin.opened(opened.admin(), opened.store());
-        *running = Some(RunningEngine { store: opened, outbox, ordered: plan.is_ordered() });
+        *running = Some(RunningEngine { store: opened, outbox, strict: plan.is_strict() });
         Ok(())
     }
 
@@ -176,18 +176,18 @@ impl RelayOutbox {
     }
 
     /// Goes on with the plan as it is now. The new engine starts, then the old one finishes what it has begun
-    /// and gives the rest back: no event is lost, and none waits. In ordered mode the old one ends first.
+    /// and gives the rest back: no event is lost, and none waits. In strict mode the old one ends first.
     /// After an error no engine runs.
     pub(crate) async fn replace(&self) -> Result<(), RelayError> {
         let mut running = self.running.lock().await;
         let plan = self.plan();
         // A store that is not open yet will be opened with this plan.
         if let Some(running) = running.as_mut().filter(|_| !self.stop.is_cancelled()) {
-            if running.ordered || plan.is_ordered() {
+            if running.strict || plan.is_strict() {
                 running.outbox.retire().await;
             }
             let old = std::mem::replace(&mut running.outbox, self.engine(&plan, &running.store)?);
-            running.ordered = plan.is_ordered();
+            running.strict = plan.is_strict();
             self.retiring.spawn(async move { old.retire().await });
         }
         tracing::info!(outbox = self.admin.name(), routes = plan.config.routes.len(), "new configuration");

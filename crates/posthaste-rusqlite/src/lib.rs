@@ -11,7 +11,7 @@
 //! # let url = format!("sqlite:{}?mode=rwc", file.display());
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let outbox = Outbox::single_node(store.clone(), routes).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = SqliteWriter::new(store.writer_context(&outbox));
 //!
 //! let mut connection = rusqlite::Connection::open(file)?;

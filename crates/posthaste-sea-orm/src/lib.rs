@@ -15,7 +15,7 @@
 //!
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let outbox = Outbox::single_node(store.clone(), routes).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = SeaWriter::new(store.writer_context(&outbox));
 //!
 //! let tx = writer.begin(&db).await?;

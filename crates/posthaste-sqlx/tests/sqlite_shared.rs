@@ -189,14 +189,16 @@ async fn hold_events(store: SqliteStore, mut commands: mpsc::UnboundedReceiver<S
         report("HOLDS", delivery.id().as_str());
         std::future::pending::<()>().await;
     });
-    let _outbox = Outbox::multi_node(store, routes, Duration::from_secs(2)).start().expect("it starts");
+    let _outbox = Outbox::builder(store, routes).lease(Duration::from_secs(2)).start().expect("it starts");
     report("READY", "");
     while commands.recv().await.is_some() {}
 }
 
 /// Writes what it is told to, as a service without an engine does.
 async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::UnboundedReceiver<String>) {
-    let writer = store.writer(&Outbox::writer_only(store.clone()).build().expect("a good configuration"));
+    let writer = store.writer(
+        &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
+    );
     report("READY", "");
     while let Some(id) = commands.recv().await {
         let mut tx = writer.begin(&pool).await.expect("a transaction");
@@ -231,7 +233,7 @@ fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
         batch: 100,
         ..PurgeConfig::default()
     };
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30));
+    let outbox = Outbox::builder(store.clone(), routes);
     outbox.purge(purge).workers(8).start().expect("a good configuration")
 }
 

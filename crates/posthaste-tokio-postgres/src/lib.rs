@@ -2,8 +2,6 @@
 //! feature `deadpool`, on connections of a deadpool-postgres pool.
 //!
 //! ```no_run
-//! use std::time::Duration;
-//!
 //! use posthaste::{Delivery, Event, Outbox, Routes};
 //! use posthaste_sqlx::PgStore;
 //! use posthaste_tokio_postgres::PgWriter;
@@ -13,7 +11,7 @@
 //! let url = "postgres://localhost/shop";
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = PgWriter::new(store.writer_context(&outbox));
 //!
 //! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;

@@ -5,22 +5,19 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, LeaseConfig, Mode, PurgeConfig, QueueConfig, RetryPolicy};
+use crate::config::{Config, ConfigError, Mode, PurgeConfig, QueueConfig, RetryPolicy};
 use crate::interceptor::Interceptor;
 use crate::outbox::{Outbox, StartError};
 use crate::route::Routes;
 use crate::store::Store;
 use crate::writer_hook::WriterHook;
 
-/// One engine on the store.
+/// Several events at a time, with a hot path and retries.
 #[derive(Debug)]
-pub enum SingleNode {}
-/// Several engines on the store.
+pub enum Concurrent {}
+/// Strict order of insertion.
 #[derive(Debug)]
-pub enum MultiNode {}
-/// Strict order.
-#[derive(Debug)]
-pub enum Ordered {}
+pub enum Strict {}
 /// No engine.
 #[derive(Debug)]
 pub enum WriterOnly {}
@@ -32,51 +29,24 @@ pub enum Configured {}
 pub trait MayDeliver: sealed::Sealed {}
 /// A mode that delivers.
 pub trait Delivers: MayDeliver {}
-/// A mode with a hot path and retries.
-pub trait Retries: Delivers {}
 
-impl MayDeliver for SingleNode {}
-impl MayDeliver for MultiNode {}
-impl MayDeliver for Ordered {}
+impl MayDeliver for Concurrent {}
+impl MayDeliver for Strict {}
 impl MayDeliver for Configured {}
-impl Delivers for SingleNode {}
-impl Delivers for MultiNode {}
-impl Delivers for Ordered {}
-impl Retries for SingleNode {}
-impl Retries for MultiNode {}
+impl Delivers for Concurrent {}
+impl Delivers for Strict {}
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::SingleNode {}
-    impl Sealed for super::MultiNode {}
-    impl Sealed for super::Ordered {}
+    impl Sealed for super::Concurrent {}
+    impl Sealed for super::Strict {}
     impl Sealed for super::Configured {}
 }
 
 impl Outbox {
-    /// One engine on this store: hot path and poller.
-    pub fn single_node(store: impl Store, routes: Routes) -> Builder<SingleNode> {
-        Builder::new(Config::of(Mode::SingleNode), Arc::new(store), routes)
-    }
-
-    /// Several engines share the store. The lease says how long one may hold an event that it no
-    /// longer works on; it is renewed while it does.
-    pub fn multi_node(store: impl Store, routes: Routes, lease: Duration) -> Builder<MultiNode> {
-        let lease = LeaseConfig { duration: lease, ..LeaseConfig::default() };
-        let config = Config { lease: Some(lease), ..Config::of(Mode::MultiNode) };
-        Builder::new(config, Arc::new(store), routes)
-    }
-
-    /// Strict insertion order: the poller alone, one worker, one attempt. A failed event is DEAD,
-    /// because a retry would let later events overtake it.
-    pub fn ordered(store: impl Store, routes: Routes) -> Builder<Ordered> {
-        Builder::new(Config::of(Mode::Ordered), Arc::new(store), routes)
-    }
-
-    /// Writes only: a relay elsewhere, or change data capture, delivers. It needs to be started
-    /// only for its age-based purge.
-    pub fn writer_only(store: impl Store) -> Builder<WriterOnly> {
-        Builder::new(Config::of(Mode::WriterOnly), Arc::new(store), Routes::new())
+    /// An engine on this store, beside any number of others in other processes: hot path and poller.
+    pub fn builder<S>(store: impl Store, routes: Routes<S>) -> Builder<Concurrent> {
+        Builder::new(Config::default(), Arc::new(store), routes.with_state(()))
     }
 
     /// An outbox of any mode, as a configuration says.
@@ -91,8 +61,8 @@ impl Outbox {
     /// # outbox.shutdown().await;
     /// # Ok(()) }
     /// ```
-    pub fn from_config(store: impl Store, config: Config, routes: Routes) -> Builder<Configured> {
-        Builder::new(config, Arc::new(store), routes)
+    pub fn from_config<S>(store: impl Store, config: Config, routes: Routes<S>) -> Builder<Configured> {
+        Builder::new(config, Arc::new(store), routes.with_state(()))
     }
 }
 
@@ -101,12 +71,13 @@ impl Outbox {
 /// A writer-only outbox dispatches nothing, so it takes no interceptors:
 ///
 /// ```compile_fail,E0599
-/// use posthaste::{MemoryStore, Outbox, interceptor};
+/// use posthaste::{MemoryStore, Outbox, Routes, interceptor};
 ///
-/// Outbox::writer_only(MemoryStore::new()).interceptor(interceptor::before(|_| Ok(())));
+/// let outbox = Outbox::builder(MemoryStore::new(), Routes::new()).writer_only();
+/// outbox.interceptor(interceptor::before(|_| Ok(())));
 /// ```
 #[must_use = "an outbox exists only after `build` or `start`"]
-pub struct Builder<M> {
+pub struct Builder<M = Concurrent> {
     config: Config,
     store: Arc<dyn Store>,
     routes: Routes,
@@ -116,7 +87,7 @@ pub struct Builder<M> {
 }
 
 impl<M> Builder<M> {
-    pub(crate) fn new(config: Config, store: Arc<dyn Store>, routes: Routes) -> Self {
+    fn new(config: Config, store: Arc<dyn Store>, routes: Routes) -> Self {
         Self { config, store, routes, hooks: Vec::new(), interceptors: Vec::new(), mode: PhantomData }
     }
 
@@ -149,6 +120,11 @@ impl<M> Builder<M> {
         Ok(outbox)
     }
 
+    fn in_mode<N>(self) -> Builder<N> {
+        let Self { config, store, routes, hooks, interceptors, mode: _ } = self;
+        Builder { config, store, routes, hooks, interceptors, mode: PhantomData }
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
@@ -156,15 +132,9 @@ impl<M> Builder<M> {
 }
 
 impl<M: MayDeliver> Builder<M> {
-    /// Adds an interceptor around every dispatch.
+    /// Adds an interceptor around every dispatch, inside those that were added before.
     pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
         self.interceptors.push(Arc::new(interceptor));
-        self
-    }
-
-    /// Adds several interceptors.
-    pub fn interceptors(mut self, interceptors: impl IntoIterator<Item = Arc<dyn Interceptor>>) -> Self {
-        self.interceptors.extend(interceptors);
         self
     }
 }
@@ -217,7 +187,26 @@ impl<M: Delivers> Builder<M> {
     }
 }
 
-impl<M: Retries> Builder<M> {
+impl Builder<Concurrent> {
+    /// The only engine on this store. An event without a route is DEAD immediately, because no other node
+    /// can have one, and a destination that cannot be reached is tried again by this engine. Default:
+    /// there may be other engines.
+    pub fn single_node(self) -> Self {
+        self.change(|config| config.mode = Mode::SingleNode)
+    }
+
+    /// Strict order of insertion: the poller alone, one worker, one attempt. A failed event is DEAD,
+    /// because a retry would let later events overtake it. A second engine waits for the first.
+    pub fn strict(self) -> Builder<Strict> {
+        self.change(|config| config.mode = Mode::Strict).in_mode()
+    }
+
+    /// Writes only: a relay elsewhere, or change data capture, delivers. It has no routes, and needs to be
+    /// started only for its age-based purge.
+    pub fn writer_only(self) -> Builder<WriterOnly> {
+        self.change(|config| config.mode = Mode::WriterOnly).in_mode()
+    }
+
     /// How many events are worked on at once. Default: 4.
     pub fn workers(self, workers: usize) -> Self {
         self.change(|config| config.workers = Some(workers))
@@ -228,18 +217,29 @@ impl<M: Retries> Builder<M> {
         self.change(|config| config.retry = Some(retry))
     }
 
+    /// Failed attempts until an event is DEAD; 1 means no retry. Default: 10.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.change(|config| config.retry.get_or_insert_default().max_attempts = attempts)
+    }
+
     /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 16 MiB together.
     pub fn queue(self, queue: QueueConfig) -> Self {
         self.change(|config| config.queue = queue)
     }
 
-    /// The lease that a row is born with on the hot path. Default: 10 s.
-    pub fn hot_lease(self, lease: Duration) -> Self {
-        self.change(|config| config.lease.get_or_insert_default().hot = lease)
+    /// How long an engine holds an event that it no longer works on; while it does, the lease is renewed.
+    /// Default: 30 s.
+    pub fn lease(self, lease: Duration) -> Self {
+        self.change(|config| config.lease.duration = lease)
     }
 
-    /// How long an event without a route waits for a node that has one. Default: 10 min with
-    /// several nodes; zero, so DEAD at once, with one.
+    /// The lease that a row is born with on the hot path. Default: 10 s.
+    pub fn hot_lease(self, lease: Duration) -> Self {
+        self.change(|config| config.lease.hot = lease)
+    }
+
+    /// How long an event without a route waits for a node that has one. Default: 10 min; zero, so DEAD
+    /// immediately, on a [`single_node`](Self::single_node).
     pub fn no_route_grace(self, grace: Duration) -> Self {
         self.change(|config| config.no_route_grace = Some(grace))
     }
@@ -247,13 +247,6 @@ impl<M: Retries> Builder<M> {
     /// How long an event may be turned away by a busy destination until it is DEAD. Default: 1 day.
     pub fn busy_grace(self, grace: Duration) -> Self {
         self.change(|config| config.busy_grace = grace)
-    }
-}
-
-impl Builder<SingleNode> {
-    /// How long an event is held without renewal. Default: 30 s.
-    pub fn lease(self, lease: Duration) -> Self {
-        self.change(|config| config.lease.get_or_insert_default().duration = lease)
     }
 }
 

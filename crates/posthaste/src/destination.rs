@@ -20,6 +20,10 @@ use crate::trace::TraceContext;
 /// sent. Delivery is at least once, so the receiver recognises repeats by [`Event::id`], which a
 /// publisher carries in a header or the body. It may be called from several tasks at once. It may
 /// be dropped at any await when its route's timeout ends, and a panic counts as a failed attempt.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no destination",
+    note = "wrap an async function in `handler(…)`, build a publisher, or implement `Destination`"
+)]
 #[async_trait]
 pub trait Destination: Send + Sync + 'static {
     /// Delivers a batch; one outcome per event.
@@ -44,6 +48,7 @@ impl<D: Destination + ?Sized> Destination for Arc<D> {
 
 /// How a destination likes to be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Profile {
     /// The most events per call. One for handlers.
     pub batch: usize,
@@ -72,6 +77,7 @@ pub enum OnTimeout {
 
 /// An event on its way to a destination. Derefs to the [`Event`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Delivery {
     /// The event.
     pub event: Event,
@@ -113,10 +119,13 @@ pub enum Source {
 
 /// What became of one delivery.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
-    /// Delivered.
-    Done,
-    /// Not yet: try again after this long. No attempt is spent; it is counted as a deferral.
+    /// Delivered: made by [`Outcome::done`].
+    #[non_exhaustive]
+    Done {},
+    /// Not yet: try again after this long. No attempt is spent, so nothing ends it but the handler itself;
+    /// it is counted as a deferral. [`RetryAfter`](Self::RetryAfter) is for failures.
     Defer(Duration),
     /// Failed: try again by the retry policy. Spends an attempt.
     Retry(BoxError),
@@ -136,6 +145,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Delivered.
+    pub fn done() -> Self {
+        Self::Done {}
+    }
+
+    /// Whether the event was delivered.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+
     /// A failure with this text.
     pub fn retry(error: impl Into<BoxError>) -> Self {
         Self::Retry(error.into())
@@ -148,12 +167,24 @@ impl Outcome {
 
     /// The destination has more than it can take and did not say for how long.
     pub fn busy(error: impl Into<BoxError>) -> Self {
-        Self::Busy(Busy { error: error.into(), retry_after: None })
+        Self::busy_for(None, error)
     }
 
-    /// The destination has more than it can take and wants to be left alone for so long.
-    pub fn busy_for(retry_after: Duration, error: impl Into<BoxError>) -> Self {
-        Self::Busy(Busy { error: error.into(), retry_after: Some(retry_after) })
+    /// The destination has more than it can take and wants to be left alone for so long, if it said how long.
+    pub fn busy_for(retry_after: impl Into<Option<Duration>>, error: impl Into<BoxError>) -> Self {
+        Self::Busy(Busy { error: error.into(), retry_after: retry_after.into() })
+    }
+
+    /// What it is called in logs and on screens: `done`, `deferred`, `retry`, `dead`, `unreachable`, `busy`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done { .. } => "done",
+            Self::Defer(_) => "deferred",
+            Self::Retry(_) | Self::RetryAfter(..) => "retry",
+            Self::Dead(_) | Self::Unsendable(_) => "dead",
+            Self::Unreachable(_) => "unreachable",
+            Self::Busy(_) => "busy",
+        }
     }
 
     /// The destination did not answer: opens the route's breaker when it happens to three events.
@@ -164,6 +195,7 @@ impl Outcome {
 
 /// How a destination asked for less.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Busy {
     /// What it said.
     pub error: BoxError,
@@ -173,6 +205,7 @@ pub struct Busy {
 
 /// Why a destination could not be reached.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Unreachable {
     /// What went wrong.
     pub error: BoxError,
@@ -188,6 +221,7 @@ pub struct Unrecoverable(pub String);
 /// Returned as a handler's error: try again after this long, at the cost of an attempt.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} (retry after {delay:?})")]
+#[non_exhaustive]
 pub struct RetryAfter {
     /// How long to wait.
     pub delay: Duration,
@@ -196,6 +230,28 @@ pub struct RetryAfter {
     /// The cause, if there is one.
     #[source]
     pub source: Option<BoxError>,
+}
+
+impl RetryAfter {
+    /// Without a cause.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use posthaste::{Delivery, HandlerResult, RetryAfter};
+    ///
+    /// async fn charge(_: Delivery) -> HandlerResult {
+    ///     Err(RetryAfter::new(Duration::from_secs(30), "the bank asks for patience"))?
+    /// }
+    /// # let _ = charge;
+    /// ```
+    pub fn new(delay: Duration, message: impl Into<String>) -> Self {
+        Self { delay, message: message.into(), source: None }
+    }
+
+    /// With the error that caused it.
+    pub fn caused_by(self, source: impl Into<BoxError>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
 }
 
 impl From<BoxError> for Outcome {
@@ -215,6 +271,10 @@ impl From<BoxError> for Outcome {
 pub type HandlerResult = Result<(), BoxError>;
 
 /// What a handler may return.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    note = "return `()`, an `Outcome`, or a `Result` of one of them, such as `HandlerResult`"
+)]
 pub trait IntoOutcome {
     /// The outcome it stands for.
     fn into_outcome(self) -> Outcome;
@@ -228,7 +288,7 @@ impl IntoOutcome for Outcome {
 
 impl IntoOutcome for () {
     fn into_outcome(self) -> Outcome {
-        Outcome::Done
+        Outcome::done()
     }
 }
 
@@ -255,8 +315,8 @@ mod tests {
     // S3-110
     #[test]
     fn retry_after_keeps_its_delay_message_and_cause() {
-        let (delay, source) = (Duration::from_secs(40), Some("status 429".into()));
-        let error = RetryAfter { delay, message: "slow down".to_owned(), source };
+        let delay = Duration::from_secs(40);
+        let error = RetryAfter::new(delay, "slow down").caused_by("status 429");
         let Outcome::RetryAfter(waits, error) = Err::<(), _>(error).into_outcome() else {
             panic!("another outcome");
         };

@@ -9,7 +9,59 @@ use crate::destination::{Delivery, Destination, IntoOutcome, Outcome, Profile};
 use crate::error::error_text;
 use crate::event::TypedEvent;
 
-/// An async function of one event, lifted to a [`Destination`].
+/// An async function that handles one event at a time. It takes the [`Delivery`] last; before it, if it
+/// wants them, the [`State`] of its routes and the payload as a [`TypedEvent`]:
+///
+/// - `async |event: Delivery| …`
+/// - `async |State(pool): State<PgPool>, event: Delivery| …`
+/// - `async |order: OrderPlaced, event: Delivery| …`
+/// - `async |State(pool): State<PgPool>, order: OrderPlaced, event: Delivery| …`
+///
+/// It returns what [`IntoOutcome`] takes. A payload that is not such a value makes the event DEAD: it
+/// would never become one. `Args` tells the four forms apart and is inferred.
+#[diagnostic::on_unimplemented(
+    message = "this is no handler of events for routes with the state `{S}`",
+    label = "expected an async function of a `Delivery`",
+    note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
+            types of all arguments, and return `()`, an `Outcome` or a `Result`",
+    note = "an async closure that uses a variable from outside is no handler: pass the variable by \
+            `Routes::with_state` or `handler_with` and take it as `State`"
+)]
+pub trait Handler<S, Args>: Send + Sync + 'static {
+    /// Handles one event.
+    fn handle(&self, state: &S, delivery: Delivery) -> impl Future<Output = Outcome> + Send;
+}
+
+/// What the handlers of some routes share, such as a pool of connections. Each call gets a clone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use posthaste::{Delivery, HandlerResult, Routes, State};
+///
+/// #[derive(Clone, Default)]
+/// struct App {
+///     users: Arc<AtomicU64>,
+/// }
+///
+/// async fn count(State(app): State<App>, event: Delivery) -> HandlerResult {
+///     let user: serde_json::Value = event.payload_as()?;
+///     println!("welcome, {user}, number {}", app.users.fetch_add(1, Ordering::Relaxed));
+///     Ok(())
+/// }
+///
+/// let routes = Routes::new()
+///     .with_state(App::default())
+///     .handle("UserCreated", count)
+///     .handle("UserDeleted", async |State(app): State<App>, _: Delivery| {
+///         app.users.fetch_sub(1, Ordering::Relaxed);
+///     });
+/// # let _ = routes;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State<S>(pub S);
+
+/// A [`Handler`] as a [`Destination`].
 ///
 /// ```
 /// use posthaste::{Delivery, handler};
@@ -19,37 +71,45 @@ use crate::event::TypedEvent;
 /// });
 /// # let _ = greet;
 /// ```
-pub fn handler<F, Fut>(function: F) -> impl Destination
-where
-    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: IntoOutcome> + Send + 'static,
-{
-    Handler(function)
+pub fn handler<Args: 'static>(function: impl Handler<(), Args>) -> impl Destination {
+    handler_with((), function)
 }
 
-/// An async function of one typed event, lifted to a [`Destination`]. A payload that is not such
-/// a value makes the event DEAD: it would never become one.
-pub fn typed_handler<T, F, Fut>(function: F) -> impl Destination
+/// A [`Handler`] with the [`State`] that it takes, as a [`Destination`].
+///
+/// ```
+/// use posthaste::{Delivery, State, handler_with};
+///
+/// let greet = handler_with("hello", async |State(word): State<&str>, event: Delivery| {
+///     println!("{word}, {}", event.id());
+/// });
+/// # let _ = greet;
+/// ```
+pub fn handler_with<S, Args>(state: S, function: impl Handler<S, Args>) -> impl Destination
 where
-    T: TypedEvent,
-    F: Fn(T, Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: IntoOutcome> + Send + 'static,
+    S: Send + Sync + 'static,
+    Args: 'static,
 {
-    TypedHandler { function, event: PhantomData::<fn() -> T> }
+    HandlerWithState { state, function, args: PhantomData }
 }
 
-struct Handler<F>(F);
+struct HandlerWithState<S, H, Args> {
+    state: S,
+    function: H,
+    args: PhantomData<fn(Args)>,
+}
 
 #[async_trait]
-impl<F, Fut> Destination for Handler<F>
+impl<S, H, Args> Destination for HandlerWithState<S, H, Args>
 where
-    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: IntoOutcome> + Send + 'static,
+    S: Send + Sync + 'static,
+    H: Handler<S, Args>,
+    Args: 'static,
 {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(batch.len());
         for delivery in batch {
-            outcomes.push((self.0)(delivery.clone()).await.into_outcome());
+            outcomes.push(self.function.handle(&self.state, delivery.clone()).await);
         }
         outcomes
     }
@@ -59,42 +119,64 @@ where
     }
 }
 
-struct TypedHandler<T, F> {
-    function: F,
-    event: PhantomData<fn() -> T>,
-}
-
-#[async_trait]
-impl<T, F, Fut> Destination for TypedHandler<T, F>
-where
-    T: TypedEvent,
-    F: Fn(T, Delivery) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output: IntoOutcome> + Send + 'static,
-{
-    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for delivery in batch {
-            outcomes.push(match delivery.payload_as::<T>() {
-                Ok(value) => (self.function)(value, delivery.clone()).await.into_outcome(),
-                Err(error) => Outcome::Dead(error_text(&error)),
-            });
-        }
-        outcomes
-    }
-
-    fn profile(&self) -> Profile {
-        Profile::HANDLER
-    }
-}
-
-impl<F> fmt::Debug for Handler<F> {
+impl<S, H, Args> fmt::Debug for HandlerWithState<S, H, Args> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Handler")
     }
 }
 
-impl<T, F> fmt::Debug for TypedHandler<T, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TypedHandler")
+impl<S, F, Fut> Handler<S, (Delivery,)> for F
+where
+    S: Sync,
+    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send,
+{
+    async fn handle(&self, _: &S, delivery: Delivery) -> Outcome {
+        self(delivery).await.into_outcome()
+    }
+}
+
+impl<S, F, Fut> Handler<S, (State<S>, Delivery)> for F
+where
+    S: Clone + Sync,
+    F: Fn(State<S>, Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send,
+{
+    async fn handle(&self, state: &S, delivery: Delivery) -> Outcome {
+        self(State(state.clone()), delivery).await.into_outcome()
+    }
+}
+
+/// The arguments of a handler that takes the payload as a `T`.
+#[derive(Debug)]
+pub struct Typed<T, Args>(PhantomData<fn(T, Args)>);
+
+impl<S, T, F, Fut> Handler<S, Typed<T, (T, Delivery)>> for F
+where
+    S: Sync,
+    T: TypedEvent,
+    F: Fn(T, Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send,
+{
+    async fn handle(&self, _: &S, delivery: Delivery) -> Outcome {
+        match delivery.payload_as::<T>() {
+            Ok(value) => self(value, delivery).await.into_outcome(),
+            Err(error) => Outcome::Dead(error_text(&error)),
+        }
+    }
+}
+
+impl<S, T, F, Fut> Handler<S, Typed<T, (State<S>, T, Delivery)>> for F
+where
+    S: Clone + Sync,
+    T: TypedEvent,
+    F: Fn(State<S>, T, Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoOutcome> + Send,
+{
+    async fn handle(&self, state: &S, delivery: Delivery) -> Outcome {
+        match delivery.payload_as::<T>() {
+            Ok(value) => self(State(state.clone()), value, delivery).await.into_outcome(),
+            Err(error) => Outcome::Dead(error_text(&error)),
+        }
     }
 }

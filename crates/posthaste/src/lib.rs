@@ -16,7 +16,7 @@
 extern crate self as posthaste;
 
 pub mod admin;
-mod builder;
+pub mod builder;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -24,7 +24,7 @@ mod destination;
 mod engine;
 mod error;
 mod event;
-mod handler;
+pub mod handler;
 pub mod interceptor;
 pub mod memory;
 mod metrics;
@@ -40,7 +40,7 @@ pub mod writer;
 mod writer_hook;
 
 pub use admin::Admin;
-pub use builder::{Builder, Configured, Delivers, MultiNode, Ordered, Retries, SingleNode, WriterOnly};
+pub use builder::Builder;
 pub use config::{Config, ConfigError, Mode, RetryPolicy};
 pub use destination::{
     Busy, Delivery, Destination, HandlerResult, IntoOutcome, OnTimeout, Outcome, Profile, RetryAfter, Source,
@@ -51,7 +51,7 @@ pub use event::{
     AggregateType, Event, EventBuilder, EventError, EventId, EventParts, EventType, GLOBAL, Headers,
     IdPolicy, Limits, TypedEvent,
 };
-pub use handler::{handler, typed_handler};
+pub use handler::{Handler, State, handler, handler_with};
 pub use interceptor::Interceptor;
 pub use memory::MemoryStore;
 pub use outbox::{Outbox, ShutdownReport, StartError};

@@ -28,7 +28,7 @@ use crate::writer_hook::WriterHook;
 /// let routes = Routes::new().handle("UserCreated", async |event: Delivery| {
 ///     println!("welcome, {}", event.id());
 /// });
-/// let outbox = Outbox::single_node(store.clone(), routes).start()?;
+/// let outbox = Outbox::builder(store.clone(), routes).start()?;
 ///
 /// let mut tx = store.writer(&outbox).begin().await?;
 /// tx.write(Event::json("UserCreated", "Ada")?).await?;
@@ -136,7 +136,7 @@ impl Outbox {
     /// [`shutdown`](Self::shutdown), but only deliveries that have begun are finished, within the
     /// drain limit: what is queued goes back to the store at once, for the other to claim.
     ///
-    /// Start the other one first and nothing waits; in ordered mode retire this one first, or events
+    /// Start the other one first and nothing waits; in strict mode retire this one first, or events
     /// overtake each other.
     ///
     /// ```

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -9,6 +10,8 @@ use tokio::sync::Notify;
 use crate::destination::{Delivery, Destination, Outcome, Profile};
 use crate::event::EventId;
 use crate::sync::lock;
+
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Remembers every delivery and answers as it was told. Clones share what they remember.
 ///
@@ -19,7 +22,7 @@ use crate::sync::lock;
 ///
 /// let fails_once = Recorder::with(|delivery| match delivery.attempt {
 ///     1 => Outcome::retry("not today"),
-///     _ => Outcome::Done,
+///     _ => Outcome::done(),
 /// });
 /// assert!(fails_once.deliveries().is_empty());
 /// ```
@@ -38,7 +41,7 @@ struct Inner {
 impl Recorder {
     /// Takes every event.
     pub fn new() -> Self {
-        Self::with(|_| Outcome::Done)
+        Self::with(|_| Outcome::done())
     }
 
     /// Answers each delivery as `answer` says.
@@ -75,7 +78,16 @@ impl Recorder {
     }
 
     /// Waits until there were at least `n` deliveries, repeats included.
+    ///
+    /// # Panics
+    ///
+    /// If they have not come within a minute of Tokio's clock, so that a test fails instead of hanging.
     pub async fn wait_for(&self, n: usize) {
+        let came = tokio::time::timeout(WAIT_TIMEOUT, self.have_come(n)).await;
+        assert!(came.is_ok(), "{} of {n} deliveries came within {WAIT_TIMEOUT:?}", self.count());
+    }
+
+    async fn have_come(&self, n: usize) {
         loop {
             let mut arrived = std::pin::pin!(self.inner.arrived.notified());
             // Registered before looking, so that nothing arrives unseen in between.

@@ -256,7 +256,7 @@ pub enum ClaimOrder {
     Due,
     /// By insertion alone, and never past a row that is on lease: while somebody works on an
     /// older event, nothing younger is claimed. Rows that wait for their time are stepped over.
-    /// For ordered mode. Such claims are serialised with each other, so that two at once do not
+    /// For strict mode. Such claims are serialised with each other, so that two at once do not
     /// step over what the other is taking; a store without insertion numbers answers
     /// [`StoreError::Unsupported`].
     Seq,

@@ -22,7 +22,7 @@ async fn main() -> Result<(), BoxError> {
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
-    let outbox = Outbox::single_node(store.clone(), routes).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
     let writer = SqliteWriter::new(store.writer_context(&outbox));
 
     tokio::task::spawn_blocking(move || run_shop(&writer)).await??;

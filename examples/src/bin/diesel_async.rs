@@ -6,16 +6,12 @@
 
 #![allow(missing_docs, reason = "a table says it all")]
 
-use std::time::Duration;
-
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use posthaste::{BoxError, Delivery, Event, Outbox, Routes};
 use posthaste_diesel::{AsyncPgTx, AsyncPgWriter};
 use posthaste_examples::database_url;
 use posthaste_sqlx::PgStore;
-
-const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 diesel::table! {
     orders (id) { id -> BigInt, item -> Text }
@@ -33,7 +29,7 @@ async fn main() -> Result<(), BoxError> {
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
-    let outbox = Outbox::multi_node(store.clone(), routes, LEASE_DURATION).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
     let writer = AsyncPgWriter::new(store.writer_context(&outbox));
 
     let placed = writer.transaction(&mut connection, async |tx: &mut AsyncPgTx<'_>| {

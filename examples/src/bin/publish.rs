@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let routes = Routes::new().add(Route::fallback().name("orders").deliver_to(publisher(&url)?));
-    let outbox = Outbox::single_node(store.clone(), routes).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
 
     let mut tx = store.writer(&outbox).begin(&pool).await?;
     let order = sqlx::query("INSERT INTO orders (item) VALUES ('tea')").execute(&mut *tx).await?;

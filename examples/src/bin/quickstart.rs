@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
-    let outbox = Outbox::single_node(store.clone(), routes).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
     let writer = store.writer(&outbox);
 
     // Both are committed, or neither is.

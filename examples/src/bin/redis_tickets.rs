@@ -13,8 +13,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-const LEASE_DURATION: Duration = Duration::from_secs(30);
 const TICKET_LIFETIME: Duration = Duration::from_millis(500);
+
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Tickets {
     store: RedisStore,
@@ -36,7 +37,7 @@ async fn main() -> Result<(), BoxError> {
         let _ = delivered.send(ticket);
         async {}
     })));
-    let outbox = Outbox::multi_node(store.clone(), routes, LEASE_DURATION).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
 
     let expiry = store.expiry(&outbox);
     let worker = expiry.worker(async |due: DueExpiry| Ok(event("TicketExpired", &due.ticket_id)?));
@@ -52,7 +53,7 @@ async fn main() -> Result<(), BoxError> {
     tickets.revoke(&revoked).await?;
     let mut missing = 4;
     while missing > 0 {
-        let ticket = timeout(LEASE_DURATION, deliveries.recv()).await.map_err(|_| "an event is missing")?;
+        let ticket = timeout(DELIVERY_TIMEOUT, deliveries.recv()).await.map_err(|_| "an event is missing")?;
         missing -= usize::from(ticket.is_some_and(|ticket| [&revoked, &expiring].contains(&&ticket)));
     }
     tickets.revoke(&expiring).await?;

@@ -58,7 +58,9 @@ impl Users for SqliteUsers {
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let mail = posthaste::typed_handler(async |user: UserCreated, _| println!("welcome, {}", user.email));
+    let mail = posthaste::handler(async |user: UserCreated, _: posthaste::Delivery| {
+        println!("welcome, {}", user.email);
+    });
     let (users, outbox) = open("sqlite::memory:", mail).await?;
     sign_up(&users, "ada@example.com").await?;
     outbox.shutdown().await;
@@ -69,7 +71,7 @@ async fn open(database: &str, mail: impl Destination) -> Result<(SqliteUsers, Ou
     let pool = SqlitePool::connect(database).await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS users (email TEXT PRIMARY KEY)").execute(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
-    let outbox = Outbox::single_node(store.clone(), routes(mail)).start()?;
+    let outbox = Outbox::builder(store.clone(), routes(mail)).start()?;
     let writer = store.writer(&outbox);
     Ok((SqliteUsers { pool, writer }, outbox))
 }
@@ -110,7 +112,7 @@ mod tests {
                 jitter: (1.0, 1.0),
                 ..RetryPolicy::default()
             };
-            let outbox = Outbox::single_node(store.clone(), routes(mail.clone())).retry(retry);
+            let outbox = Outbox::builder(store.clone(), routes(mail.clone())).single_node().retry(retry);
             let outbox = outbox.start().unwrap();
             let users = MemoryUsers(store.writer(&outbox));
             Self { store, outbox, users }
@@ -146,7 +148,7 @@ mod tests {
     async fn mail_that_fails_is_sent_again_half_a_minute_later() {
         let mail = Recorder::with(|mail| match mail.attempt {
             1 => Outcome::retry("busy"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         });
         let service = Service::with(&mail);
         sign_up(&service.users, "ada@example.com").await.unwrap();

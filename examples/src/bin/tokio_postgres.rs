@@ -5,16 +5,12 @@
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin tokio_postgres
 //! ```
 
-use std::time::Duration;
-
 use deadpool_postgres::{Manager, Pool};
 use posthaste::{BoxError, Delivery, Event, Outbox, Routes};
 use posthaste_examples::database_url;
 use posthaste_sqlx::PgStore;
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::NoTls;
-
-const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
@@ -28,7 +24,7 @@ async fn main() -> Result<(), BoxError> {
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
-    let outbox = Outbox::multi_node(store.clone(), routes, LEASE_DURATION).start()?;
+    let outbox = Outbox::builder(store.clone(), routes).start()?;
     let writer = PgWriter::new(store.writer_context(&outbox));
 
     place_order(&writer, &pool, "tea").await?;

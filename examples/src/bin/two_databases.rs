@@ -48,7 +48,7 @@ impl Database {
         let pool = SqlitePool::connect(url).await?;
         sqlx::query(table).execute(&pool).await?;
         let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
-        let outbox = Outbox::single_node(store.clone(), routes).start()?;
+        let outbox = Outbox::builder(store.clone(), routes).start()?;
         let writer = store.writer(&outbox);
         Ok(Self { pool, outbox, writer })
     }

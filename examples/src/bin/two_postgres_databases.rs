@@ -8,8 +8,6 @@
 //! cargo run -p posthaste-examples --bin two_postgres_databases
 //! ```
 
-use std::time::Duration;
-
 use posthaste::{BoxError, Delivery, Event, Outbox, Routes};
 use posthaste_examples::database_url;
 use posthaste_sqlx::{PgStore, PgWriter};
@@ -52,8 +50,7 @@ impl Region {
         let accounts = "CREATE TABLE IF NOT EXISTS accounts (owner text PRIMARY KEY)";
         sqlx::query(accounts).execute(&pool).await?;
         // The name tells the metrics and the log lines of the two apart.
-        let lease = Duration::from_secs(30);
-        let outbox = Outbox::multi_node(store.clone(), routes_of(name), lease).name(name).start()?;
+        let outbox = Outbox::builder(store.clone(), routes_of(name)).name(name).start()?;
         let writer = store.writer(&outbox);
         Ok(Self { pool, store, outbox, writer })
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use posthaste::{BoxError, Event, Outbox};
+use posthaste::{BoxError, Event, Outbox, Routes};
 use posthaste_examples::database_url;
 use posthaste_sqlx::{PgStore, PgWriter};
 use sqlx::PgPool;
@@ -26,7 +26,8 @@ async fn main() -> Result<(), BoxError> {
     sqlx::query(orders).execute(&pool).await?;
 
     // Started for its purge alone: without one there is nothing to start, and `build` is enough.
-    let outbox = Outbox::writer_only(store.clone()).purge_at_age(WEEK, HOUR).start()?;
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().purge_at_age(WEEK, HOUR).start()?;
     let writer = store.writer(&outbox);
 
     let order = place_order(&writer, &pool).await?;

@@ -77,7 +77,7 @@ async fn what_one_process_writes_another_delivers_at_once_and_age_removes() {
     let lease = Duration::from_secs(30);
     // Polls only when it is woken.
     let hour = Duration::from_secs(3600);
-    let relay = Outbox::multi_node(store.clone(), routes, lease).poll_interval(hour).start().unwrap();
+    let relay = Outbox::builder(store.clone(), routes).lease(lease).poll_interval(hour).start().unwrap();
     let pool = PgPool::connect_with(database.options()).await.unwrap();
     within_timeout("the relay listens", has_listener(&pool)).await;
     relay.idle().await.unwrap();

@@ -122,7 +122,7 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
     let store = PgStore::builder(&database.options()).migrate().connect().await.expect("an outbox");
     let seen = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
-    let relay = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30))
+    let relay = Outbox::builder(store.clone(), routes)
         .poll_interval(Duration::from_millis(50))
         .start()
         .expect("it starts");

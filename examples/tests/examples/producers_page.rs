@@ -1,6 +1,6 @@
 //! The page about producers shows the programs as they are, and its SQL runs with the rights that it names.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste::{Outbox, Recorder, Route, Routes, Store};
 use posthaste_sqlx::{MySqlStore, PgStore};
@@ -36,7 +36,7 @@ fn fresh_user() -> String {
 async fn delivered(store: impl Store) -> Vec<String> {
     let seen = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
-    let relay = Outbox::multi_node(store, routes, Duration::from_secs(30)).start().expect("it starts");
+    let relay = Outbox::builder(store, routes).start().expect("it starts");
     relay.idle().await.expect("the store answers");
     relay.shutdown().await;
     let mut ids: Vec<String> = seen.ids().iter().map(|id| id.as_str().to_owned()).collect();

@@ -48,17 +48,6 @@ fn line(delivery: &Delivery, outcome: &Outcome) -> TailLine {
         aggregate_id: event.aggregate_id().map(str::to_owned),
         tenant_id: event.tenant_id().map(str::to_owned),
         attempt: delivery.attempt,
-        outcome: word(outcome).to_owned(),
-    }
-}
-
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Done => "done",
-        Outcome::Retry(_) | Outcome::RetryAfter(..) => "retry",
-        Outcome::Defer(_) => "deferred",
-        Outcome::Dead(_) | Outcome::Unsendable(_) => "dead",
-        Outcome::Unreachable(_) => "unreachable",
-        Outcome::Busy(_) => "busy",
+        outcome: outcome.name().to_owned(),
     }
 }

@@ -66,6 +66,6 @@ impl DemoDestinations {
             return Outcome::retry(error);
         }
         self.tally.delivered(delivery);
-        Outcome::Done
+        Outcome::done()
     }
 }

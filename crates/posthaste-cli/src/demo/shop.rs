@@ -161,7 +161,8 @@ fn build(store: &SqliteStore, destinations: &Arc<DemoDestinations>) -> anyhow::R
         interval: Duration::from_secs(60),
         ..PurgeConfig::default()
     };
-    Ok(Outbox::single_node(store.clone(), destinations.routes())
+    Ok(Outbox::builder(store.clone(), destinations.routes())
+        .single_node()
         .name("demo")
         .hook(CommitClock(Arc::clone(&destinations.tally)))
         .poll_interval(Duration::from_millis(200))

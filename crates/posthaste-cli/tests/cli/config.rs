@@ -53,7 +53,7 @@ publish = { out = "stdout:", audit = "file:///var/log/audit.jsonl?fsync=true" }
 
 [outbox.audit]
 store = "sqlite:audit.db"
-mode = "ordered"
+mode = "strict"
 route = [{ publish = "stdout:" }]
 "#;
 
@@ -271,7 +271,7 @@ level = "info"
 busy_grace = "1day"
 drain = "30s"
 migrate = false
-mode = "ordered"
+mode = "strict"
 pgbouncer = false
 publish_timeout = "10s"
 store = "sqlite:audit.db"

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use posthaste::{Event, Outbox};
+use posthaste::{Event, Outbox, Routes};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use posthaste_testkit::sample_rows::{PAST_SECONDS, ROWS, Row};
 use posthaste_testkit::{unique_name, variable};
@@ -82,7 +82,7 @@ impl RedisOutbox {
     fn write_all(&self, builder: RedisStoreBuilder, events: impl Iterator<Item = Event>) {
         let written: anyhow::Result<()> = block_on(async {
             let store = builder.name(OutboxName::new(&self.name)?).connect().await?;
-            let writer = store.writer(&Outbox::writer_only(store.clone()).build()?);
+            let writer = store.writer(&Outbox::builder(store.clone(), Routes::new()).writer_only().build()?);
             for event in events {
                 writer.write(event).await?;
             }

@@ -59,7 +59,7 @@ fn audited(shop: &SqliteOutbox) -> String {
 fn others_follow_a_canary_that_arrives() {
     let shop = SqliteOutbox::seeded();
     let output =
-        run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::Done, "dead replay --all --canary 1 --yes");
+        run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::done(), "dead replay --all --canary 1 --yes");
     assert_snapshot!(output, @"
     canary of 1 event: 1 delivered, 0 DEAD again, 0 still waiting
     3 events replayed
@@ -74,7 +74,7 @@ fn others_follow_a_canary_that_arrives() {
 fn canary_that_is_gone_was_delivered() {
     let shop = SqliteOutbox::seeded();
     let args = "dead replay --all --canary 2 --yes --output json";
-    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::Done, args), @r#"
+    assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::done(), args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
     --- exit code 0
     "#);
@@ -85,7 +85,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     fn refuse_one(event: &Delivery) -> Outcome {
         match event.id().as_str() {
             "d-1" => Outcome::Dead("no such customer".into()),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         }
     }
     let args = "dead replay --all --canary 2 --yes";

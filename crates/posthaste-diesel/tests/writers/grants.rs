@@ -72,7 +72,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let store = relay.connect().await.unwrap();
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let url = url_as(&schema, "writer");
     let (writer, at_once) = (PgWriter::new(store.writer_context(&outbox)), url.clone());
     let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();

@@ -161,7 +161,7 @@ fn record_outcomes(
                 continue;
             }
             (Some(count), _) => Outcome::retry(unroutable(message, &count.reason)),
-            (None, BrokerReply::Acked) if are_returns_known => Outcome::Done,
+            (None, BrokerReply::Acked) if are_returns_known => Outcome::done(),
             (None, BrokerReply::Acked | BrokerReply::NoReply) => Outcome::no_answer(NO_ANSWER_REASON),
             (None, BrokerReply::Nacked) => Outcome::busy(NACK_REASON),
             (None, BrokerReply::ConnectionLost(why)) => Outcome::no_connection(why),

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue, Method, header};
-use posthaste::{Busy, Delivery, Destination, Outcome, Profile, Unreachable};
+use posthaste::{Delivery, Destination, Outcome, Profile};
 use reqwest::{Client, Request, Response};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -273,20 +273,20 @@ fn sequences(batch: &[Delivery]) -> Vec<Vec<usize>> {
     sequences
 }
 
+const NO_ANSWER_BEFORE: &str = "not sent: an event of the same key before it got no answer";
+
 /// An event whose forerunner comes again must not overtake it. One that was answered, even by a no, does not
 /// hold up the others: how often it is tried is not for us to say.
 fn held_up(before: &Outcome) -> Option<Outcome> {
     match before {
         Outcome::Defer(delay) => Some(Outcome::Defer(*delay)),
         // The receiver asks for less, and would only say it again.
-        Outcome::Busy(busy) => Some(Outcome::Busy(Busy {
-            error: "not sent: the receiver put off an event of the same key before it".into(),
-            retry_after: busy.retry_after,
-        })),
-        Outcome::Unreachable(why) => Some(Outcome::Unreachable(Unreachable {
-            error: "not sent: an event of the same key before it got no answer".into(),
-            connection_failed: why.connection_failed,
-        })),
+        Outcome::Busy(busy) => Some(Outcome::busy_for(
+            busy.retry_after,
+            "not sent: the receiver put off an event of the same key before it",
+        )),
+        Outcome::Unreachable(why) if why.connection_failed => Some(Outcome::no_connection(NO_ANSWER_BEFORE)),
+        Outcome::Unreachable(_) => Some(Outcome::no_answer(NO_ANSWER_BEFORE)),
         _ => None,
     }
 }

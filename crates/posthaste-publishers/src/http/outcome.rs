@@ -1,7 +1,7 @@
 //! The outcome of an event from the receiver's response.
 
 use http::{HeaderMap, StatusCode, header};
-use posthaste::{Busy, Outcome};
+use posthaste::Outcome;
 
 use super::retry_after;
 
@@ -9,9 +9,9 @@ use super::retry_after;
 pub(super) fn of_response(status: StatusCode, headers: &HeaderMap, endpoint: &str, now: u64) -> Outcome {
     let wait = retry_after::delay(headers.get(header::RETRY_AFTER), now);
     let answered = |advice: &str| format!("{endpoint} answered {}{advice}", status.as_u16());
-    let busy = || Outcome::Busy(Busy { error: answered(": it asks for less").into(), retry_after: wait });
+    let busy = || Outcome::busy_for(wait, answered(": it asks for less"));
     match status.as_u16() {
-        200..=299 => Outcome::Done,
+        200..=299 => Outcome::done(),
         300..=399 => Outcome::retry(answered(
             ": redirects are not followed, set the URL to the place where the endpoint is now",
         )),
@@ -38,7 +38,7 @@ mod tests {
 
     fn class(outcome: &Outcome) -> &'static str {
         match outcome {
-            Outcome::Done => "done",
+            Outcome::Done { .. } => "done",
             Outcome::Defer(_) => "defer",
             Outcome::Retry(_) => "retry",
             Outcome::RetryAfter(..) => "retry after",
@@ -46,6 +46,7 @@ mod tests {
             Outcome::Busy(_) => "busy",
             Outcome::Unreachable(why) if why.connection_failed => "no connection",
             Outcome::Unreachable(_) => "no answer",
+            _ => "unknown",
         }
     }
 

@@ -52,7 +52,7 @@ async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
     let hooks = HttpPublisher::builder(url).allow_http().allow_networks(["127.0.0.2"]).lookup(lookup);
     let hooks = hooks.build().expect("good settings");
 
-    assert!(matches!(hooks.deliver(&[event()]).await[..], [Outcome::Done]));
+    assert!(matches!(hooks.deliver(&[event()]).await[..], [Outcome::Done { .. }]));
     for _ in 0..3 {
         let outcomes = hooks.deliver(&[event()]).await;
         let [Outcome::Unreachable(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
@@ -137,7 +137,7 @@ fn events_of_a_key_share_a_sequence() {
 
 #[test]
 fn event_behind_one_that_comes_again_waits() {
-    assert!(held_up(&Outcome::Done).is_none());
+    assert!(held_up(&Outcome::done()).is_none());
     assert!(held_up(&Outcome::retry("no")).is_none());
     assert!(held_up(&Outcome::Dead(String::new())).is_none());
     assert!(matches!(held_up(&Outcome::Defer(Duration::ZERO)), Some(Outcome::Defer(_))));

@@ -179,7 +179,7 @@ impl KafkaPublisher {
         for &at in which {
             match codes[at] {
                 _ if outcomes[at].is_some() => {}
-                Some(Code::NoError) => outcomes[at] = Some(Outcome::Done),
+                Some(Code::NoError) => outcomes[at] = Some(Outcome::done()),
                 Some(code)
                     if !producer.is_single_message() && outcome::may_be_about_another_message(code) =>
                 {

@@ -229,7 +229,7 @@ impl Connection {
             SentMessage::Waiting { subject, denied_before, ack } => (subject, denied_before, ack),
             SentMessage::Unacknowledged { subject, denied_before } => {
                 let status = self.status.borrow();
-                return status.outcome(&subject, denied_before).unwrap_or(Outcome::Done);
+                return status.outcome(&subject, denied_before).unwrap_or(Outcome::done());
             }
         };
         tokio::select! {
@@ -239,7 +239,7 @@ impl Connection {
                     if ack.duplicate {
                         tracing::debug!(stream = ack.stream, subject, "the stream had this event already");
                     }
-                    Outcome::Done
+                    Outcome::done()
                 }
                 Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
                     self.no_responder_outcome(&subject, lookups, deadline).await

@@ -42,7 +42,7 @@ impl RedisStreamPublisher {
         let mut ping = Pipeline::new();
         ping.cmd("PING");
         Ok(match self.query(&connection, &ping, 1, deadline).await {
-            Ok(replies) => replies.first().map_or(Outcome::Done, |pong| outcome::of_reply(pong, "")),
+            Ok(replies) => replies.first().map_or(Outcome::done(), |pong| outcome::of_reply(pong, "")),
             Err(error) => outcome::of_lost_reply(error.as_ref(), &self.settings),
         })
     }

@@ -10,7 +10,9 @@ use crate::unreached::UNREACHABLE_ADVICE;
 /// The outcome of the reply to one `XADD`: the id of the entry, or an error.
 pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
     let error = match reply {
-        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => return Outcome::Done,
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => {
+            return Outcome::done();
+        }
         Value::ServerError(error) => error,
         _ => return Outcome::retry(one_line(format!("Redis answers no entry's id for the stream {stream}"))),
     };
@@ -124,7 +126,7 @@ mod tests {
         {
             assert!(matches!(answered(error), Outcome::Retry(_)), "{error}");
         }
-        assert!(matches!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders"), Outcome::Done));
+        assert!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders").is_done());
         assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Retry(_)));
     }
 }

@@ -83,7 +83,7 @@ fn event(json: &str) -> Delivery {
 async fn payload_of_many_lines_becomes_one() {
     let lines = LinesFile::new();
     let outcomes = lines.destination().deliver(&[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
-    assert!(matches!(outcomes[..], [Outcome::Done]));
+    assert!(matches!(outcomes[..], [Outcome::Done { .. }]));
     assert_eq!(lines.lines()[0]["payload"]["a"], "x\ny");
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use posthaste::{Event, Outbox, Timestamp, WriteError};
+use posthaste::{Event, Outbox, Routes, Timestamp, WriteError};
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry, Revocation};
 use crate::RedisStore;
@@ -22,7 +22,9 @@ fn due() -> DueExpiry {
 }
 
 fn expiry(store: &RedisStore) -> RedisExpiry {
-    store.expiry(&Outbox::writer_only(store.clone()).build().expect("a good configuration"))
+    store.expiry(
+        &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
+    )
 }
 
 async fn decide(expiry: &RedisExpiry) -> Result<ExpiryDecision, WriteError> {

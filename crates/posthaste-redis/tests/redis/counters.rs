@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 use posthaste::store::{
     Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Settle, Settlement, Store as _, Verdict,
 };
-use posthaste::{Event, Outbox};
+use posthaste::{Event, Outbox, Routes};
 use redis::AsyncCommands as _;
 
 use crate::support::{self, event, key};
@@ -54,7 +54,8 @@ async fn writes_deaths_and_repairs_are_counted() {
     let _guard = metrics::set_default_local_recorder(&counters);
     let (store, name) = support::store().await;
     let mut connection = support::connect(&support::server_url()).await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let writer = store.writer(&outbox);
     let once = || Event::builder("Once").id("once").json_text("1").build().expect("a good event");
     writer.write(once()).await.expect("it is stored");

@@ -62,7 +62,7 @@ async fn mint_until(url: String, writer: RedisWriter, journal: Arc<Mutex<Journal
 fn engine(store: &RedisStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2));
+    let outbox = Outbox::builder(store.clone(), routes).lease(Duration::from_secs(2));
     let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
     (outbox.start().expect("a good configuration"), recorder)
 }
@@ -97,7 +97,10 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
         RedisStore::connect(&url).await.expect("it opens"),
     );
     let engines = [engine(&store), engine(&elsewhere)];
-    let nobody = Outbox::writer_only(elsewhere.clone()).build().expect("a good configuration");
+    let nobody = Outbox::builder(elsewhere.clone(), Routes::new())
+        .writer_only()
+        .build()
+        .expect("a good configuration");
     let journal = Arc::new(Mutex::new(Journal::default()));
     let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), elsewhere.writer(&nobody)];
     let minters: Vec<_> = writers
@@ -196,7 +199,8 @@ async fn connections_that_fall_silent_are_replaced() {
     let store = RedisStore::connect(&url_of(proxy.port())).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
     let behind = RedisStore::connect(&server.url()).await.expect("it opens");
-    let nobody = Outbox::writer_only(behind.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(behind.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let writer = behind.writer(&nobody);
     writer.write(event("Before", "1")).await.expect("it is stored");
     within_timeout("it is delivered", recorder.wait_for(1)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
-use posthaste::{Event, Outbox, Status, StoreError};
+use posthaste::{Event, Outbox, Routes, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::server::RedisServer;
@@ -52,7 +52,10 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
     let mut connection = support::connect(&support::server_url()).await;
     for foreign in OUTBOX_KEYS {
         let (store, name) = support::store().await;
-        let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let outbox = Outbox::builder(store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
         let text = with_sources(&store.writer(&outbox).write(event("A", "1")).await.expect_err("refused"));
         assert!(text.contains(foreign) && text.contains("rename or delete"), "{text}");
@@ -81,7 +84,8 @@ async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
         .query_async(&mut connection)
         .await
         .expect("XADD");
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
     let mut found = 0;
     for _ in 0..40 {
@@ -153,7 +157,8 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
 async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
     let (store, name) = support::store().await;
     let mut connection = support::connect(&support::server_url()).await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let events: Vec<Event> = (0..6).map(|_| event("Edited", "1")).collect();
     store.writer(&outbox).write_all(events.clone()).await.expect("they are stored");
     let bodies =
@@ -212,7 +217,8 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
 async fn full_memory_lets_nothing_be_claimed() {
     let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
     let mut connection = support::connect(&server.url()).await;
     for (bytes, is_full) in [(1, true), (0, false)] {
@@ -231,7 +237,8 @@ async fn full_memory_lets_nothing_be_claimed() {
 async fn replica_is_refused_unless_somebody_only_looks() {
     let primary = RedisServer::new(&[]).started().await;
     let store = RedisStore::connect(&primary.url()).await.expect("it opens");
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
     claim(&store).await.expect("the claim works");
     let replica =
@@ -257,7 +264,8 @@ async fn replica_is_refused_unless_somebody_only_looks() {
 async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
     let server = RedisServer::new(&["--lua-time-limit", "10"]).started().await;
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let writer = store.writer(&outbox);
     let endless = tokio::spawn({
         let mut connection = support::connect(&server.url()).await;
@@ -363,7 +371,8 @@ async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() {
     let (store, name) = support::store().await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let later = |_| {
         let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
         event.build().expect("a good event")
@@ -383,7 +392,8 @@ async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() 
 async fn large_payloads_are_claimed_in_answers_that_stay_small() {
     const EVENTS: usize = 120;
     let (store, name) = support::store().await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let writer = store.writer(&outbox);
     let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
     for _ in 0..EVENTS {

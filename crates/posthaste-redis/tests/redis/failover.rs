@@ -22,14 +22,15 @@ async fn demote(server: &RedisServer, primary: u16) {
 fn engine(store: &RedisStore, poll: Duration) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2)).poll_interval(poll);
+    let outbox = Outbox::builder(store.clone(), routes).lease(Duration::from_secs(2)).poll_interval(poll);
     (outbox.start().expect("a good configuration"), recorder)
 }
 
 /// Writes an event as a process does that knows the new primary.
 async fn write_at(server: &RedisServer, event_type: &str) -> RedisStore {
     let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&nobody).write(event(event_type, "1")).await.expect("it is stored");
     store
 }
@@ -94,7 +95,8 @@ async fn wake_up_is_heard_from_the_new_primary() {
         .await;
     within_timeout("it is delivered", recorder.wait_for(2)).await;
     let there = RedisStore::connect(&new.url()).await.expect("it opens");
-    let nobody = Outbox::writer_only(there.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(there.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let stranger = there.writer(&nobody);
     // The listener connects a moment later, so that the first wake-ups may be missed.
     wait_until("the wake-up of the new primary is heard", async || {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, BacklogBy, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable, Store};
-use posthaste::{Event, Outbox};
+use posthaste::{Event, Outbox, Routes};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::RedisServer;
 use redis::aio::MultiplexedConnection;
@@ -105,7 +105,8 @@ async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
     const SHARDS: u16 = 3;
     const ROWS: usize = 45;
     let (store, name) = store_with_shards(SHARDS).await;
-    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let large = format!("\"{}\"", "x".repeat(1_000_000));
     // Each aggregate is in a shard of its own choice; those of the first one are large.
     let first = store.tag("0");

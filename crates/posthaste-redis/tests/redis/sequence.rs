@@ -8,7 +8,7 @@ use posthaste::store::{
     Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement,
     Store as _, Verdict,
 };
-use posthaste::{Event, EventId, Outbox, Status, Timestamp};
+use posthaste::{Event, EventId, Outbox, Routes, Status, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore};
 use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
@@ -120,7 +120,10 @@ async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> 
 async fn arrivals_keep_their_places_however_few_are_claimed() {
     for limit in [1, 2, 30] {
         let (store, name) = support::store().await;
-        let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let nobody = Outbox::builder(store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         let writer = store.writer(&nobody);
         for _ in 0..2 * limit + 1 {
             writer.write(event("A", "1")).await.expect("it is stored");
@@ -144,7 +147,8 @@ async fn arrivals_keep_their_places_however_few_are_claimed() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_once() {
     let (store, name) = support::store().await;
-    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let later = |_| {
         let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
         event.build().expect("a good event")
@@ -166,7 +170,8 @@ async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_
 #[ignore = "needs Redis: cargo xtask test"]
 async fn recent_arrivals_keep_their_places_when_they_are_left_out() {
     let (store, name) = support::store().await;
-    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&nobody).write(event("A", "1")).await.expect("it is stored");
     let places = arrived(&name).await;
     assert!(claim_some(&store, 10, Duration::from_secs(3600)).await.is_empty());

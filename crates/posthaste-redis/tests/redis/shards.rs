@@ -32,7 +32,8 @@ pub(crate) fn of_size(aggregate: &str, bytes: usize) -> Event {
 }
 
 pub(crate) async fn write(store: &RedisStore, events: Vec<Event>) {
-    let nobody = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let nobody =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&nobody).write_all(events).await.expect("they are stored");
 }
 
@@ -93,7 +94,8 @@ async fn id_in_two_shards_is_delivered_with_both_payloads() {
     write_duplicate_id(&store).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(100));
+    let outbox =
+        Outbox::builder(store.clone(), routes).single_node().poll_interval(Duration::from_millis(100));
     let outbox = outbox.start().expect("a good configuration");
     within_timeout("both are delivered", recorder.wait_for(2)).await;
     wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;

@@ -32,7 +32,8 @@ async fn are_delivered(events: usize, store_timeout: Duration) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     // What is lost with an answer is delivered when its lease ends.
-    let outbox = Outbox::multi_node(far, routes, Duration::from_secs(5))
+    let outbox = Outbox::builder(far, routes)
+        .lease(Duration::from_secs(5))
         .store_timeout(store_timeout)
         .poll_interval(Duration::from_millis(100));
     let outbox = outbox.start().expect("a good configuration");

@@ -91,7 +91,7 @@ pub(crate) fn url_of(port: u16) -> String {
 pub(crate) fn engine(store: &RedisStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR);
+    let outbox = Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR);
     (outbox.start().expect("a good configuration"), recorder)
 }
 

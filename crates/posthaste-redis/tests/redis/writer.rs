@@ -81,7 +81,11 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
 async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
     let (store, name) = support::store().await;
     let log = HookLog::default();
-    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .hook(log.clone())
+        .build()
+        .expect("a good configuration");
     let mut tx = store.writer(&outbox).begin();
     tx.set(key(&name, "ticket"), "minted");
     tx.write(event("TicketMinted", "17")).expect("a good event");
@@ -97,7 +101,11 @@ async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
 async fn hooks_run_in_order_and_may_refuse_or_suppress() {
     let (store, _) = support::store().await;
     let log = HookLog::default();
-    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .hook(log.clone())
+        .build()
+        .expect("a good configuration");
     let writer = store.writer(&outbox);
     let mut connection = support::connect(&support::server_url()).await;
 
@@ -186,7 +194,8 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn enqueue_alone_is_the_documents_script() {
     let (store, name) = support::store().await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let mut connection = support::connect(&support::server_url()).await;
     let before = support::now(&mut connection).await.as_micros();
     let id =
@@ -203,7 +212,11 @@ async fn enqueue_alone_is_the_documents_script() {
 async fn watched_key_that_changed_stores_nothing() {
     let (store, name) = support::store().await;
     let log = HookLog::default();
-    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .hook(log.clone())
+        .build()
+        .expect("a good configuration");
     let (mut mine, mut other) =
         (support::connect(&support::server_url()).await, support::connect(&support::server_url()).await);
     let ticket = key(&name, "ticket");
@@ -221,7 +234,8 @@ async fn watched_key_that_changed_stores_nothing() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn refused_transaction_stores_nothing() {
     let (store, name) = support::store().await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let mut connection = support::connect(&support::server_url()).await;
     let mut tx = store.writer(&outbox).begin();
     tx.set(key(&name, "ticket"), "minted");
@@ -259,7 +273,10 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
 async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
     for foreign in ["entries", "arrivals"] {
         let (store, name) = support::store().await;
-        let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let outbox = Outbox::builder(store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         let writer = store.writer(&outbox);
         let mut connection = support::connect(&support::server_url()).await;
         let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
@@ -291,7 +308,8 @@ async fn write_wakes_the_engine_of_another_process() {
     let elsewhere = support::builder(&name).connect().await.expect("the store opens");
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let relay = Outbox::single_node(elsewhere, routes).poll_interval(std::time::Duration::from_secs(3600));
+    let relay =
+        Outbox::builder(elsewhere, routes).single_node().poll_interval(std::time::Duration::from_secs(3600));
     let relay = relay.start().expect("a good configuration");
     within_timeout(
         "it listens",
@@ -305,7 +323,8 @@ async fn write_wakes_the_engine_of_another_process() {
     )
     .await;
     within_timeout("it has nothing to do", relay.idle()).await.expect("the store answers");
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     relay.shutdown().await;
@@ -352,7 +371,8 @@ async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn pipeline_that_was_cleared_is_refused() {
     let (store, name) = support::store().await;
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let mut connection = support::connect(&support::server_url()).await;
     let mut tx = store.writer(&outbox).begin();
     tx.write(event("TicketMinted", "17")).expect("a good event");

@@ -51,8 +51,7 @@ pub(super) fn config<'i>(
         layout::check(&config, layout, outbox);
     }
     if config.mode == Mode::WriterOnly {
-        outbox
-            .wrong("mode", "a relay delivers, so it is no writer: write multi_node, single_node or ordered");
+        outbox.wrong("mode", "a relay delivers, so it is no writer: write multi_node, single_node or strict");
         config.mode = Mode::MultiNode;
     }
     for problem in config.validate().err().into_iter().flat_map(|error| error.problems) {

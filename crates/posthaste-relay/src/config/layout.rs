@@ -91,7 +91,7 @@ pub(super) fn defaults(config: &mut Config, layout: &Layout, outbox: &Section<'_
     if outbox.get("purge").is_none_or(|purge| purge.get_ref().get("done").is_none()) {
         config.purge.done = Retention::KEEP;
     }
-    if outbox.get("retry").is_none() && config.mode != Mode::Ordered && is_order_service(layout) {
+    if outbox.get("retry").is_none() && config.mode != Mode::Strict && is_order_service(layout) {
         config.retry = Config::kafka_polling().retry;
     }
 }
@@ -103,7 +103,7 @@ fn is_order_service(layout: &Layout) -> bool {
 
 /// Reports what an engine cannot do with such a table.
 pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) {
-    if config.mode == Mode::Ordered {
+    if config.mode == Mode::Strict {
         outbox.wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
     }
     if !config.poller.skip_recent.is_zero() {

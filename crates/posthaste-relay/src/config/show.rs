@@ -87,7 +87,7 @@ fn layout(layout: &Layout) -> Table {
 /// The engine's settings, with what its mode makes of those that are left open.
 fn engine(config: &Config) -> Table {
     let mut config = config.clone();
-    if config.mode != Mode::Ordered {
+    if config.mode != Mode::Strict {
         config.workers.get_or_insert(4);
         config.retry.get_or_insert_with(RetryPolicy::default);
     }

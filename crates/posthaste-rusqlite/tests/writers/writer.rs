@@ -34,7 +34,7 @@ impl Fixture {
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, item)").expect("a table");
         let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        let builder = Outbox::single_node(store.clone(), routes).hook(ends.clone());
+        let builder = Outbox::builder(store.clone(), routes).single_node().hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
         let writer = SqliteWriter::new(store.writer_context(&outbox));
         Self { connection, store, outbox, writer, recorder, ends, _dir: dir }

@@ -48,7 +48,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let store = builder(&url_as(&schema, "relay")).connect().await.unwrap();
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let writer = SeaWriter::new(store.writer_context(&outbox));
     let db = Database::connect(url_as(&schema, "writer")).await.unwrap();
 

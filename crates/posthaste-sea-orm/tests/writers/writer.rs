@@ -74,7 +74,7 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     let db = Database::connect(&url).await.unwrap();
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let writer = SeaWriter::new(store.writer_context(&outbox));
     let tx = writer.begin(&db).await.unwrap();
     let nested = tx.begin().await.unwrap();

@@ -2,8 +2,6 @@
 //! 8.0.13 on.
 //!
 //! ```no_run
-//! use std::time::Duration;
-//!
 //! use posthaste::{Delivery, Event, Outbox, Routes};
 //! use posthaste_sqlx::MySqlStore;
 //! use sqlx::MySqlPool;
@@ -13,8 +11,7 @@
 //!
 //! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let lease = Duration::from_secs(30);
-//! let outbox = Outbox::multi_node(store.clone(), routes, lease).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = store.writer(&outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;

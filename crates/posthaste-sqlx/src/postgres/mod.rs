@@ -1,8 +1,6 @@
 //! The PostgreSQL store, from PostgreSQL 13 on: an outbox in the service's own database.
 //!
 //! ```no_run
-//! use std::time::Duration;
-//!
 //! use posthaste::{Delivery, Event, Outbox, Routes};
 //! use posthaste_sqlx::PgStore;
 //! use sqlx::PgPool;
@@ -12,8 +10,7 @@
 //!
 //! let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let lease = Duration::from_secs(30);
-//! let outbox = Outbox::multi_node(store.clone(), routes, lease).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = store.writer(&outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;

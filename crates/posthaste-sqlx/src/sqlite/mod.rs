@@ -12,7 +12,7 @@
 //!
 //! let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
-//! let outbox = Outbox::single_node(store.clone(), routes).start()?;
+//! let outbox = Outbox::builder(store.clone(), routes).start()?;
 //! let writer = store.writer(&outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;

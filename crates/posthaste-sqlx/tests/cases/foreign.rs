@@ -136,9 +136,8 @@ pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Des
         jitter: (1.0, 1.0),
     };
     let routes = Routes::new().add(Route::fallback().deliver_to(destination));
-    let outbox =
-        Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(20)).retry(retry);
-    outbox.start().expect("a good configuration")
+    let outbox = Outbox::builder(store.clone(), routes).single_node().retry(retry);
+    outbox.poll_interval(Duration::from_millis(20)).start().expect("a good configuration")
 }
 
 /// A claim without a bound.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::{
-    Admin as _, BoxError, Event, EventId, EventParts, Limits, Outbox, Recorder, Timestamp, WriteError,
-    WriterHook,
+    Admin as _, BoxError, Event, EventId, EventParts, Limits, Outbox, Recorder, Routes, Timestamp,
+    WriteError, WriterHook,
 };
 
 use crate::support::encoding_cases::*;
@@ -230,7 +230,7 @@ impl WriterHook for Editor {
 // S3-51..S3-58
 pub(crate) async fn hook_before_a_write_may_change_leave_out_and_refuse_events() {
     let db = Db::new().await;
-    let outbox = Outbox::writer_only(db.store.clone()).hook(Editor).build().unwrap();
+    let outbox = Outbox::builder(db.store.clone(), Routes::new()).writer_only().hook(Editor).build().unwrap();
     let writer = db.store.writer(&outbox);
     let mut tx = writer.begin(&db.pool).await.unwrap();
     assert_eq!(tx.write(event("suppress")).await.unwrap(), None);

@@ -28,7 +28,7 @@ const RECOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 async fn start_engine(options: &Options, recorder: &Recorder) -> (Store, Outbox) {
     let store = Store::builder(options).migrate().connect().await.expect("the store opens");
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(2));
+    let outbox = Outbox::builder(store.clone(), routes).lease(Duration::from_secs(2));
     let outbox = outbox.poll_interval(Duration::from_millis(200)).hot_lease(Duration::from_secs(2));
     (store, outbox.start().expect("a good configuration"))
 }
@@ -60,7 +60,10 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     let (elsewhere, cold) = start_engine(&options, &recorders[1]).await;
     let pool = PoolOptions::<Database>::new().max_connections(8).connect_with(options).await.expect("a pool");
     let writer = store.writer(&hot);
-    let nobody = Outbox::writer_only(elsewhere.clone()).build().expect("a good configuration");
+    let nobody = Outbox::builder(elsewhere.clone(), Routes::new())
+        .writer_only()
+        .build()
+        .expect("a good configuration");
     let loads = [
         Load::start("hot", &writer, &pool, 3, Duration::from_millis(5)),
         Load::start("cold", &elsewhere.writer(&nobody), &pool, 3, Duration::from_millis(5)),

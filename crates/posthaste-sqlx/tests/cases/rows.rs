@@ -125,7 +125,7 @@ pub(crate) async fn count_that_is_full_or_negative_in_the_middle_of_a_batch_spoi
     }
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "full" => Outcome::retry("no"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let outbox = db.engine(&recorder).poll_batch(100).start().unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();

@@ -137,7 +137,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let store = w.store("relay").await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "bad" => Outcome::Dead("no use".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let routes = posthaste::Routes::new().add(posthaste::Route::fallback().deliver_to(recorder.clone()));
     let purge = PurgeConfig {
@@ -145,7 +145,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         dead: Retention::delete_after(std::time::Duration::ZERO),
         ..PurgeConfig::default()
     };
-    let outbox = Outbox::single_node(store.clone(), routes).purge(purge).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().purge(purge).start().unwrap();
     within_timeout("both are delivered", recorder.wait_for(2)).await;
     wait_until("they are settled", async || w.db.count(Status::New).await == 0).await;
     outbox.purge_once().await.unwrap();

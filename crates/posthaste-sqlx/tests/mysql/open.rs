@@ -318,7 +318,7 @@ async fn several_outboxes_do_not_see_each_others_rows() {
     for (name, database, store) in &stores {
         let recorder = Recorder::new();
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start().unwrap();
+        let outbox = Outbox::builder(store.clone(), routes).start().unwrap();
         let pool = MySqlPoolOptions::new().connect_with(server().database(database)).await.unwrap();
         // The same id in all, which is no duplicate.
         let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();

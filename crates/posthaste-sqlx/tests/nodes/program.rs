@@ -55,7 +55,8 @@ fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> O
     if config.types.is_empty() {
         routes = routes.add(Route::fallback().deliver_to(destination));
     }
-    let outbox = Outbox::multi_node(store, routes, config.lease)
+    let outbox = Outbox::builder(store, routes)
+        .lease(config.lease)
         .poll_interval(config.poll)
         .workers(config.workers)
         .hot_lease(config.lease)
@@ -119,7 +120,7 @@ impl ReportingDestination {
         match delivery.event_type() {
             "Failing" => Outcome::retry("it fails here"),
             "Aborting" => std::process::abort(),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         }
     }
 }

@@ -23,7 +23,7 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
         let db = Db::new().await;
         let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
             "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         });
         let retry = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
         let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
@@ -55,7 +55,7 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let purge = PurgeConfig {
         done: Retention::delete_after(Duration::from_secs(60)),

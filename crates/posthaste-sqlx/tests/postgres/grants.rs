@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
-use posthaste::{Admin as _, Outbox, Outcome, Recorder, Source, Status, StoreError};
+use posthaste::{Admin as _, Outbox, Outcome, Recorder, Routes, Source, Status, StoreError};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{OpenError, PgStore};
 use sqlx::PgPool;
@@ -140,7 +140,7 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let (store, pool) = (w.store("relay").await, w.pool("writer").await);
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "dead" => Outcome::Dead("no".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let purge = PurgeConfig {
         on_done: OnDone::Archive,
@@ -206,7 +206,7 @@ async fn viewer_reads_everything_and_changes_nothing() {
     assert_not_allowed("pause", store.pause("a", "me").await);
     assert_not_allowed("replay", store.replay_all(&Filter::default(), 5, &Replay::by("me")).await);
     assert_not_allowed("discard", store.discard(&Filter::default(), 5, "me").await);
-    let outbox = Outbox::writer_only(store.clone()).build().unwrap();
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
     let pool = w.pool("viewer").await;
     let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();
     let _ = tx.write(event("x")).await.expect_err("it may not write");

@@ -1,7 +1,5 @@
 //! Events as PostgreSQL keeps them, and several outboxes beside each other.
 
-use std::time::Duration;
-
 use posthaste::{Admin as _, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
 
@@ -25,7 +23,7 @@ async fn several_outboxes_in_one_database_do_not_see_each_others_rows() {
     for (name, store) in &stores {
         let recorder = Recorder::new();
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30)).start().unwrap();
+        let outbox = Outbox::builder(store.clone(), routes).start().unwrap();
         // The same id in all, which is no duplicate.
         let mut tx = store.writer(&outbox).begin(&db.pool).await.unwrap();
         tx.write_all(events(&["same", name])).await.unwrap();

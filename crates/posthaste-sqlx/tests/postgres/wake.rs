@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthaste::{Event, Outbox, Recorder, Source};
+use posthaste::{Event, Outbox, Recorder, Routes, Source};
 use posthaste_sqlx::postgres::Notify;
 use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
 use sqlx::{Executor as _, PgPool};
@@ -111,7 +111,7 @@ async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn receipt_wakes_an_engine_elsewhere_too() {
     let w = Fixture::new(Notify::AfterCommit).await;
-    let outbox = Outbox::writer_only(w.writing.clone()).build().unwrap();
+    let outbox = Outbox::builder(w.writing.clone(), Routes::new()).writer_only().build().unwrap();
     let writer = w.writing.writer(&outbox);
     for id in ["a", "b"] {
         let mut tx = w.pool.begin().await.unwrap();

@@ -145,7 +145,7 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
 
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR).start().unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["leased", "new", "retry"]);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 4), "attempts are kept");

@@ -79,7 +79,7 @@ async fn replay_wakes_the_engine() {
     let mended = Arc::new(AtomicBool::new(false));
     let is_mended = Arc::clone(&mended);
     let recorder = Recorder::with(move |_| match is_mended.load(Ordering::SeqCst) {
-        true => Outcome::Done,
+        true => Outcome::done(),
         false => Outcome::Dead("rejected".to_owned()),
     });
     let outbox = db.start(&recorder);
@@ -103,14 +103,14 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
     let reachable = Arc::new(AtomicBool::new(false));
     let is_reachable = Arc::clone(&reachable);
     let closed = Recorder::with(move |_| match is_reachable.load(Ordering::SeqCst) {
-        true => Outcome::Done,
+        true => Outcome::done(),
         false => Outcome::no_connection("refused"),
     });
     let open = Recorder::new();
     let routes = Routes::new()
         .add(Route::event("Tested").name("closed").deliver_to(closed.clone()))
         .add(Route::fallback().deliver_to(open.clone()));
-    let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(HOUR).start().unwrap();
+    let outbox = Outbox::builder(db.store.clone(), routes).single_node().poll_interval(HOUR).start().unwrap();
     write(&db, &outbox, &["first"]).await;
     within_timeout("the first one finds the destination closed", closed.wait_for(1)).await;
     write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
@@ -134,10 +134,11 @@ async fn ordered_mode_delivers_in_the_order_of_insertion() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "event-07" => Outcome::retry("this one fails"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::ordered(db.store.clone(), routes).poll_interval(HOUR).poll_batch(8).start().unwrap();
+    let outbox =
+        Outbox::builder(db.store.clone(), routes).strict().poll_interval(HOUR).poll_batch(8).start().unwrap();
     let ids: Vec<String> = (0..40).map(|n| format!("event-{n:02}")).collect();
     for pair in ids.chunks(3) {
         write(&db, &outbox, &pair.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -155,7 +156,7 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
         let db = Db::new().await;
         let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
             "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         });
         let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
         let outbox = db.engine(&recorder).retry(quick_retries(3)).purge(purge).start().unwrap();
@@ -188,7 +189,7 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let purge = PurgeConfig {
         done: Retention::delete_after(Duration::from_secs(60)),
@@ -227,7 +228,7 @@ async fn shutdown_gives_back_what_it_did_not_start() {
             wait.notified().await;
         }
     });
-    let outbox = Outbox::single_node(db.store.clone(), routes).workers(1).drain(millis(50));
+    let outbox = Outbox::builder(db.store.clone(), routes).single_node().workers(1).drain(millis(50));
     let outbox = outbox.poll_interval(HOUR).start().unwrap();
     write(&db, &outbox, &["a", "b", "c", "d"]).await;
     within_timeout("the first one runs", started.notified()).await;
@@ -311,7 +312,8 @@ async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing(
             let _ = lock.acquire().await.map(drop);
         }
     });
-    let outbox = Outbox::single_node(db.store.clone(), routes).poll_interval(millis(100)).start().unwrap();
+    let outbox =
+        Outbox::builder(db.store.clone(), routes).single_node().poll_interval(millis(100)).start().unwrap();
     write(&db, &outbox, &["delivered-but-not-settled"]).await;
     within_timeout("it is delivered", arrived.acquire()).await.unwrap().forget();
     let mut other = db.options.connect().await.unwrap();

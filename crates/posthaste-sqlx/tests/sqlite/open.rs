@@ -300,7 +300,7 @@ async fn several_outboxes_in_one_file_do_not_see_each_others_rows() {
     let (ours, theirs) = (Recorder::new(), Recorder::new());
     let outbox = db.start(&ours);
     let routes = posthaste::Routes::new().add(posthaste::Route::fallback().deliver_to(theirs.clone()));
-    let billing_outbox = posthaste::Outbox::single_node(billing.clone(), routes).start().unwrap();
+    let billing_outbox = posthaste::Outbox::builder(billing.clone(), routes).single_node().start().unwrap();
     // The same id in both, which is no duplicate.
     for (writer, id) in [(db.store.writer(&outbox), "ours"), (billing.writer(&billing_outbox), "theirs")] {
         let mut tx = writer.begin(&db.pool).await.unwrap();

@@ -270,7 +270,7 @@ async fn count_that_is_full_in_the_middle_of_a_batch_spoils_nothing() {
     insert_good(&db, 50, 99).await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "full" => posthaste::Outcome::retry("no"),
-        _ => posthaste::Outcome::Done,
+        _ => posthaste::Outcome::done(),
     });
     let outbox = db.engine(&recorder).poll_batch(100).start().unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();

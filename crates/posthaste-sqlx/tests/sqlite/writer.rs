@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use posthaste::{BoxError, CommitError, Outbox, Recorder, StoreError, WriteError};
+use posthaste::{BoxError, CommitError, Outbox, Recorder, Routes, StoreError, WriteError};
 use posthaste_sqlx::{SqliteTx, SqliteWriter};
 use sqlx::{Executor as _, SqliteConnection};
 
@@ -255,7 +255,7 @@ async fn one_database_in_memory_is_told_from_another() {
         (pool, store.unwrap())
     };
     let ((pool, store), (other, _other_store)) = (memory().await, memory().await);
-    let outbox = Outbox::writer_only(store.clone()).build().unwrap();
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
     let writer = store.writer(&outbox);
     let mut tx = writer.begin(&pool).await.unwrap();
     tx.write(event("kept")).await.unwrap();

@@ -45,7 +45,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let store = store_as(&db, "relay").await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().unwrap();
+    let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let writer = PgWriter::new(store.writer_context(&outbox));
     let mut config = db.config.clone();
     config.user(format!("{}_writer", db.schema));

@@ -26,7 +26,7 @@ impl Fixture {
     async fn new() -> Self {
         let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        let builder = Outbox::single_node(db.store.clone(), routes).hook(ends.clone());
+        let builder = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
         let writer = PgWriter::new(db.store.writer_context(&outbox));
         Self { db, outbox, writer, recorder, ends }
@@ -156,7 +156,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(db.store.clone(), routes).hook(ends.clone()).start().unwrap();
+    let outbox = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone()).start().unwrap();
     let writer = PgWriter::new(db.store.writer_context(&outbox));
     let (proxy, way) = broken_commit(&db.config).await;
     let user = way.get_user().unwrap_or("postgres").to_owned();
@@ -233,7 +233,7 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
 
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let relay = Outbox::single_node(db.store.clone(), routes).start().unwrap();
+    let relay = Outbox::builder(db.store.clone(), routes).single_node().start().unwrap();
     within_timeout("the relay delivers", recorder.wait_for(2)).await;
     relay.shutdown().await;
     db.close().await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, Mode, PollerConfig, QueueConfig, RetryPolicy};
+use super::{Config, LeaseConfig, Mode, PollerConfig, QueueConfig, RetryPolicy};
 use crate::store::OnDone;
 
 /// Everything that is wrong with a configuration and its routes.
@@ -114,7 +114,7 @@ impl Problems {
     }
 
     fn durations(&mut self, config: &Config) {
-        let lease = config.lease.clone().unwrap_or_default();
+        let lease = &config.lease;
         for (setting, value, low) in [
             ("poller.interval", config.poller.interval, Duration::from_millis(1)),
             ("lease.duration", lease.duration, Duration::from_millis(100)),
@@ -178,36 +178,31 @@ impl Problems {
 
     fn mode(&mut self, config: &Config) {
         let mode = config.mode;
-        let ordered = mode == Mode::Ordered;
+        let strict = mode == Mode::Strict;
         self.add_if(
-            ordered && config.workers.is_some_and(|n| n != 1),
+            strict && config.workers.is_some_and(|n| n != 1),
             "workers",
-            "ordered mode has exactly one worker: leave it out",
+            "strict mode has exactly one worker: leave it out",
         );
         self.add_if(
-            ordered && config.retry.as_ref().is_some_and(|retry| retry.max_attempts != 1),
+            strict && config.retry.as_ref().is_some_and(|retry| retry.max_attempts != 1),
             "retry",
-            "ordered mode tries once, because a retry would let later events overtake: leave it out",
+            "strict mode tries once, because a retry would let later events overtake: leave it out",
         );
         self.add_if(
-            ordered && config.no_route_grace.is_some_and(|grace| !grace.is_zero()),
+            strict && config.no_route_grace.is_some_and(|grace| !grace.is_zero()),
             "no_route_grace",
-            "in ordered mode an event that waits would be overtaken: leave it out",
+            "in strict mode an event that waits would be overtaken: leave it out",
         );
         self.add_if(
-            mode == Mode::MultiNode && config.lease.is_none(),
-            "lease",
-            "several nodes need a lease: set lease.duration, for example to \"30s\"",
-        );
-        self.add_if(
-            mode == Mode::WriterOnly
-                && (config.workers.is_some() || config.retry.is_some() || config.lease.is_some()),
+            mode == Mode::WriterOnly && (config.workers.is_some() || config.retry.is_some()),
             "mode",
-            "writer_only runs no engine: leave out workers, retry and lease",
+            "writer_only runs no engine: leave out workers and retry",
         );
         for (setting, is_set) in [
             ("poller", config.poller != PollerConfig::default()),
             ("queue", config.queue != QueueConfig::default()),
+            ("lease", config.lease != LeaseConfig::default()),
         ] {
             self.add_if(
                 mode == Mode::WriterOnly && is_set,

@@ -24,7 +24,7 @@ use crate::store::OnDone;
 /// ```
 /// use posthaste::{Config, Mode};
 ///
-/// let config = Config { mode: Mode::SingleNode, workers: Some(8), ..Config::default() };
+/// let config = Config { mode: Mode::MultiNode, workers: Some(8), ..Config::default() };
 /// config.validate()?;
 /// # Ok::<(), posthaste::ConfigError>(())
 /// ```
@@ -37,18 +37,18 @@ use crate::store::OnDone;
 pub struct Config {
     /// Names this outbox in metrics and logs. Default: `outbox`.
     pub name: String,
-    /// How it runs. Default: [`Mode::SingleNode`].
+    /// How it runs. Default: [`Mode::MultiNode`].
     pub mode: Mode,
-    /// How many events are worked on at once. Default: 4; not in ordered mode, which has one.
+    /// How many events are worked on at once. Default: 4; not in strict mode, which has one.
     pub workers: Option<usize>,
     /// The queues between store, commit and workers. Default: [`QueueConfig::default`].
     pub queue: QueueConfig,
-    /// When to try again. Default: [`RetryPolicy::default`]; not in ordered mode, which tries once.
+    /// When to try again. Default: [`RetryPolicy::default`]; not in strict mode, which tries once.
     pub retry: Option<RetryPolicy>,
     /// How the store is polled. Default: [`PollerConfig::default`].
     pub poller: PollerConfig,
-    /// How long an event is held. Default: [`LeaseConfig::default`]; required with several nodes.
-    pub lease: Option<LeaseConfig>,
+    /// How long an event is held. Default: [`LeaseConfig::default`].
+    pub lease: LeaseConfig,
     /// What becomes of old rows. Default: [`PurgeConfig::default`].
     pub purge: PurgeConfig,
     /// How metrics are named. Default: [`MetricsConfig::default`].
@@ -66,7 +66,7 @@ pub struct Config {
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub drain: Duration,
     /// How long an event without a route waits for a node that has one. Default: 10 min with
-    /// several nodes, none otherwise: it is DEAD at once.
+    /// several nodes, none otherwise: it is DEAD immediately.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub no_route_grace: Option<Duration>,
     /// How long an event may be turned away by a busy destination (a full queue, a rate limit) until it
@@ -81,13 +81,13 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Mode {
-    /// One engine on this table: hot path and poller. The default.
+    /// Any number of engines on this table: hot path and poller. The default.
     #[default]
-    SingleNode,
-    /// Several engines share the table.
     MultiNode,
+    /// The only engine on this table: what it has no route for is DEAD immediately.
+    SingleNode,
     /// One worker, one attempt, poller only, in insertion order.
-    Ordered,
+    Strict,
     /// No engine here: a relay elsewhere or change data capture delivers.
     WriterOnly,
 }
@@ -214,8 +214,6 @@ impl Config {
     /// flow, slowing to 250 ms when idle.
     pub fn relay() -> Self {
         Self {
-            mode: Mode::MultiNode,
-            lease: Some(LeaseConfig::default()),
             poller: PollerConfig {
                 interval: Duration::from_millis(250),
                 busy_interval: Some(Duration::from_millis(50)),
@@ -247,10 +245,6 @@ impl Config {
         }
     }
 
-    pub(crate) fn of(mode: Mode) -> Self {
-        Self { mode, ..Self::default() }
-    }
-
     /// Whether these settings make sense together; reports every problem at once.
     pub fn validate(&self) -> Result<(), ConfigError> {
         error::check(self)
@@ -266,7 +260,7 @@ impl Default for Config {
             queue: QueueConfig::default(),
             retry: None,
             poller: PollerConfig::default(),
-            lease: None,
+            lease: LeaseConfig::default(),
             purge: PurgeConfig::default(),
             metrics: MetricsConfig::default(),
             handler_timeout: Duration::from_secs(60),

@@ -43,22 +43,22 @@ impl Settings {
     }
 
     pub(crate) fn resolve(config: &Config) -> Self {
-        let ordered = config.mode == Mode::Ordered;
+        let strict = config.mode == Mode::Strict;
         let retry = config.retry.clone().unwrap_or_default();
         let grace = if config.mode == Mode::MultiNode { Duration::from_secs(600) } else { Duration::ZERO };
         Self {
             name: config.name.clone(),
             mode: config.mode,
             hot_path: matches!(config.mode, Mode::SingleNode | Mode::MultiNode),
-            workers: if ordered { 1 } else { config.workers.unwrap_or(4) },
+            workers: if strict { 1 } else { config.workers.unwrap_or(4) },
             queue: QueueConfig {
-                fairness: if ordered { Fairness::HotFirst } else { config.queue.fairness },
+                fairness: if strict { Fairness::HotFirst } else { config.queue.fairness },
                 ..config.queue.clone()
             },
-            retry: if ordered { RetryPolicy { max_attempts: 1, ..retry } } else { retry },
+            retry: if strict { RetryPolicy { max_attempts: 1, ..retry } } else { retry },
             poller: config.poller.clone(),
-            order: if ordered { ClaimOrder::Seq } else { ClaimOrder::Due },
-            lease: config.lease.clone().unwrap_or_default(),
+            order: if strict { ClaimOrder::Seq } else { ClaimOrder::Due },
+            lease: config.lease.clone(),
             purge: config.purge.clone(),
             metrics_prefix: config.metrics.prefix.clone(),
             handler_timeout: config.handler_timeout,
@@ -75,7 +75,7 @@ impl Settings {
         self.poller.busy_interval.unwrap_or(self.poller.interval)
     }
 
-    pub(crate) fn ordered(&self) -> bool {
-        self.mode == Mode::Ordered
+    pub(crate) fn is_strict(&self) -> bool {
+        self.mode == Mode::Strict
     }
 }

@@ -38,9 +38,9 @@ macro_rules! store_conformance {
                 oldest_due_comes_first
                 rows_due_together_come_in_order_of_insertion
                 retried_row_moves_behind_rows_that_were_due_earlier
-                ordered_claim_follows_insertion_not_due_time
-                ordered_claim_steps_over_rows_that_are_not_due
-                ordered_claim_never_passes_a_leased_row
+                strict_claim_follows_insertion_not_due_time
+                strict_claim_steps_over_rows_that_are_not_due
+                strict_claim_never_passes_a_leased_row
                 limit_is_kept
                 limit_of_zero_claims_nothing
                 row_is_due_exactly_at_its_time
@@ -58,7 +58,7 @@ macro_rules! store_conformance {
                 claim_ends_before_the_row_that_does_not_fit
                 first_row_is_claimed_whatever_its_size
                 large_row_is_not_overtaken_by_small_ones
-                bytes_bound_ordered_claims_too
+                bytes_bound_strict_claims_too
                 claimed_event_is_delayed_no_more
                 names_that_rows_are_parked_for_are_answered
                 attempts_replays_and_progress_come_with_the_row

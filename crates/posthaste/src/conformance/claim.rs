@@ -64,7 +64,7 @@ pub async fn retried_row_moves_behind_rows_that_were_due_earlier(h: &dyn Harness
 }
 
 // D27
-pub async fn ordered_claim_follows_insertion_not_due_time(h: &dyn Harness) {
+pub async fn strict_claim_follows_insertion_not_due_time(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
@@ -76,7 +76,7 @@ pub async fn ordered_claim_follows_insertion_not_due_time(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(claim).await), order);
 }
 
-pub async fn ordered_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
+pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
@@ -88,17 +88,17 @@ pub async fn ordered_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
 }
 
 // T3
-pub async fn ordered_claim_never_passes_a_leased_row(h: &dyn Harness) {
+pub async fn strict_claim_never_passes_a_leased_row(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
     let written = k.many(3).await;
     let t = k.now().await;
-    let ordered = |limit| Claim { order: ClaimOrder::Seq, ..k.request(t, limit) };
-    assert_eq!(ids(&k.claim_with(ordered(1)).await), written[..1]);
-    assert_eq!(ids(&k.claim_with(ordered(10)).await), Vec::<EventId>::new());
-    let lapsed = Claim { now: Some(t + HOUR), ..ordered(10) };
+    let strict = |limit| Claim { order: ClaimOrder::Seq, ..k.request(t, limit) };
+    assert_eq!(ids(&k.claim_with(strict(1)).await), written[..1]);
+    assert_eq!(ids(&k.claim_with(strict(10)).await), Vec::<EventId>::new());
+    let lapsed = Claim { now: Some(t + HOUR), ..strict(10) };
     assert_eq!(ids(&k.claim_with(lapsed).await), written);
 }
 
@@ -339,20 +339,20 @@ pub async fn large_row_is_not_overtaken_by_small_ones(h: &dyn Harness) {
     assert_eq!(claim_bytes(&k, t, 50_000).await, (written[2..].to_vec(), false));
 }
 
-pub async fn bytes_bound_ordered_claims_too(h: &dyn Harness) {
+pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
     let written = of_sizes(&k, &[1_000, 300_000, 1_000]).await;
     let t = k.now().await;
-    let ordered = Claim { order: ClaimOrder::Seq, max_bytes: 50_000, ..k.request(t, 10) };
-    let claimed = k.claim_with(ordered).await;
+    let strict = Claim { order: ClaimOrder::Seq, max_bytes: 50_000, ..k.request(t, 10) };
+    let claimed = k.claim_with(strict).await;
     assert_eq!((ids(&claimed), claimed.cut), (written[..1].to_vec(), true));
     let leases: Vec<Lease> = claimed.events.into_iter().map(|leased| leased.lease).collect();
     assert_eq!(k.release(t, &leases).await, 1);
-    let ordered = Claim { order: ClaimOrder::Seq, max_bytes: 400_000, ..k.request(t, 10) };
-    assert_eq!(ids(&k.claim_with(ordered).await), written);
+    let strict = Claim { order: ClaimOrder::Seq, max_bytes: 400_000, ..k.request(t, 10) };
+    assert_eq!(ids(&k.claim_with(strict).await), written);
 }
 
 /// The wait of a delayed event is over when it is delivered, and the same on every store.

@@ -118,7 +118,7 @@ async fn deliver(destination: &dyn Destination, events: &[Event]) -> Vec<Outcome
 
 async fn arrive(h: &dyn DestinationHarness, events: &[Event]) {
     for outcome in deliver(&*h.destination(), events).await {
-        assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+        assert!(outcome.is_done(), "{outcome:?}");
     }
     let received = h.received(events.len()).await;
     let sent: Vec<EventId> = events.iter().map(|event| event.id().clone()).collect();
@@ -147,7 +147,7 @@ pub async fn one_bad_event_does_not_fail_the_batch(h: &dyn DestinationHarness) {
     };
     let events = [plain(), refused, plain()];
     let outcomes = deliver(&*h.destination(), &events).await;
-    let done: Vec<bool> = outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect();
+    let done: Vec<bool> = outcomes.iter().map(Outcome::is_done).collect();
     assert_eq!(done, [true, false, true], "{outcomes:?}");
     assert_eq!(h.received(2).await.len(), 2);
 }
@@ -184,7 +184,7 @@ pub async fn concurrent_calls_all_arrive(h: &dyn DestinationHarness) {
             let events: Vec<Event> = (0..20).map(|_| named(&format!("Task{task}"))).collect();
             tokio::spawn(async move {
                 let outcomes = deliver(&*destination, &events).await;
-                assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done)), "{outcomes:?}");
+                assert!(outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
                 events
             })
         })
@@ -204,7 +204,7 @@ pub async fn repeated_event_is_taken_again(h: &dyn DestinationHarness) {
     for attempt in 1..=2 {
         let delivery = Delivery { attempt, ..Delivery::first(event.clone()) };
         let outcome = destination.deliver(&[delivery]).await.remove(0);
-        assert!(matches!(outcome, Outcome::Done), "attempt {attempt}: {outcome:?}");
+        assert!(outcome.is_done(), "attempt {attempt}: {outcome:?}");
     }
     assert!(h.received(1).await.iter().all(|message| message.id == *event.id()));
 }
@@ -214,7 +214,7 @@ pub async fn two_events_with_one_id_both_arrive(h: &dyn DestinationHarness) {
     let id = EventId::uuid_v7();
     let event = |n: u8| Event::builder("Counted").id(id.clone()).json(&n).build().expect("a good event");
     for outcome in deliver(&*h.destination(), &[event(1), event(2)]).await {
-        assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+        assert!(outcome.is_done(), "{outcome:?}");
     }
     let received = h.received(2).await;
     assert!(received.iter().all(|message| message.id == id), "{received:?}");
@@ -277,7 +277,7 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
         return;
     };
     let outcomes = deliver(&*h.destination(), &[plain(), large, plain()]).await;
-    let [Outcome::Done, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done] =
+    let [Outcome::Done { .. }, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done { .. }] =
         outcomes.as_slice()
     else {
         panic!("the large one is dead, and the others are delivered: {outcomes:?}");
@@ -295,7 +295,7 @@ pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
         let outcomes = outcomes.unwrap_or_else(|_| panic!("a panic among {events:?}"));
         for (event, outcome) in events.iter().zip(outcomes) {
             match outcome {
-                Outcome::Done => sent.push(event.clone()),
+                Outcome::Done { .. } => sent.push(event.clone()),
                 Outcome::Dead(reason) | Outcome::Unsendable(reason) => {
                     assert!(!reason.is_empty() && reason.len() < 1_000, "{event:?}: {reason}");
                     assert!(!reason.chars().any(char::is_control), "{event:?}: {reason:?}");
@@ -308,7 +308,7 @@ pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
     }
     let good = plain();
     let outcome = deliver(&*destination, std::slice::from_ref(&good)).await.remove(0);
-    assert!(matches!(outcome, Outcome::Done), "others go on: {outcome:?}");
+    assert!(outcome.is_done(), "others go on: {outcome:?}");
     sent.push(good);
     let received = h.received(sent.len()).await;
     for event in sent {
@@ -361,7 +361,7 @@ async fn settle_in(destination: &dyn Destination) -> EventId {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         match deliver(destination, std::slice::from_ref(&event)).await.remove(0) {
-            Outcome::Done => return event.id().clone(),
+            Outcome::Done { .. } => return event.id().clone(),
             outcome => assert!(tokio::time::Instant::now() < deadline, "never delivered: {outcome:?}"),
         }
         tokio::task::yield_now().await;

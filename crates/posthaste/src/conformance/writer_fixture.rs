@@ -51,7 +51,8 @@ impl Scene {
     fn on(store: Arc<dyn Store>, admin: Arc<dyn Admin>) -> Self {
         let (recorder, log) = (Recorder::new(), Log::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        let builder = Outbox::single_node(Arc::clone(&store), routes).poll_interval(HOUR).hook(log.clone());
+        let builder =
+            Outbox::builder(Arc::clone(&store), routes).single_node().poll_interval(HOUR).hook(log.clone());
         Self { outbox: builder.start().expect("a good configuration"), recorder, log, store, admin }
     }
 

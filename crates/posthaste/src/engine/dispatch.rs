@@ -62,7 +62,7 @@ struct Placement {
     suspects: Vec<Lease>,
     /// To be settled as DEAD.
     given_up: Vec<Settlement>,
-    /// Ordered mode: a suspect is queued, and nothing may come behind it.
+    /// Strict mode: a suspect is queued, and nothing may come behind it.
     closed_by_suspect: bool,
 }
 
@@ -72,8 +72,8 @@ impl Placement {
         if engine.inflight.adopt(&leased.lease, until) {
             return;
         }
-        // In ordered mode what comes behind an event that has to wait waits too.
-        if engine.settings.ordered() && (!self.to_release.is_empty() || self.closed_by_suspect) {
+        // In strict mode what comes behind an event that has to wait waits too.
+        if engine.settings.is_strict() && (!self.to_release.is_empty() || self.closed_by_suspect) {
             self.to_release.push(leased.lease);
             return;
         }
@@ -125,7 +125,7 @@ impl Placement {
                 if item.probe {
                     engine.breaker(item.route, |breaker| breaker.postpone_probe(Instant::now()));
                 }
-                if engine.settings.ordered() {
+                if engine.settings.is_strict() {
                     self.to_release.push(lease);
                 } else {
                     self.suspects.push(lease);
@@ -134,9 +134,9 @@ impl Placement {
         }
     }
 
-    /// Ordered mode parks nothing: what has to wait goes back, and stays the first.
+    /// Strict mode parks nothing: what has to wait goes back, and stays the first.
     fn park_or_release(&mut self, engine: &EngineState, route: usize, lease: Lease) {
-        if engine.settings.ordered() {
+        if engine.settings.is_strict() {
             self.to_release.push(lease);
         } else {
             self.to_park.entry(route).or_default().push(lease);

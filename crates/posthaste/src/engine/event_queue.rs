@@ -37,7 +37,7 @@ pub(crate) struct Refused {
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
     limits: QueueConfig,
-    /// Ordered mode: events leave one by one in the order in which they came, across routes.
+    /// Strict mode: events leave one by one in the order in which they came, across routes.
     strict: bool,
     /// How many routes there are; events without a route come after the last.
     routes: usize,
@@ -66,7 +66,7 @@ struct Inner {
     state: State,
     /// While outcomes cannot be written back, nothing new is started.
     starts_paused: bool,
-    /// Ordered mode: events were taken out to go back, so nothing that came behind them may enter
+    /// Strict mode: events were taken out to go back, so nothing that came behind them may enter
     /// until the next claim begins.
     halted: bool,
 }
@@ -247,7 +247,7 @@ impl Queue {
     }
 
     /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
-    /// or limited route leaves room for the others. Ordered mode parks nothing.
+    /// or limited route leaves room for the others. Strict mode parks nothing.
     fn share(&self, route: usize, limit: usize) -> usize {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }
@@ -297,7 +297,7 @@ impl Queue {
         self.take_all()
     }
 
-    /// A claim begins: in ordered mode events may enter again.
+    /// A claim begins: in strict mode events may enter again.
     pub(crate) fn admit_again(&self) {
         self.lock().halted = false;
     }

@@ -26,7 +26,7 @@ impl Attempt {
         let outcome = match fan_out {
             None => outcome,
             Some(name) => {
-                if matches!(outcome, Outcome::Done) {
+                if outcome.is_done() {
                     self.delivered.push(name.to_owned());
                 }
                 named(name, outcome)
@@ -40,11 +40,11 @@ impl Attempt {
 
     /// The outcome of all. Nobody was missing the event: it is done.
     pub(super) fn outcome(&self) -> &Outcome {
-        self.outcome.as_ref().unwrap_or(&Outcome::Done)
+        self.outcome.as_ref().unwrap_or(&Outcome::Done {})
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
-        self.outcome.unwrap_or(Outcome::Done)
+        self.outcome.unwrap_or_else(Outcome::done)
     }
 }
 
@@ -52,7 +52,7 @@ impl Attempt {
 /// cannot, so that one destination's final "no" does not rob the others of their event.
 fn rank(outcome: &Outcome) -> u8 {
     match outcome {
-        Outcome::Done => 0,
+        Outcome::Done { .. } => 0,
         Outcome::Unsendable(_) => 1,
         Outcome::Dead(_) => 2,
         Outcome::Defer(_) => 3,
@@ -65,7 +65,7 @@ fn rank(outcome: &Outcome) -> u8 {
 fn named(name: &str, outcome: Outcome) -> Outcome {
     let with_name = |text: &str| format!("{name}: {text}");
     match outcome {
-        Outcome::Done | Outcome::Defer(_) => outcome,
+        Outcome::Done { .. } | Outcome::Defer(_) => outcome,
         Outcome::Dead(reason) => Outcome::Dead(cut_error(with_name(&reason))),
         Outcome::Unsendable(reason) => Outcome::Unsendable(cut_error(with_name(&reason))),
         Outcome::Retry(error) => Outcome::retry(with_name(&error_text(error.as_ref()))),
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn what_may_still_succeed_speaks_before_what_cannot() {
         let mut attempt = Attempt::default();
-        attempt.add(Some("kafka"), Outcome::Done);
+        attempt.add(Some("kafka"), Outcome::done());
         attempt.add(Some("mail"), Outcome::Dead("no such address".to_owned()));
         assert!(matches!(attempt.outcome(), Outcome::Dead(reason) if reason == "mail: no such address"));
         attempt.add(Some("search"), Outcome::retry("busy"));
@@ -101,6 +101,6 @@ mod tests {
 
     #[test]
     fn event_that_nobody_is_missing_is_done() {
-        assert!(matches!(Attempt::default().outcome(), Outcome::Done));
+        assert!(Attempt::default().outcome().is_done());
     }
 }

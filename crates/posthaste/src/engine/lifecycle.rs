@@ -75,7 +75,7 @@ impl Engine {
         self.poller = Some(self.spawn("poller", move |state| poller::run(state, stop.clone())));
         self.background = vec![
             self.spawn("keeper", lease_renewer::run),
-            self.spawn("confirmer", confirmer::run),
+            self.spawn("confirmer", commit_confirmer::run),
             self.spawn("meter", gauges::run),
         ];
     }

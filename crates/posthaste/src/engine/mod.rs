@@ -87,7 +87,7 @@ impl EngineState {
             owner: Owner::of_this_process(&settings.name),
             metrics,
             route_states: RouteStates::new(routes.entries().len()),
-            queue: event_queue::Queue::new(settings.queue.clone(), &routes, settings.ordered()),
+            queue: event_queue::Queue::new(settings.queue.clone(), &routes, settings.is_strict()),
             inflight: inflight::InFlight::default(),
             write_back: write_back_buffer::WriteBackBuffer::default(),
             confirmer: commit_confirmer::Confirmer::default(),

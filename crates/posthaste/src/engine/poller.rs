@@ -46,7 +46,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     let mut pause = busy;
     let mut ignore_hints_until = Instant::now();
     while !stop.is_cancelled() {
-        if engine.settings.ordered() {
+        if engine.settings.is_strict() {
             // Nothing may be claimed while something older is still on its way.
             tokio::select! {
                 biased;
@@ -119,7 +119,7 @@ async fn woken(wake: Option<&Notifier>) {
 /// One poll: claims what fits, places it, and brings parked events of reopened routes back.
 pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let _alone = engine.polling.lock().await;
-    if engine.settings.ordered() && !engine.is_quiet() {
+    if engine.settings.is_strict() && !engine.is_quiet() {
         return Ok(Polled { full: true, ..Polled::default() });
     }
     engine.queue.admit_again();
@@ -188,19 +188,19 @@ async fn unpark_one(engine: &EngineState, route: &str) -> Result<bool, StoreErro
     Ok(engine.call("unpark", engine.store.unpark(&unpark)).await? > 0)
 }
 
-/// How many events to claim. While every route is closed nothing is claimed but a probe; ordered
+/// How many events to claim. While every route is closed nothing is claimed but a probe; strict
 /// mode waits for any closed route, because nothing may overtake its events.
 fn limit(engine: &EngineState, room: usize) -> usize {
     let batch = rounded_limit(engine.settings.poller.batch.min(room), engine.settings.poller.batch);
     let closed = engine.closed_routes();
     let all_closed = closed > 0 && closed == engine.routes.entries().len();
-    if all_closed || (closed > 0 && engine.settings.ordered()) {
+    if all_closed || (closed > 0 && engine.settings.is_strict()) {
         return match engine.routes_to_probe().len() {
             0 => 0,
             // The one route's first event is the probe. With several, the event wanted may lie
             // behind others.
             1 if closed == 1 => 1,
-            _ if engine.settings.ordered() => 1,
+            _ if engine.settings.is_strict() => 1,
             _ => batch,
         };
     }

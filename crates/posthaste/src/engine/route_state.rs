@@ -239,7 +239,7 @@ impl EngineState {
     /// The store says what rows are parked for. Another engine may have parked them because it alone cannot
     /// reach their destination: if their route is open here, they come back.
     pub(super) fn note_parked(&self, names: &BTreeSet<String>) {
-        if names.is_empty() || self.settings.ordered() {
+        if names.is_empty() || self.settings.is_strict() {
             return;
         }
         // This poll brings them back: no notification is needed.
@@ -294,7 +294,7 @@ impl EngineState {
         if leases.is_empty() {
             return;
         }
-        if self.settings.ordered() || self.is_stopping() {
+        if self.settings.is_strict() || self.is_stopping() {
             self.give_back(leases);
         } else {
             self.write_back.park(route, leases);
@@ -318,7 +318,7 @@ impl EngineState {
         routes.filter(move |(state, entry)| entry.name == route && is_open(state)).map(|(state, _)| state)
     }
 
-    /// Ordered mode: a destination is not there, so everything behind this event goes back too.
+    /// Strict mode: a destination is not there, so everything behind this event goes back too.
     pub(super) fn halt(&self) {
         self.give_back_queued(&self.queue.take_all());
     }

@@ -62,7 +62,7 @@ impl DeliverySpans {
         if self.call.is_disabled() {
             return;
         }
-        let has_failed = |outcome: &Outcome| !matches!(outcome, Outcome::Done | Outcome::Defer(_));
+        let has_failed = |outcome: &Outcome| !matches!(outcome, Outcome::Done { .. } | Outcome::Defer(_));
         if outcomes.iter().any(has_failed) {
             mark_failed(&self.call);
         }

@@ -28,7 +28,7 @@ pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut att
         update_breaker(engine, item, &outcome);
     }
     let verdict = match outcome {
-        Outcome::Done => Verdict::Done,
+        Outcome::Done { .. } => Verdict::Done,
         Outcome::Defer(delay) => Verdict::Deferred { delay: bounded_delay(delay) },
         Outcome::Retry(error) => {
             Verdict::Failed { error: error_text(error.as_ref()), backoff: engine.settings.retry.backoff() }
@@ -77,7 +77,7 @@ fn update_breaker(engine: &EngineState, item: &QueuedEvent, outcome: &Outcome) {
             return;
         }
         Outcome::Unsendable(_) => return,
-        Outcome::Done => engine.breaker(item.route, |breaker| breaker.delivered(item.id())),
+        Outcome::Done { .. } => engine.breaker(item.route, |breaker| breaker.delivered(item.id())),
         _ => engine.breaker(item.route, Breaker::answered),
     };
     if closed == Some(true) {
@@ -106,8 +106,8 @@ fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdic
     let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
     let mut verdict = waiting_verdict(engine, item, error, ask_breaker(engine, item, ask));
     if let Verdict::Unreachable { delay, give_up_after, .. } = &mut verdict {
-        // In ordered mode it stays due, or what comes behind it would overtake it.
-        if !engine.settings.ordered() {
+        // In strict mode it stays due, or what comes behind it would overtake it.
+        if !engine.settings.is_strict() {
             *delay = (*delay).max(pause);
         }
         *give_up_after = Some(engine.settings.busy_grace);
@@ -115,14 +115,14 @@ fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdic
     verdict
 }
 
-/// Tells the breaker that an event could not be delivered. None if the event only has to go back: in ordered
+/// Tells the breaker that an event could not be delivered. None if the event only has to go back: in strict
 /// mode, where it stays the first, and when the engine stops.
 fn ask_breaker(
     engine: &EngineState,
     item: &QueuedEvent,
     ask: impl FnOnce(&mut Breaker) -> Advice,
 ) -> Option<Advice> {
-    if engine.settings.ordered() {
+    if engine.settings.is_strict() {
         // Nothing overtakes it, because nothing is claimed while its route is closed.
         engine.breaker(item.route, |breaker| {
             ask(breaker);

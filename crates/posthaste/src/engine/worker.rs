@@ -91,10 +91,10 @@ fn start<'a>(engine: &EngineState, items: &'a [QueuedEvent]) -> Vec<(&'a QueuedE
     work
 }
 
-/// How long the event is put off: not tried again at once, because the store is in trouble. In ordered mode it
+/// How long the event is put off: not tried again at once, because the store is in trouble. In strict mode it
 /// stays due, or what comes behind it would overtake it, and this engine waits instead.
 async fn uncounted_start_delay(engine: &EngineState) -> Duration {
-    if !engine.settings.ordered() {
+    if !engine.settings.is_strict() {
         return UNCOUNTED_START_DELAY;
     }
     tokio::time::sleep(UNCOUNTED_START_DELAY).await;

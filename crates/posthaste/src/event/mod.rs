@@ -81,6 +81,9 @@ impl Event {
 
     /// An event of the given type with `payload` as JSON and every other field at its default.
     ///
+    /// A string becomes a JSON string, with quotes: for text that is JSON already use
+    /// [`json_text`](Self::json_text).
+    ///
     /// ```
     /// use posthaste::Event;
     /// let event = Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?;
@@ -89,6 +92,19 @@ impl Event {
     /// ```
     pub fn json<T: Serialize + ?Sized>(event_type: impl EventType, payload: &T) -> Result<Event, EventError> {
         Event::builder(event_type).json(payload).build()
+    }
+
+    /// An event of the given type with text that is JSON already, kept byte for byte.
+    ///
+    /// ```
+    /// use posthaste::Event;
+    /// let event = Event::json_text("UserCreated", r#"{"name":"Ada"}"#)?;
+    /// assert_eq!(&event.payload()[..], br#"{"name":"Ada"}"#);
+    /// assert!(Event::json_text("UserCreated", "Ada").is_err(), "no JSON");
+    /// # Ok::<(), posthaste::EventError>(())
+    /// ```
+    pub fn json_text(event_type: impl EventType, json: impl Into<String>) -> Result<Event, EventError> {
+        Event::builder(event_type).json_text(json).build()
     }
 
     /// An event with a binary payload, which needs a content type such as `application/protobuf`.

@@ -25,6 +25,10 @@ pub const GLOBAL: &str = "__GLOBAL__";
 /// # let _ = UserEvents::Deleted;
 /// # Ok::<(), posthaste::EventError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no event type",
+    note = "give a text such as \"OrderPlaced\", or implement `EventType` for an enum"
+)]
 pub trait EventType {
     /// The name, as it stands in the row and in routes.
     fn name(&self) -> &str;

@@ -9,15 +9,15 @@ pub use table::matches_pattern;
 pub(crate) use table::{RouteEntry, RouteTable, RouteTarget};
 
 use crate::config::{Config, ConfigError};
-use crate::destination::{Delivery, Destination, IntoOutcome};
-use crate::event::{AggregateType, EventType, GLOBAL, TypedEvent};
-use crate::handler::{handler, typed_handler};
+use crate::destination::Destination;
+use crate::event::{AggregateType, EventType, TypedEvent};
+use crate::handler::{Handler, Typed, handler_with};
 
-/// All routes of an outbox. An event takes the exact route of its aggregate type and event type,
-/// else the first pattern that matches, else the fallback. A route with a [`tenant`](Route::tenant)
-/// is asked before one of the same pair, or a fallback, that has none.
+/// All routes of an outbox. An event takes the route of its event type and aggregate type, else the
+/// route of its event type alone, else the first pattern that matches, else the fallback. Of two routes
+/// for the same events, the one with a [`tenant`](Route::tenant) is asked first.
 ///
-/// Two routes for the same pair, two patterns with the same text and two routes of the same name
+/// Two routes for the same events, two patterns with the same text and two routes of the same name
 /// are mistakes, reported when the outbox is built; routes of different tenants are different.
 ///
 /// ```
@@ -35,16 +35,23 @@ use crate::handler::{handler, typed_handler};
 ///     );
 /// # let _ = routes;
 /// ```
-#[derive(Debug, Default)]
 #[must_use = "routes do nothing until an outbox is built with them"]
-pub struct Routes {
+pub struct Routes<S = ()> {
+    state: S,
     routes: Vec<Route>,
 }
 
 impl Routes {
-    /// No routes yet.
+    /// No routes yet, and no state.
     pub fn new() -> Self {
-        Self::default()
+        Self { state: (), routes: Vec::new() }
+    }
+}
+
+impl<S> Routes<S> {
+    /// Sets what the handlers that are added after this can take as [`State`](crate::State). Default: `()`.
+    pub fn with_state<T>(self, state: T) -> Routes<T> {
+        Routes { state, routes: self.routes }
     }
 
     /// Adds a route.
@@ -55,48 +62,6 @@ impl Routes {
     pub fn add(mut self, route: Route) -> Self {
         self.routes.push(route);
         self
-    }
-
-    /// Handles events of this type whose aggregate type is [`GLOBAL`] by an async function. For
-    /// events of an aggregate use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
-    ///
-    /// A handler that needs something of its own clones it for every event:
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use posthaste::{Delivery, HandlerResult, Routes};
-    ///
-    /// let count = Arc::new(AtomicU64::new(0));
-    /// let routes = Routes::new().handle("UserCreated", move |event: Delivery| {
-    ///     let count = Arc::clone(&count);
-    ///     async move {
-    ///         let user: serde_json::Value = event.payload_as()?;
-    ///         count.fetch_add(1, Ordering::Relaxed);
-    ///         println!("welcome, {user}");
-    ///         HandlerResult::Ok(())
-    ///     }
-    /// });
-    /// # let _ = routes;
-    /// ```
-    pub fn handle<F, Fut>(self, event_type: impl EventType, function: F) -> Self
-    where
-        F: Fn(Delivery) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: IntoOutcome> + Send + 'static,
-    {
-        self.add(Route::event(event_type).deliver_to(handler(function)))
-    }
-
-    /// Handles the events of a type with `#[derive(Event)]` by an async function of that type,
-    /// which also binds the route to its event type and aggregate type.
-    pub fn on<T, F, Fut>(self, function: F) -> Self
-    where
-        T: TypedEvent,
-        F: Fn(T, Delivery) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: IntoOutcome> + Send + 'static,
-    {
-        let route = Route::event(T::TYPE).aggregate(T::AGGREGATE);
-        self.add(route.deliver_to(typed_handler(function)))
     }
 
     /// Whether an outbox can be built of these routes and this configuration; reports every problem at once.
@@ -112,6 +77,61 @@ impl Routes {
     /// The routes must have passed [`check`](Self::check).
     pub(crate) fn into_table(self) -> RouteTable {
         RouteTable::new(self.routes)
+    }
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// Handles events of this type, whatever their aggregate type, by an async function. To take those
+    /// of one aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
+    ///
+    /// The function takes a [`Delivery`](crate::Delivery), and before it, if it likes, the [`State`](crate::State) and the
+    /// payload as a Rust type: see [`Handler`].
+    ///
+    /// ```
+    /// use posthaste::{Delivery, HandlerResult, Routes, State};
+    ///
+    /// #[derive(Clone)]
+    /// struct Mailer {
+    ///     from: String,
+    /// }
+    ///
+    /// let mailer = Mailer { from: "shop@example.com".to_owned() };
+    /// let routes = Routes::new().with_state(mailer).handle(
+    ///     "UserCreated",
+    ///     async |State(mailer): State<Mailer>, event: Delivery| {
+    ///         let user: serde_json::Value = event.payload_as()?;
+    ///         println!("{}: welcome, {user}", mailer.from);
+    ///         HandlerResult::Ok(())
+    ///     },
+    /// );
+    /// # let _ = routes;
+    /// ```
+    pub fn handle<Args: 'static>(self, event_type: impl EventType, function: impl Handler<S, Args>) -> Self {
+        self.handle_route(Route::event(event_type), function)
+    }
+
+    /// Handles the events of a type with `#[derive(Event)]` by an async function of that type,
+    /// which also binds the route to its event type and aggregate type.
+    pub fn on<T: TypedEvent, Args: 'static>(self, function: impl Handler<S, Typed<T, Args>>) -> Self {
+        self.handle_route(Route::event(T::TYPE).aggregate(T::AGGREGATE), function)
+    }
+
+    fn handle_route<Args: 'static>(self, route: Route, function: impl Handler<S, Args>) -> Self {
+        let handler = handler_with(self.state.clone(), function);
+        self.add(route.deliver_to(handler))
+    }
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Without the state, which may hold secrets.
+impl<S> fmt::Debug for Routes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.routes).finish()
     }
 }
 
@@ -153,15 +173,19 @@ pub struct Route {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Matcher {
-    Exact { aggregate_type: Box<str>, event_type: Box<str> },
+    /// Of this event type, and of any aggregate type unless one is named.
+    Exact {
+        aggregate_type: Option<Box<str>>,
+        event_type: Box<str>,
+    },
     Pattern(Box<str>),
     Fallback,
 }
 
 impl Route {
-    /// Events of this type; their aggregate type is [`GLOBAL`] unless [`aggregate`](Self::aggregate) is set.
+    /// Events of this type, whatever their aggregate type; [`aggregate`](Self::aggregate) narrows it.
     pub fn event(event_type: impl EventType) -> Self {
-        Self::new(Matcher::Exact { aggregate_type: GLOBAL.into(), event_type: event_type.name().into() })
+        Self::new(Matcher::Exact { aggregate_type: None, event_type: event_type.name().into() })
     }
 
     /// Events whose `aggregate_type:event_type` matches, where `*` stands for any text:
@@ -175,10 +199,11 @@ impl Route {
         Self::new(Matcher::Fallback)
     }
 
-    /// The aggregate type of an exact route.
+    /// Only events of this aggregate type; [`GLOBAL`](crate::GLOBAL) is that of events without one.
+    /// Default: events of every aggregate type. In a [`pattern`](Self::pattern), write it into the pattern.
     pub fn aggregate(mut self, aggregate: impl AggregateType) -> Self {
         match &mut self.matcher {
-            Matcher::Exact { aggregate_type, .. } => *aggregate_type = aggregate.name().into(),
+            Matcher::Exact { aggregate_type, .. } => *aggregate_type = Some(aggregate.name().into()),
             _ => self.mistakes.push("`aggregate` is for exact routes: write it into the pattern instead"),
         }
         self
@@ -218,7 +243,7 @@ impl Route {
     }
 
     /// The route's name in metrics, logs, pauses and parked rows. Default: what it matches, such
-    /// as `Order:OrderPlaced` or `Order:*@acme`; `fallback` for the fallback.
+    /// as `OrderPlaced`, `Order:OrderPlaced` or `Order:*@acme`; `fallback` for the fallback.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -269,7 +294,8 @@ impl Route {
             return name.clone();
         }
         let events = match &self.matcher {
-            Matcher::Exact { aggregate_type, event_type } => {
+            Matcher::Exact { aggregate_type: None, event_type } => escaped(event_type),
+            Matcher::Exact { aggregate_type: Some(aggregate_type), event_type } => {
                 format!("{}:{}", escaped(aggregate_type), escaped(event_type))
             }
             Matcher::Pattern(pattern) => pattern.to_string(),

@@ -15,9 +15,16 @@ use crate::event::Event;
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
     entries: Vec<RouteEntry>,
-    exact: HashMap<Box<str>, HashMap<Box<str>, Choices>>,
+    exact: HashMap<Box<str>, TypeRoutes>,
     patterns: Vec<Pattern>,
     fallback: Choices,
+}
+
+/// Routes of one event type.
+#[derive(Debug, Default)]
+struct TypeRoutes {
+    of_aggregates: HashMap<Box<str>, Choices>,
+    of_all: Choices,
 }
 
 /// A route by pattern, asked in the order of registration.
@@ -47,6 +54,20 @@ impl Choices {
     fn find(&self, tenant: Option<&str>) -> Option<usize> {
         let of_tenant = self.of_tenants.iter().find(|(pattern, _)| takes(pattern, tenant));
         of_tenant.map(|&(_, route)| route).or(self.of_all)
+    }
+}
+
+impl TypeRoutes {
+    fn choices(&mut self, aggregate_type: Option<&str>) -> &mut Choices {
+        match aggregate_type {
+            Some(name) => self.of_aggregates.entry(name.into()).or_default(),
+            None => &mut self.of_all,
+        }
+    }
+
+    fn find(&self, aggregate_type: &str, tenant: Option<&str>) -> Option<usize> {
+        let of_aggregate = self.of_aggregates.get(aggregate_type);
+        of_aggregate.and_then(|choices| choices.find(tenant)).or_else(|| self.of_all.find(tenant))
     }
 }
 
@@ -111,9 +132,9 @@ impl RouteTable {
     /// The route of an event, by index.
     pub(crate) fn find(&self, event: &Event) -> usize {
         let tenant = event.tenant_id();
-        let exact = self.exact.get(event.aggregate_type()).and_then(|types| types.get(event.event_type()));
+        let exact = self.exact.get(event.event_type());
         exact
-            .and_then(|choices| choices.find(tenant))
+            .and_then(|routes| routes.find(event.aggregate_type(), tenant))
             .or_else(|| self.find_pattern(event))
             .or_else(|| self.fallback.find(tenant))
             .unwrap_or(self.unroutable())
@@ -150,8 +171,8 @@ impl RouteTable {
         let tenant = route.tenant.as_deref();
         match &route.matcher {
             Matcher::Exact { aggregate_type, event_type } => {
-                let types = self.exact.entry(aggregate_type.clone()).or_default();
-                types.entry(event_type.clone()).or_default().add(tenant, index)
+                let routes = self.exact.entry(event_type.clone()).or_default();
+                routes.choices(aggregate_type.as_deref()).add(tenant, index)
             }
             Matcher::Pattern(text) => {
                 let same = |other: &Pattern| other.text == *text && other.tenant == route.tenant;

@@ -21,7 +21,7 @@ use crate::writer_hook::WriterHook;
 /// # fn trace_of_this_request() -> Option<TraceContext> { None }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), posthaste::StartError> {
-/// let outbox = Outbox::single_node(MemoryStore::new(), Routes::new())
+/// let outbox = Outbox::builder(MemoryStore::new(), Routes::new()).single_node()
 ///     .hook(CaptureTrace::from_fn(trace_of_this_request))
 ///     .start()?;
 /// # outbox.shutdown().await;

@@ -1,6 +1,6 @@
 //! The documents' acceptance tests, the modes, and how an outbox is built, started and stopped.
 
-use posthaste::config::{LeaseConfig, QueueConfig};
+use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::{
     CommitError, Config, Delivery, Event, Mode, Outbox, Outcome, Recorder, Route, Routes, Source, StartError,
@@ -18,7 +18,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 #[tokio::test(start_paused = true)]
 async fn rolled_back_event_is_never_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let writer = store.memory.writer(&outbox);
 
     let mut rolled_back = writer.begin().await.expect("begin");
@@ -59,8 +59,7 @@ impl From<CommitError> for Refused {
 #[tokio::test(start_paused = true)]
 async fn committed_event_goes_hot_without_a_read_of_the_store() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(HOUR).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).poll_interval(HOUR).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
 
     let id = commit_one(&store.memory, &outbox, "Made").await;
@@ -80,7 +79,7 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 1, ..QueueConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), routes).workers(1).queue(queue).start().expect("start");
+    let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
     let first = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
@@ -103,10 +102,7 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
 async fn failing_event_is_retried_with_growing_attempts_and_then_dead() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
-        .retry(plain_retry(3))
-        .start()
-        .expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).retry(plain_retry(3)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
 
     for attempts in 1..=2 {
@@ -131,10 +127,10 @@ async fn failing_event_is_retried_with_growing_attempts_and_then_dead() {
 async fn retries_come_when_they_are_due_not_with_the_next_interval() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.attempt {
-        4 => Outcome::Done,
+        4 => Outcome::done(),
         _ => Outcome::retry("no"),
     });
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+    let outbox = single_node(&store, routes_to(&recorder))
         .retry(plain_retry(10))
         .poll_interval(HOUR)
         .start()
@@ -152,7 +148,7 @@ async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
     let (store, slow) =
         (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
     assert_eq!(slow.gate.max_inside(), 4);
@@ -166,7 +162,7 @@ async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
 #[tokio::test(start_paused = true)]
 async fn multi_node_delivers_hot_and_what_other_programs_insert() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
     let mut ids = commit(&store.memory, &outbox, events("Made", 5)).await;
     ids.extend(insert_foreign(&store.memory, "Made", 5));
 
@@ -180,7 +176,7 @@ async fn multi_node_delivers_hot_and_what_other_programs_insert() {
 #[tokio::test(start_paused = true)]
 async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let tenants = [Some("acme"), Some("zenith"), None];
     let made = |tenant: Option<&str>| {
         let builder = Event::builder("Made").json(&1);
@@ -211,7 +207,7 @@ async fn ordered_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let slow = SlowDestination { takes: millis(3), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
-    let outbox = Outbox::ordered(store.clone(), routes).poll_batch(7).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).strict().poll_batch(7).start().expect("start");
     for _ in 0..30 {
         commit(&store.memory, &outbox, events("Made", 3)).await;
         sleep(millis(2)).await;
@@ -230,9 +226,9 @@ async fn ordered_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<u32>() {
         Ok(4) => Outcome::retry("no"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
-    let outbox = Outbox::ordered(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes_to(&recorder)).strict().start().expect("start");
     let batch = (0..10).map(|n: u32| Event::json("Made", &n).expect("event")).collect();
     let ids = commit(&store.memory, &outbox, batch).await;
 
@@ -247,7 +243,7 @@ async fn ordered_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
 #[tokio::test(start_paused = true)]
 async fn writer_only_writes_unleased_rows_and_touches_nothing() {
     let store = FaultyStore::new();
-    let outbox = Outbox::writer_only(store.clone()).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
 
     sleep(HOUR * 2).await;
@@ -262,7 +258,7 @@ async fn writer_only_writes_unleased_rows_and_touches_nothing() {
 #[tokio::test(start_paused = true)]
 async fn starting_twice_is_harmless_and_after_a_shutdown_an_error() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).build().expect("build");
+    let outbox = single_node(&store, routes_to(&recorder)).build().expect("build");
     let early = commit_one(&store.memory, &outbox, "Made").await;
     outbox.start().expect("first");
     outbox.start().expect("second");
@@ -278,7 +274,10 @@ async fn starting_twice_is_harmless_and_after_a_shutdown_an_error() {
 // S3-143
 #[tokio::test(start_paused = true)]
 async fn outbox_that_was_shut_down_before_its_start_does_not_start() {
-    let outbox = Outbox::single_node(FaultyStore::new(), routes_to(&Recorder::new())).build().expect("build");
+    let outbox = Outbox::builder(FaultyStore::new(), routes_to(&Recorder::new()))
+        .single_node()
+        .build()
+        .expect("build");
     outbox.shutdown().await;
     assert!(matches!(outbox.start(), Err(StartError::ShutDown)));
 }
@@ -287,7 +286,7 @@ async fn outbox_that_was_shut_down_before_its_start_does_not_start() {
 #[test]
 fn start_outside_a_runtime_is_an_error_and_can_be_repeated_inside_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("runtime");
-    let outbox = Outbox::single_node(FaultyStore::new(), Routes::new()).build().expect("build");
+    let outbox = Outbox::builder(FaultyStore::new(), Routes::new()).single_node().build().expect("build");
     assert!(matches!(outbox.start(), Err(StartError::NoRuntime)));
     runtime.block_on(async {
         outbox.start().expect("start");
@@ -298,14 +297,14 @@ fn start_outside_a_runtime_is_an_error_and_can_be_repeated_inside_one() {
 // S3-21, S3-141
 #[tokio::test(start_paused = true)]
 async fn configuration_builds_every_mode() {
-    for (mode, lease, delivered, hot) in [
-        (Mode::SingleNode, None, 2, true),
-        (Mode::MultiNode, Some(LeaseConfig::default()), 2, true),
-        (Mode::Ordered, None, 2, false),
-        (Mode::WriterOnly, None, 0, false),
+    for (mode, delivered, hot) in [
+        (Mode::SingleNode, 2, true),
+        (Mode::MultiNode, 2, true),
+        (Mode::Strict, 2, false),
+        (Mode::WriterOnly, 0, false),
     ] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let config = Config { mode, lease, ..Config::default() };
+        let config = Config { mode, ..Config::default() };
         let routes = if mode == Mode::WriterOnly { Routes::new() } else { routes_to(&recorder) };
         let outbox = Outbox::from_config(store.clone(), config, routes).build().expect("a good config");
         assert!(format!("{outbox:?}").contains("built"));
@@ -320,11 +319,10 @@ async fn configuration_builds_every_mode() {
 
 // S3-138, S3-21
 #[test]
-fn several_nodes_without_a_lease_are_refused() {
+fn several_nodes_have_a_lease_by_default() {
     let config: Config = toml::from_str("mode = \"multi_node\"").expect("toml");
-    let error = Outbox::from_config(FaultyStore::new(), config, Routes::new()).build().expect_err("no lease");
-    assert_eq!(error.problems.len(), 1);
-    assert_eq!(error.problems[0].setting, "lease");
+    assert_eq!(config.lease.duration, secs(30));
+    Outbox::from_config(FaultyStore::new(), config, Routes::new()).build().expect("a good configuration");
 }
 
 // S3-101, S3-102
@@ -332,13 +330,13 @@ fn several_nodes_without_a_lease_are_refused() {
 fn second_route_for_the_same_events_is_refused() {
     let recorder = Recorder::new();
     let routes = routes_to(&recorder).add(Route::event("Made").name("other").deliver_to(recorder.clone()));
-    let error = Outbox::single_node(FaultyStore::new(), routes).build().expect_err("duplicate");
+    let error = Outbox::builder(FaultyStore::new(), routes).single_node().build().expect_err("duplicate");
     assert_eq!(error.problems.len(), 1);
     assert!(error.to_string().contains("another route takes the same events"), "{error}");
 
     let same_type_of_another_aggregate = Route::event("Made").aggregate("Order").deliver_to(recorder.clone());
     let routes = routes_to(&recorder).add(same_type_of_another_aggregate);
-    Outbox::single_node(FaultyStore::new(), routes).build().expect("different keys");
+    Outbox::builder(FaultyStore::new(), routes).single_node().build().expect("different keys");
 }
 
 // S3-103, S3-142
@@ -349,7 +347,8 @@ fn builder_reports_every_problem_at_once() {
         .handle("Made", async |_: Delivery| ())
         .add(Route::event("Nowhere"))
         .add(Route::fallback().deliver_to(Recorder::new()).concurrency(0).rate(-1.0).batch(0));
-    let error = Outbox::single_node(FaultyStore::new(), routes)
+    let error = Outbox::builder(FaultyStore::new(), routes)
+        .single_node()
         .name("")
         .workers(0)
         .poll_batch(0)
@@ -370,8 +369,8 @@ fn builder_reports_every_problem_at_once() {
         "queue.hot",
         "queue.cold",
         "metrics.prefix",
-        "__GLOBAL__:Made",
-        "__GLOBAL__:Nowhere",
+        "Made",
+        "Nowhere",
         "fallback",
     ] {
         assert!(error.problems.iter().any(|problem| problem.setting.contains(setting)), "{setting}: {text}");

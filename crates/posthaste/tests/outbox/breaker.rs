@@ -81,10 +81,7 @@ async fn count(store: &FaultyStore, status: Status) -> u64 {
 async fn outage_spends_no_attempts_and_loses_nothing() {
     for remote in [Remote::down(), Remote::silent()] {
         let store = FaultyStore::new();
-        let outbox = Outbox::single_node(store.clone(), routes_to(&remote))
-            .retry(plain_retry(2))
-            .start()
-            .expect("start");
+        let outbox = single_node(&store, routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
         let mut ids = commit(&store.memory, &outbox, events("Made", 50)).await;
         ids.extend(insert_foreign(&store.memory, "Made", 50));
         sleep(HOUR).await;
@@ -104,7 +101,7 @@ async fn outage_spends_no_attempts_and_loses_nothing() {
 async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
     for count in [1, 20] {
         let (store, remote) = (FaultyStore::new(), Remote::down());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).start().expect("start");
+        let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
         let ids = commit(&store.memory, &outbox, events("Made", count)).await;
         eventually(secs(1), || remote.tried() > 0).await;
         remote.up(true);
@@ -120,7 +117,7 @@ async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
 async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_otherwise() {
     for (remote, tries) in [(Remote::down(), 1), (Remote::silent(), 3)] {
         let store = FaultyStore::new();
-        let builder = Outbox::single_node(store.clone(), routes_to(&remote)).workers(1);
+        let builder = single_node(&store, routes_to(&remote)).workers(1);
         let outbox = builder.poll_interval(HOUR).start().expect("start");
         commit(&store.memory, &outbox, events("Made", 20)).await;
         sleep(millis(50)).await;
@@ -135,7 +132,7 @@ async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_o
 #[tokio::test(start_paused = true)]
 async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).workers(1).start().expect("start");
+    let outbox = single_node(&store, routes_to(&remote)).workers(1).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(60)).await;
 
@@ -153,7 +150,7 @@ async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
 #[tokio::test(start_paused = true)]
 async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&remote)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     sleep(secs(5)).await;
     remote.up(true);
@@ -170,7 +167,7 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let other = Recorder::new();
     let routes = routes_to(&remote).add(Route::event("Other").deliver_to(other.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &id).last_error.is_some()).await;
     let everything =
@@ -194,7 +191,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
         let times = Arc::clone(&times);
         move |_| {
             *times.lock().expect("times").entry(start.elapsed().as_secs()).or_default() += 1;
-            Outcome::Done
+            Outcome::done()
         }
     });
     let routes = Routes::new()
@@ -204,7 +201,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     // A store that takes its time, or paused time would hide the work.
     store.break_call(Call::Claim, Fault::Delay(millis(2)));
     store.break_call(Call::Park, Fault::Delay(millis(2)));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_batch(500).start().expect("start");
+    let outbox = single_node(&store, routes).poll_batch(500).start().expect("start");
 
     let mut fine = Vec::new();
     for _ in 0..200 {
@@ -247,8 +244,7 @@ async fn cold_events_of_a_healthy_route_come_through_a_dead_backlog() {
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(fine.clone()));
     insert_foreign(&store.memory, "Dead", 5000);
-    let outbox =
-        Outbox::single_node(store.clone(), routes).poll_interval(millis(100)).start().expect("start");
+    let outbox = single_node(&store, routes).poll_interval(millis(100)).start().expect("start");
     let mut ids = Vec::new();
     for _ in 0..100 {
         ids.extend(insert_foreign(&store.memory, "Fine", 10));
@@ -271,12 +267,12 @@ async fn poison_event_cannot_keep_its_route_closed_and_ends_dead() {
             Ok(poison) if poison == "poison" => Outcome::no_connection("it crashes the server"),
             _ => {
                 taken.lock().expect("taken").insert(delivery.id().clone(), Instant::now());
-                Outcome::Done
+                Outcome::done()
             }
         }
     });
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(3)).start().expect("start");
+    let outbox = single_node(&store, routes).retry(plain_retry(3)).start().expect("start");
     let poison = Event::json("Made", "poison").expect("event");
     let poison = commit(&store.memory, &outbox, vec![poison]).await.remove(0);
 
@@ -302,10 +298,10 @@ async fn several_poison_events_at_the_head_do_not_hold_the_others() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<String>() {
         Ok(_) => Outcome::no_connection("it crashes the server"),
-        Err(_) => Outcome::Done,
+        Err(_) => Outcome::done(),
     });
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(3)).start().expect("start");
+    let outbox = single_node(&store, routes).retry(plain_retry(3)).start().expect("start");
     let poison = (0..5).map(|_| Event::json("Made", "poison").expect("event")).collect();
     let poison = commit(&store.memory, &outbox, poison).await;
     let mut ids = commit(&store.memory, &outbox, events("Made", 500)).await;
@@ -326,8 +322,8 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     let remote = Remote::down();
     remote.up(true);
     let routes = routes_to(&remote).add(Route::event("Fine").deliver_to(fine.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
-    store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
+    let outbox = single_node(&store, routes).start().expect("start");
+    store.memory.pause("Made", "test").await.expect("pause");
     sleep(secs(6)).await;
     let mut ids = insert_foreign(&store.memory, "Made", 700);
     let others = commit(&store.memory, &outbox, events("Fine", 20)).await;
@@ -337,7 +333,7 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     assert_each_once(&fine, &others);
     assert!(store.memory.rows().iter().filter(|row| row.parked.is_some()).count() == 720);
 
-    store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
+    store.memory.resume("Made", "test").await.expect("resume");
     eventually(secs(10), || remote.taken.count() == 720).await;
     outbox.idle().await.expect("idle");
     assert_each_once(&remote.taken, &ids);
@@ -349,15 +345,15 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
 async fn short_pause_does_not_leave_late_parked_events_behind() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
+    let outbox = single_node(&store, routes).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
-    store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
+    store.memory.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
     store.break_call(Call::Park, Fault::Delay(secs(3)));
     slow.gate.open();
     sleep(secs(1)).await;
-    store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
+    store.memory.resume("Made", "test").await.expect("resume");
     outbox.poll_once().await.expect("poll");
     outbox.poll_once().await.expect("poll");
 
@@ -370,7 +366,7 @@ async fn short_pause_does_not_leave_late_parked_events_behind() {
 async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back() {
     let (store, first, second) = (FaultyStore::new(), Remote::down(), Remote::down());
     let routes = routes_to(&first).add(Route::event("Other").deliver_to(second.clone()));
-    let builder = Outbox::single_node(store.clone(), routes).poll_interval(millis(100));
+    let builder = single_node(&store, routes).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     let made = insert_foreign(&store.memory, "Made", 300);
     let other = insert_foreign(&store.memory, "Other", 300);
@@ -397,7 +393,7 @@ async fn outage_in_ordered_mode_keeps_the_order_and_loses_nothing() {
     let routes = Routes::new()
         .add(Route::event("A").deliver_to(remote.clone()))
         .add(Route::event("B").deliver_to(Arc::new(remote.clone())));
-    let outbox = Outbox::ordered(store.clone(), routes).poll_batch(8).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).strict().poll_batch(8).start().expect("start");
     let mut ids = Vec::new();
     for n in 0..200 {
         ids.extend(commit(&store.memory, &outbox, vec![event(if n % 3 == 0 { "A" } else { "B" })]).await);
@@ -416,8 +412,7 @@ async fn outage_in_ordered_mode_keeps_the_order_and_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn destination_that_comes_and_goes_costs_no_event_its_attempts() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
     let mut ids = Vec::new();
     for n in 0..600 {
         remote.up(n % 60 > 40);

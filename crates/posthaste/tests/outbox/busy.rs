@@ -70,7 +70,7 @@ impl Destination for RateLimited {
 
 fn start(store: &MemoryStore, destination: &RateLimited) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(destination.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(store), routes, secs(30)).workers(8);
+    let builder = Outbox::builder(FaultyStore::on(store), routes).workers(8);
     builder.poll_interval(millis(100)).start().expect("start")
 }
 
@@ -107,7 +107,7 @@ async fn event_that_is_turned_away_for_longer_than_the_grace_is_dead() {
     let id = insert_foreign(&store, "Made", 1).remove(0);
     let full = RateLimited::per_second(0, None);
     let routes = Routes::new().add(Route::event("Made").deliver_to(full.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).busy_grace(secs(3600));
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).busy_grace(secs(3600));
     let outbox = builder.start().expect("start");
     sleep(secs(3500)).await;
     assert_eq!((row(&store, &id).status, row(&store, &id).attempts), (Status::New, 0));
@@ -122,10 +122,10 @@ async fn one_full_queue_does_not_close_the_route_for_others() {
     let store = MemoryStore::new();
     let taken = Recorder::with(|delivery| match delivery.aggregate_id() {
         Some("full") => Outcome::busy("the queue is full"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let routes = Routes::new().add(Route::fallback().deliver_to(taken.clone()));
-    let outbox = Outbox::single_node(FaultyStore::on(&store), routes).start().expect("start");
+    let outbox = Outbox::builder(FaultyStore::on(&store), routes).single_node().start().expect("start");
     let event = |aggregate: &str| {
         let event = posthaste::Event::builder("Made").aggregate("Queue", aggregate);
         event.json_text("{}").build().expect("a good event")
@@ -149,7 +149,7 @@ async fn event_that_is_refused_unsent_does_not_reopen_a_closed_route() {
         _ => Outcome::no_connection("connection refused"),
     });
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
+    let builder = Outbox::builder(FaultyStore::on(&store), routes);
     let outbox = builder.poll_interval(millis(100)).start().expect("start");
     let parked = insert_foreign(&store, "Made", 50);
     eventually(secs(5), || recorder.count() > 0).await;

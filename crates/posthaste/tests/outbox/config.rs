@@ -35,20 +35,19 @@ fn refused_settings(config: &Config) -> Vec<String> {
     problems.into_iter().map(|problem| problem.setting).collect()
 }
 
-const MODES: [Mode; 4] = [Mode::SingleNode, Mode::MultiNode, Mode::Ordered, Mode::WriterOnly];
+const MODES: [Mode; 4] = [Mode::SingleNode, Mode::MultiNode, Mode::Strict, Mode::WriterOnly];
 
-/// The least that a mode needs.
-fn minimal_config(mode: Mode) -> Config {
-    let lease = (mode == Mode::MultiNode).then(LeaseConfig::default);
-    Config { mode, lease, ..Config::default() }
+fn config_of(mode: Mode) -> Config {
+    Config { mode, ..Config::default() }
 }
 
 // S2-39, S2-45, S2-50, S3-21, S3-70, S3-89, S3-107, S3-111, S3-126
 #[test]
 fn every_default_is_the_documented_one() {
     let config = Config::default();
-    assert_eq!((config.name.as_str(), config.mode), ("outbox", Mode::SingleNode));
-    assert_eq!((config.workers, config.retry, config.lease), (None, None, None), "left to the mode");
+    assert_eq!((config.name.as_str(), config.mode), ("outbox", Mode::MultiNode));
+    assert_eq!((config.workers, config.retry), (None, None), "left to the mode");
+    assert_eq!(config.lease, LeaseConfig::default());
     assert_eq!((config.queue.hot, config.queue.cold), (1000, 1000));
     assert_eq!((config.queue.bytes, config.queue.fairness), (16_777_216, Fairness::Weighted));
     assert_eq!((config.poller.interval, config.poller.busy_interval), (secs(5), None));
@@ -75,16 +74,13 @@ fn empty_file_and_empty_sections_are_the_defaults() {
     assert_eq!(config(""), Config::default());
     assert_eq!(config("[queue]\n[poller]\n[purge]\n[metrics]"), Config::default());
     let sections = config("[retry]\n[lease]");
-    assert_eq!(
-        (sections.retry, sections.lease),
-        (Some(RetryPolicy::default()), Some(LeaseConfig::default()))
-    );
+    assert_eq!((sections.retry, sections.lease), (Some(RetryPolicy::default()), LeaseConfig::default()));
 }
 
 #[test]
 fn defaults_are_valid_in_every_mode() {
     for mode in MODES {
-        assert_eq!(minimal_config(mode).validate(), Ok(()), "{mode:?}");
+        assert_eq!(config_of(mode).validate(), Ok(()), "{mode:?}");
     }
 }
 
@@ -151,7 +147,7 @@ fn full_config() -> Config {
             batch: 100,
             skip_recent: millis(250),
         },
-        lease: Some(LeaseConfig { duration: secs(60), hot: secs(5) }),
+        lease: LeaseConfig { duration: secs(60), hot: secs(5) },
         purge: PurgeConfig {
             on_done: OnDone::Archive,
             done: Retention::archive_after(days(30)),
@@ -184,7 +180,7 @@ fn configuration_written_to_a_file_reads_back_the_same() {
     let aged = PurgeConfig { age: Some(days(90)), ..PurgeConfig::default() };
     let writer_only = Config { mode: Mode::WriterOnly, purge: aged, ..Config::default() };
     let others = [Config::default(), full_config(), Config::relay(), Config::kafka_polling(), writer_only];
-    for config in others.into_iter().chain(MODES.map(minimal_config)) {
+    for config in others.into_iter().chain(MODES.map(config_of)) {
         let text = toml::to_string(&config).expect("every setting has a form in a file");
         assert_eq!(parse(&text).as_ref(), Ok(&config), "{text}");
     }
@@ -210,7 +206,7 @@ fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
 #[test]
 fn unknown_word_is_refused_with_the_words_there_are() {
     for (text, known) in [
-        ("mode = \"SINGLE_NODE\"", "`single_node`, `multi_node`, `ordered`, `writer_only`"),
+        ("mode = \"SINGLE_NODE\"", "`multi_node`, `single_node`, `strict`, `writer_only`"),
         ("[queue]\nfairness = \"fair\"", "`weighted` or `hot_first`"),
         ("[purge]\non_done = \"drop\"", "`keep`, `delete`, `archive`"),
     ] {
@@ -273,7 +269,7 @@ fn config_with_all_mistakes() -> Config {
             batch: 10_001,
             ..PollerConfig::default()
         },
-        lease: None,
+        lease: LeaseConfig { duration: Duration::ZERO, hot: days(2) },
         purge: PurgeConfig {
             age: Some(Duration::ZERO),
             interval: days(2),
@@ -306,7 +302,8 @@ fn every_problem_is_reported_at_once() {
         "poller.interval",
         "poller.busy_interval",
         "poller.batch",
-        "lease",
+        "lease.duration",
+        "lease.hot",
         "purge.age",
         "purge.interval",
         "purge.batch",
@@ -328,7 +325,7 @@ fn every_problem_is_reported_at_once() {
 fn report_names_every_setting_and_what_to_do() {
     let error = config_with_all_mistakes().validate().expect_err("all wrong");
     let text = error.to_string();
-    assert!(text.starts_with("the configuration has 23 problems\n"), "{text}");
+    assert!(text.starts_with("the configuration has 24 problems\n"), "{text}");
     for problem in &error.problems {
         assert!(text.contains(&format!("\n  {}: {}", problem.setting, problem.advice)), "{text}");
     }
@@ -383,9 +380,9 @@ fn durations_have_bounds() {
     );
 
     let bad = [Duration::ZERO, millis(99), day + low, Duration::MAX];
-    let duration = |c: &mut Config, duration| c.lease = Some(LeaseConfig { duration, hot: secs(10) });
+    let duration = |c: &mut Config, duration| c.lease = LeaseConfig { duration, hot: secs(10) };
     bounds("lease.duration", duration, &[millis(100), day], &bad);
-    let hot = |c: &mut Config, hot| c.lease = Some(LeaseConfig { duration: secs(30), hot });
+    let hot = |c: &mut Config, hot| c.lease = LeaseConfig { duration: secs(30), hot };
     bounds("lease.hot", hot, &[millis(100), day], &bad);
 }
 
@@ -428,7 +425,7 @@ fn names_have_bounds() {
 fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
     let built = |name: &str| {
         let route = Route::event("Made").fan_out_to(name, Recorder::new());
-        Outbox::single_node(MemoryStore::new(), Routes::new().add(route)).build().map(drop)
+        Outbox::builder(MemoryStore::new(), Routes::new().add(route)).single_node().build().map(drop)
     };
     assert_eq!(built(&"ü".repeat(64)), Ok(()));
     for bad in [String::new(), "ü".repeat(65)] {
@@ -440,7 +437,7 @@ fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
 /// In which modes a change of what the mode needs is refused, and for which setting.
 fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
     let of = |mode| {
-        let mut config = minimal_config(mode);
+        let mut config = config_of(mode);
         change(&mut config);
         refused_settings(&config).into_iter().map(move |setting| (mode, setting))
     };
@@ -451,38 +448,29 @@ fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
 #[test]
 fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
     let refused = |mode, setting: &str| (mode, setting.to_owned());
-    let ordered_and_writer = |setting| [refused(Mode::Ordered, setting), refused(Mode::WriterOnly, "mode")];
-    assert_eq!(refused_in(|c| c.workers = Some(2)), ordered_and_writer("workers"));
-    assert_eq!(refused_in(|c| c.retry = Some(RetryPolicy::default())), ordered_and_writer("retry"));
-    assert_eq!(refused_in(|c| c.lease = Some(LeaseConfig::default())), [refused(Mode::WriterOnly, "mode")]);
-    assert_eq!(refused_in(|c| c.no_route_grace = Some(secs(1))), [refused(Mode::Ordered, "no_route_grace")]);
+    let strict_and_writer = |setting| [refused(Mode::Strict, setting), refused(Mode::WriterOnly, "mode")];
+    assert_eq!(refused_in(|c| c.workers = Some(2)), strict_and_writer("workers"));
+    assert_eq!(refused_in(|c| c.retry = Some(RetryPolicy::default())), strict_and_writer("retry"));
+    assert_eq!(refused_in(|c| c.lease.hot = secs(5)), [refused(Mode::WriterOnly, "lease")]);
+    assert_eq!(refused_in(|c| c.no_route_grace = Some(secs(1))), [refused(Mode::Strict, "no_route_grace")]);
     assert_eq!(
         refused_in(|c| c.purge.age = Some(days(90))),
-        [Mode::SingleNode, Mode::MultiNode, Mode::Ordered].map(|mode| refused(mode, "purge.age"))
+        [Mode::SingleNode, Mode::MultiNode, Mode::Strict].map(|mode| refused(mode, "purge.age"))
     );
     let writer = [refused(Mode::WriterOnly, "purge.on_done")];
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Delete), writer);
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
 }
 
-// S3-21
-#[test]
-fn several_nodes_need_a_lease() {
-    assert_eq!(refused_in(|c| c.lease = None), [(Mode::MultiNode, "lease".to_owned())]);
-    let error = config("mode = \"multi_node\"").validate().expect_err("no lease");
-    assert!(error.to_string().contains("set lease.duration, for example to \"30s\""), "{error}");
-    assert_eq!(config("mode = \"multi_node\"\n[lease]").validate(), Ok(()));
-}
-
 // S3-21: one worker and one attempt are what the mode does anyway.
 #[test]
-fn ordered_mode_takes_the_values_it_has_by_itself() {
+fn strict_mode_takes_the_values_it_has_by_itself() {
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
     let config = Config {
         workers: Some(1),
         retry: Some(retry),
         no_route_grace: Some(Duration::ZERO),
-        ..minimal_config(Mode::Ordered)
+        ..config_of(Mode::Strict)
     };
     assert_eq!(config.validate(), Ok(()));
 }
@@ -492,7 +480,7 @@ fn ordered_mode_takes_the_values_it_has_by_itself() {
 fn writer_only_may_purge_by_age_but_not_at_once() {
     let aged = |age| {
         let purge = PurgeConfig { age: Some(age), ..PurgeConfig::default() };
-        refused_settings(&Config { purge, ..minimal_config(Mode::WriterOnly) })
+        refused_settings(&Config { purge, ..config_of(Mode::WriterOnly) })
     };
     assert!(aged(days(30)).is_empty());
     assert_eq!(aged(Duration::ZERO), ["purge.age"]);
@@ -502,11 +490,9 @@ fn writer_only_may_purge_by_age_but_not_at_once() {
 fn relay_polls_fast_in_large_batches_and_drains_longer() {
     let config = Config::relay();
     assert_eq!(config.validate(), Ok(()));
-    assert_eq!((config.mode, &config.lease), (Mode::MultiNode, &Some(LeaseConfig::default())));
     assert_eq!((config.poller.interval, config.poller.busy_interval), (millis(250), Some(millis(50))));
     assert_eq!((config.poller.batch, config.drain), (500, secs(30)));
-    let (lease, poller) = (None, PollerConfig::default());
-    let rest = Config { mode: Mode::SingleNode, lease, poller, drain: secs(5), ..config };
+    let rest = Config { poller: PollerConfig::default(), drain: secs(5), ..config };
     assert_eq!(rest, Config::default(), "and nothing else");
 }
 
@@ -515,7 +501,7 @@ fn relay_polls_fast_in_large_batches_and_drains_longer() {
 fn kafka_polling_has_the_settings_of_the_classic_polling_publisher() {
     let config = Config::kafka_polling();
     assert_eq!(config.validate(), Ok(()));
-    assert_eq!((config.mode, config.workers), (Mode::SingleNode, Some(1)));
+    assert_eq!((config.mode, config.workers), (Mode::MultiNode, Some(1)));
     assert_eq!((config.poller.interval, config.poller.batch), (secs(5), 10));
     assert_eq!((config.poller.busy_interval, config.poller.skip_recent), (None, Duration::ZERO));
     assert_eq!(config.purge.done, Retention::delete_after(days(30)));
@@ -574,7 +560,7 @@ fn extremes_are_refused_without_a_panic() {
                     batch: size,
                     skip_recent: duration,
                 },
-                lease: Some(LeaseConfig { duration, hot: duration }),
+                lease: LeaseConfig { duration, hot: duration },
                 purge: PurgeConfig {
                     on_done: OnDone::Archive,
                     done: retention.clone(),

@@ -26,7 +26,7 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 async fn poller_recovers_from_every_fault_of_a_claim() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Delay(secs(4)), Fault::Delay(secs(12)), Fault::Panic] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+        let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
         store.break_call(Call::Claim, fault);
         let ids = insert_foreign(&store.memory, "Made", 120);
         sleep(secs(60)).await;
@@ -45,7 +45,7 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let ids = insert_foreign(&store.memory, "Made", 40);
         store.break_next(Call::Claim, fault);
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+        let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
         eventually(secs(60), || recorder.count() >= 40).await;
         sleep(HOUR).await;
         assert_each_once(&recorder, &ids);
@@ -58,10 +58,8 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
 async fn lost_answer_to_a_settlement_makes_no_duplicate() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter, Fault::Fail, Fault::Hang, Fault::Delay(secs(5))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
-            .poll_interval(millis(50))
-            .start()
-            .expect("start");
+        let outbox =
+            single_node(&store, routes_to(&recorder)).poll_interval(millis(50)).start().expect("start");
         store.break_next(Call::Settle, fault);
         store.break_next(Call::Settle, fault);
         let ids = commit(&store.memory, &outbox, events("Made", 50)).await;
@@ -78,9 +76,9 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
         let store = FaultyStore::new();
         let recorder = Recorder::with(|delivery| match delivery.attempt {
             1 => Outcome::retry("first"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         });
-        let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(3));
+        let builder = single_node(&store, routes_to(&recorder)).retry(plain_retry(3));
         let outbox = builder.poll_interval(millis(50)).start().expect("start");
         store.break_next(Call::Settle, fault);
         let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -97,7 +95,7 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
 async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
-    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&slow)).start().expect("start");
     store.break_call(Call::Settle, Fault::Fail);
     let mut ids = commit(&store.memory, &outbox, events("Made", 100)).await;
     sleep(millis(20)).await;
@@ -118,7 +116,7 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
 #[tokio::test(start_paused = true)]
 async fn delivered_is_told_until_the_store_is_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     store.break_all(Fault::Fail);
     recorder.wait_for(1).await;
@@ -136,7 +134,7 @@ async fn delivered_is_told_until_the_store_is_back() {
 async fn failure_that_could_not_be_written_in_time_is_given_up_and_the_event_tried_again() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).retry(plain_retry(3));
+    let builder = single_node(&store, routes_to(&recorder)).retry(plain_retry(3));
     let outbox = builder.start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     store.break_all(Fault::Fail);
@@ -157,11 +155,8 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
             let slow = SlowDestination { takes: millis(700), recorder: recorder.clone() };
             let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
             let queue = QueueConfig { hot: 5, cold: 20, ..QueueConfig::default() };
-            let outbox = Outbox::single_node(store.clone(), routes)
-                .queue(queue)
-                .poll_interval(secs(1))
-                .start()
-                .expect("start");
+            let outbox =
+                single_node(&store, routes).queue(queue).poll_interval(secs(1)).start().expect("start");
             store.break_call(call, fault);
             let mut ids = insert_foreign(&store.memory, "Made", 60);
             ids.extend(commit(&store.memory, &outbox, events("Made", 20)).await);
@@ -177,7 +172,7 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
 #[tokio::test(start_paused = true)]
 async fn settlement_that_panics_loses_no_event_and_repeats_none() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     store.break_next(Call::Settle, Fault::Panic);
     store.break_next(Call::Settle, Fault::Panic);
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
@@ -197,12 +192,12 @@ async fn park_that_panics_or_fails_leaves_no_event_behind() {
         let remote = Recorder::with({
             let up = Arc::clone(&up);
             move |_| match up.load(std::sync::atomic::Ordering::SeqCst) {
-                true => Outcome::Done,
+                true => Outcome::done(),
                 false => Outcome::no_connection("refused"),
             }
         });
         let routes = routes_to(&remote).add(Route::event("Fine").deliver_to(taken.clone()));
-        let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+        let outbox = single_node(&store, routes).start().expect("start");
         store.break_next(Call::Park, fault);
         store.break_next(Call::Park, fault);
         insert_foreign(&store.memory, "Made", 120);
@@ -220,7 +215,7 @@ async fn park_that_panics_or_fails_leaves_no_event_behind() {
 async fn shutdown_finishes_what_is_queued_within_the_drain() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let slow = SlowDestination { takes: millis(100), recorder: recorder.clone() };
-    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&slow)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 100)).await;
     let started = Instant::now();
     let report = outbox.shutdown().await;
@@ -284,7 +279,7 @@ async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
 async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Panic] {
         let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
+        let outbox = single_node(&store, routes_to(&slow)).start().expect("start");
         insert_foreign(&store.memory, "Made", 100);
         commit(&store.memory, &outbox, events("Made", 20)).await;
         sleep(secs(6)).await;
@@ -301,7 +296,7 @@ async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let outbox = Outbox::ordered(store.clone(), routes_to(&slow)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes_to(&slow)).strict().start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
     sleep(secs(6)).await;
@@ -311,7 +306,7 @@ async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
     assert_eq!((report.released, report.abandoned), (19, 1));
 
     slow.gate.open();
-    let next = Outbox::ordered(store.clone(), routes_to(&slow)).start().expect("start");
+    let next = Outbox::builder(store.clone(), routes_to(&slow)).strict().start().expect("start");
     sleep(secs(60)).await;
     let mut delivered = slow.recorder.ids();
     delivered.sort_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -323,7 +318,7 @@ async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
 #[tokio::test(start_paused = true)]
 async fn dropped_shutdown_goes_on() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).start().expect("start");
+    let outbox = single_node(&store, routes_to(&slow)).workers(1).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 10)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
     assert!(timeout(millis(100), outbox.shutdown()).await.is_err(), "given up by its caller");
@@ -334,7 +329,7 @@ async fn dropped_shutdown_goes_on() {
     assert_eq!(held, 1, "the others went back; one was running");
 
     slow.gate.open();
-    let next = Outbox::single_node(store.clone(), routes_to(&slow)).start().expect("start");
+    let next = single_node(&store, routes_to(&slow)).start().expect("start");
     eventually(secs(60), || count_in(&store.memory, Status::Done) == 10).await;
     assert_each_once(&slow.recorder, &ids);
     drop((outbox, next));
@@ -345,8 +340,7 @@ async fn dropped_shutdown_goes_on() {
 async fn engine_never_holds_more_than_its_bounds() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::new().publisher(10)));
     let queue = QueueConfig { hot: 300, cold: 200, ..QueueConfig::default() };
-    let builder =
-        Outbox::single_node(store.clone(), routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
+    let builder = single_node(&store, routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
     let outbox = builder.publish_timeout(DAY).start().expect("start");
     let mut ids = Vec::new();
     let mut most = 0;
@@ -374,7 +368,7 @@ async fn engine_never_holds_more_than_its_bounds() {
 async fn poller_claims_only_what_fits_and_nothing_while_the_cold_queue_is_full() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { cold: 5, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue);
+    let builder = single_node(&store, routes_to(&slow)).workers(1).queue(queue);
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
     let ids = insert_foreign(&store.memory, "Made", 30);
     sleep(secs(3)).await;
@@ -402,7 +396,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
         Ok(2) => Outcome::RetryAfter(HOUR, long.clone().into()),
         _ => Outcome::no_answer(long.clone()),
     });
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let batch = (0..4u32).map(|n| Event::json("Made", &n).expect("event")).collect();
     let ids = commit(&store.memory, &outbox, batch).await;
     recorder.wait_for(4).await;
@@ -419,7 +413,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
 async fn queues_hold_no_more_bytes_than_allowed() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 8 << 20, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(2).queue(queue);
+    let builder = single_node(&store, routes_to(&slow)).workers(2).queue(queue);
     let outbox = builder.start().expect("start");
     let big = bytes::Bytes::from(vec![b'x'; (1 << 20) - 10]);
     let mut ids = Vec::new();
@@ -442,8 +436,7 @@ async fn queues_hold_no_more_bytes_than_allowed() {
 async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let queue = QueueConfig { bytes: 1 << 20, ..QueueConfig::default() };
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(queue).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).queue(queue).start().expect("start");
     let payload = Some(bytes::Bytes::from(vec![b'1'; 2 << 20]));
     let huge = RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() };
     let mut ids = insert_foreign(&store.memory, "Made", 10);
@@ -462,8 +455,7 @@ async fn event_larger_than_the_byte_bound_is_delivered_alone() {
 #[tokio::test(start_paused = true)]
 async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(DAY).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).poll_interval(DAY).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
     let ids = insert_foreign(&store.memory, "Made", 120);
     assert_eq!(outbox.poll_once().await.expect("poll"), 50);
@@ -482,7 +474,7 @@ async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
 #[tokio::test(start_paused = true)]
 async fn skip_recent_leaves_new_rows_alone_for_a_while() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).skip_recent(secs(10));
+    let builder = single_node(&store, routes_to(&recorder)).skip_recent(secs(10));
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
     insert_foreign(&store.memory, "Made", 5);
     sleep(secs(9)).await;
@@ -497,7 +489,7 @@ async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder)
         .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("rejected".to_owned()))));
-    let outbox = Outbox::single_node(store.clone(), routes).poll_interval(HOUR).start().expect("start");
+    let outbox = single_node(&store, routes).poll_interval(HOUR).start().expect("start");
     let long_ago = store.memory.now() - DAY * 30;
     for event_type in ["Made", "Bad"] {
         for _ in 0..600 {
@@ -532,7 +524,7 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
         interval: DAY,
         ..PurgeConfig::default()
     };
-    let outbox = Outbox::single_node(store.clone(), routes).purge(purge).start().expect("start");
+    let outbox = single_node(&store, routes).purge(purge).start().expect("start");
     let mut batch = events("Made", 30);
     batch.extend(events("Bad", 20));
     commit(&store.memory, &outbox, batch).await;
@@ -552,8 +544,7 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
 async fn delivered_rows_can_be_deleted_at_once() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let purge = PurgeConfig { on_done: OnDone::Delete, ..PurgeConfig::default() };
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).purge(purge).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).purge(purge).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 30)).await;
     outbox.idle().await.expect("idle");
     assert!(store.memory.is_empty());
@@ -564,7 +555,11 @@ async fn delivered_rows_can_be_deleted_at_once() {
 #[tokio::test(start_paused = true)]
 async fn writer_only_purges_by_age_whatever_the_status() {
     let store = FaultyStore::new();
-    let outbox = Outbox::writer_only(store.clone()).purge_at_age(DAY, HOUR).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .purge_at_age(DAY, HOUR)
+        .start()
+        .expect("start");
     commit(&store.memory, &outbox, events("Made", 10)).await;
     sleep(DAY - HOUR).await;
     let late = commit(&store.memory, &outbox, events("Made", 1)).await;
@@ -576,7 +571,11 @@ async fn writer_only_purges_by_age_whatever_the_status() {
 #[tokio::test(start_paused = true)]
 async fn purger_goes_on_after_a_failure() {
     let store = FaultyStore::new();
-    let outbox = Outbox::writer_only(store.clone()).purge_at_age(DAY, HOUR).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .purge_at_age(DAY, HOUR)
+        .start()
+        .expect("start");
     commit(&store.memory, &outbox, events("Made", 10)).await;
     store.break_call(Call::Purge, Fault::Fail);
     sleep(DAY * 2).await;

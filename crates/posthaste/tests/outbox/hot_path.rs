@@ -20,7 +20,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 
 /// An outbox whose poller looks once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
-    let builder = Outbox::single_node(store.clone(), routes_to(recorder)).poll_interval(HOUR);
+    let builder = single_node(store, routes_to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
 }
 
@@ -61,7 +61,7 @@ async fn rows_are_born_leased_while_the_engine_runs() {
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).build().expect("build");
+    let outbox = single_node(&store, routes_to(&recorder)).build().expect("build");
     let before = commit_one(&store.memory, &outbox, "Made").await;
     assert_eq!(row(&store.memory, &before).locked_by, None);
     outbox.start().expect("start");
@@ -79,7 +79,7 @@ async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
 async fn rows_are_born_unleased_while_the_engine_is_stopping() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
@@ -98,7 +98,7 @@ async fn rows_are_born_unleased_while_the_engine_is_stopping() {
 #[tokio::test(start_paused = true)]
 async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let delayed = Event::builder("Made").json(&1).deliver_after(secs(60)).build().expect("event");
     let id = commit(&store.memory, &outbox, vec![delayed]).await.remove(0);
 
@@ -115,12 +115,8 @@ async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_f
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 8, ..QueueConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), routes)
-        .workers(1)
-        .queue(queue)
-        .poll_interval(HOUR)
-        .start()
-        .expect("start");
+    let outbox =
+        single_node(&store, routes).workers(1).queue(queue).poll_interval(HOUR).start().expect("start");
     let mut ids = vec![commit_one(&store.memory, &outbox, "Made").await];
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
@@ -149,8 +145,8 @@ async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut V
 async fn rows_are_born_unleased_while_their_route_is_paused() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(recorder.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
-    store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
+    let outbox = single_node(&store, routes).start().expect("start");
+    store.memory.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
 
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -168,7 +164,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
 async fn rows_are_born_unleased_while_the_breaker_of_their_route_is_open() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::no_connection("refused"));
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let first = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &first).last_error.is_some()).await;
 
@@ -233,8 +229,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 #[tokio::test(start_paused = true)]
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
@@ -298,7 +293,7 @@ async fn committed_with_enough_lease_left_is_hot() {
 #[tokio::test(start_paused = true)]
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
@@ -329,7 +324,7 @@ async fn dropped_receipt_is_released_after_a_second() {
 #[tokio::test(start_paused = true)]
 async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_hot_lease() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+    let outbox = single_node(&store, routes_to(&recorder))
         .poll_interval(millis(500))
         .poll_batch(1000)
         .start()
@@ -376,7 +371,7 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
 #[tokio::test(start_paused = true)]
 async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -396,7 +391,7 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
 #[tokio::test(start_paused = true)]
 async fn committed_after_a_rollback_delivers_nothing() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -412,8 +407,7 @@ async fn committed_after_a_rollback_delivers_nothing() {
 #[tokio::test(start_paused = true)]
 async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
     let mut connection = store.memory.connect();
     connection.begin().await.expect("begin");
@@ -438,8 +432,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let (store, recorder, hooks) =
             (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
-        let builder =
-            Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
+        let builder = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
         let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
@@ -459,8 +452,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 #[tokio::test(start_paused = true)]
 async fn server_that_rolls_back_at_commit_is_believed() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
@@ -477,12 +469,8 @@ async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let slow = SlowDestination { takes: secs(50), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
-    let outbox = Outbox::single_node(store.clone(), routes)
-        .workers(1)
-        .poll_interval(millis(100))
-        .start()
-        .expect("start");
-    let other = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).poll_interval(millis(100));
+    let outbox = single_node(&store, routes).workers(1).poll_interval(millis(100)).start().expect("start");
+    let other = Outbox::builder(store.clone(), routes_to(&recorder)).poll_interval(millis(100));
     let other = other.start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 5)).await;
 
@@ -498,11 +486,7 @@ async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
 async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes)
-        .workers(1)
-        .poll_interval(millis(2))
-        .start()
-        .expect("start");
+    let outbox = single_node(&store, routes).workers(1).poll_interval(millis(2)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 50)).await;
     sleep(secs(25)).await;
     slow.gate.open();
@@ -515,11 +499,7 @@ async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
 async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes)
-        .workers(1)
-        .poll_interval(millis(5))
-        .start()
-        .expect("start");
+    let outbox = single_node(&store, routes).workers(1).poll_interval(millis(5)).start().expect("start");
     store.break_call(Call::Renew, Fault::Fail);
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(25)).await;
@@ -534,10 +514,8 @@ async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
 async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_hot_lease() {
     for fault in [Fault::Fail, Fault::LoseAnswer] {
         let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
-            .poll_interval(millis(100))
-            .start()
-            .expect("start");
+        let outbox =
+            single_node(&store, routes_to(&recorder)).poll_interval(millis(100)).start().expect("start");
         started(&store).await;
         store.break_next(Call::Renew, fault);
         let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
@@ -554,7 +532,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
 #[tokio::test(start_paused = true)]
 async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut receipts = Vec::new();
     let mut ids = Vec::new();

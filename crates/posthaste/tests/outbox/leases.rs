@@ -17,8 +17,9 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 }
 
 fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
-    let builder =
-        Outbox::multi_node(faulty.clone(), routes_to(destination), LEASE_DURATION).poll_interval(millis(100));
+    let builder = Outbox::builder(faulty.clone(), routes_to(destination))
+        .lease(LEASE_DURATION)
+        .poll_interval(millis(100));
     builder.start().expect("start")
 }
 
@@ -77,7 +78,7 @@ async fn failure_of_a_stale_worker_changes_nothing_while_another_works() {
 async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let stale = StaleNode::with(&store, || Outcome::Done).await;
+    let stale = StaleNode::with(&store, Outcome::done).await;
     let faulty = FaultyStore::on(&store);
     let slow = GatedDestination::with(Recorder::with(|_| Outcome::retry("too late")));
     let other = node(&faulty, &slow);
@@ -98,7 +99,7 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
 async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
-    let stale = StaleNode::with(&store, || Outcome::Done).await;
+    let stale = StaleNode::with(&store, Outcome::done).await;
     let faulty = FaultyStore::on(&store);
     let other = node(&faulty, &Recorder::with(|_| Outcome::Dead("rejected".to_owned())));
     eventually(secs(5), || status(&store, &id) == Status::Dead).await;
@@ -115,7 +116,7 @@ async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_le
     let store = FaultyStore::new();
     let slow = GatedDestination::with(Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("once"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     }));
     let id = insert_foreign(&store.memory, "Made", 1).remove(0);
     let outbox = node(&store, &slow);
@@ -143,15 +144,17 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
     }
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
     let queue = QueueConfig { bytes: 3 << 20, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), secs(600)).workers(1).queue(queue);
+    let builder = Outbox::builder(faulty.clone(), routes_to(&slow)).lease(secs(600)).workers(1).queue(queue);
     let full = builder.start().expect("start");
     sleep(millis(50)).await;
     let held = full.held();
     assert!((2..=4).contains(&held), "{held}");
 
     let recorder = Recorder::new();
-    let other =
-        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(600)).start().expect("start");
+    let other = Outbox::builder(FaultyStore::on(&store), routes_to(&recorder))
+        .lease(secs(600))
+        .start()
+        .expect("start");
     eventually(secs(30), || recorder.count() == 20 - held).await;
     assert!(store.rows().iter().all(|row| row.lost_leases == 0));
     slow.gate.open();
@@ -167,7 +170,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let builder = Outbox::multi_node(faulty, routes_to(&slow), secs(30)).poll_batch(200).drain(secs(1));
+    let builder = Outbox::builder(faulty, routes_to(&slow)).poll_batch(200).drain(secs(1));
     let stopping = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 4).await;
     let report = stopping.shutdown().await;
@@ -175,8 +178,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 
     let recorder = Recorder::new();
     let started = Instant::now();
-    let next =
-        Outbox::multi_node(FaultyStore::on(&store), routes_to(&recorder), secs(30)).start().expect("start");
+    let next = Outbox::builder(FaultyStore::on(&store), routes_to(&recorder)).start().expect("start");
     eventually(millis(100), || recorder.count() == 96).await;
     eventually(secs(40), || recorder.count() == 100).await;
     assert!(started.elapsed() > secs(20), "the running ones were left to their leases");
@@ -270,7 +272,7 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 5);
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let builder = Outbox::multi_node(faulty.clone(), routes_to(&slow), LEASE_DURATION).workers(1);
+    let builder = Outbox::builder(faulty.clone(), routes_to(&slow)).lease(LEASE_DURATION).workers(1);
     let cut_off = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 1).await;
     faulty.break_call(Call::Renew, Fault::Fail);
@@ -313,7 +315,7 @@ async fn step_of_the_stores_clock_loses_nothing() {
     let store = MemoryStore::new();
     let flaky = Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("first"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let outbox = node(&FaultyStore::on(&store), &flaky);
     let ids = commit(&store, &outbox, events("Made", 50)).await;

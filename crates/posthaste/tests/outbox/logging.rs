@@ -37,7 +37,7 @@ async fn dropping_from_the_hot_queue_warns_once_a_second() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { hot: 4, ..QueueConfig::default() };
-    let outbox = Outbox::single_node(store.clone(), routes).workers(1).queue(queue).start().expect("start");
+    let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
 
     commit(&store.memory, &outbox, events("Made", 50)).await;
     assert_eq!(log.count(Level::WARN, "hot queue is full"), 1, "46 drops, one line");
@@ -55,7 +55,7 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
     let store = FaultyStore::new();
     let dead = Recorder::with(|_| Outcome::Dead("no".to_owned()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(dead));
-    let outbox = Outbox::single_node(store.clone(), routes).name("orders").start().expect("start");
+    let outbox = single_node(&store, routes).name("orders").start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     let raw = RawRow { headers: Some("no json".to_owned()), ..RawRow::default() };
     let malformed = raw.id.clone();
@@ -99,7 +99,7 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
     let log = log_of_posthaste();
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
-    let outbox = Outbox::single_node(store.clone(), routes)
+    let outbox = single_node(&store, routes)
         .hook(SentinelHook)
         .interceptor(interceptor::after(|_, _| std::panic::resume_unwind(Box::new(SENTINEL))))
         .start()
@@ -116,7 +116,11 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
 async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
     let log = log_of_posthaste();
     let store = FaultyStore::new();
-    let outbox = Outbox::writer_only(store.clone()).purge_at_age(HOUR, HOUR).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .purge_at_age(HOUR, HOUR)
+        .start()
+        .expect("start");
     commit(&store.memory, &outbox, events("Made", 10)).await;
     store.break_next(Call::Purge, Fault::Fail);
     // The first purge comes within a minute of the start, the second an hour after it.
@@ -141,14 +145,14 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
         (2, 1) => Outcome::RetryAfter(secs(1), SENTINEL.into()),
         (3, 1) => std::panic::resume_unwind(Box::new(SENTINEL)),
         (4, 1) => Outcome::no_answer(SENTINEL),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     };
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(Recorder::with(answers)))
         .add(Route::event("Down").deliver_to(Recorder::with(|_| Outcome::no_connection(SENTINEL))))
         .handle("Refused", async |_: Delivery| Err::<(), BoxError>(Unrecoverable(SENTINEL.to_owned()).into()))
         .on(|_: Typed, _| async {});
-    let outbox = Outbox::single_node(store.clone(), routes)
+    let outbox = single_node(&store, routes)
         .hook(SentinelHook)
         .interceptor(interceptor::before(|event| match event.payload().len() % 7 {
             0 => Err(SENTINEL.into()),
@@ -244,12 +248,12 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
         (Ok(1), 1) => Outcome::retry("no"),
         (Ok(2), 1) if delivery.source == posthaste::Source::Hot => Outcome::Defer(secs(1)),
         (Ok(3), _) => Outcome::Dead("no".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let slow = GatedDestination::with(recorder);
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
     let queue = QueueConfig { hot: 10, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), routes).name("orders").queue(queue);
+    let builder = single_node(&store, routes).name("orders").queue(queue);
     let outbox =
         metrics::with_local_recorder(&numbers, || builder.retry(plain_retry(5)).start()).expect("start");
     let made = |n: u32| Event::json("Made", &n).expect("event");
@@ -294,7 +298,7 @@ async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
     let (numbers, store) = (MetricValues::default(), FaultyStore::new());
     let slow = GatedDestination::with(Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
-    let builder = Outbox::single_node(store.clone(), routes).name("orders");
+    let builder = single_node(&store, routes).name("orders");
     let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
     commit(&store.memory, &outbox, events("Made", 12)).await;
     insert_foreign(&store.memory, "Made", 12);
@@ -314,7 +318,7 @@ async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("refused"));
     let routes = Routes::new().add(Route::event("Made").deliver_to(down).name("made"));
-    let builder = Outbox::single_node(store.clone(), routes).metrics_prefix("shop.events");
+    let builder = single_node(&store, routes).metrics_prefix("shop.events");
     let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
     commit(&store.memory, &outbox, events("Made", 3)).await;
     sleep(secs(1)).await;
@@ -329,8 +333,9 @@ async fn mode_without_a_hot_path_never_speaks_of_drops() {
     let (log, numbers) = (log_of_posthaste(), MetricValues::default());
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
-    let outbox = metrics::with_local_recorder(&numbers, || Outbox::ordered(store.clone(), routes).start())
-        .expect("start");
+    let outbox =
+        metrics::with_local_recorder(&numbers, || Outbox::builder(store.clone(), routes).strict().start())
+            .expect("start");
     commit(&store.memory, &outbox, events("Made", 3000)).await;
     outbox.idle().await.expect("idle");
     assert_eq!(log.count(Level::WARN, "hot queue"), 0);
@@ -344,8 +349,7 @@ async fn ids_that_exist_already_are_counted() {
     let numbers = MetricValues::default();
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let outbox =
-        metrics::with_local_recorder(&numbers, || Outbox::single_node(store.clone(), routes).start());
+    let outbox = metrics::with_local_recorder(&numbers, || single_node(&store, routes).start());
     let outbox = outbox.expect("start");
     let twice = event("Made");
     commit(&store.memory, &outbox, vec![twice.clone(), event("Made"), twice.clone()]).await;
@@ -361,8 +365,7 @@ async fn late_success_on_a_dead_row_is_counted() {
     let numbers = MetricValues::default();
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let outbox =
-        metrics::with_local_recorder(&numbers, || Outbox::single_node(store.clone(), routes).start());
+    let outbox = metrics::with_local_recorder(&numbers, || single_node(&store, routes).start());
     let outbox = outbox.expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;

@@ -16,6 +16,7 @@ mod memory_conformance;
 mod memory_engine;
 mod memory_tx;
 mod memory_writer_conformance;
+mod mistakes;
 mod nodes;
 mod ordered;
 mod outcomes;

@@ -112,7 +112,7 @@ impl DestinationHarness for Recording {
 fn recorder() -> Recorder {
     Recorder::with(|delivery| match delivery.event_type() {
         "Refused" => Outcome::Dead("refused: too many bytes".to_owned()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     })
 }
 

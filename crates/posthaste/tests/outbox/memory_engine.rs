@@ -12,7 +12,7 @@ use posthaste_testkit::event;
 fn running(store: &MemoryStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    (Outbox::single_node(store.clone(), routes).start().expect("a good configuration"), recorder)
+    (Outbox::builder(store.clone(), routes).single_node().start().expect("a good configuration"), recorder)
 }
 
 // T1
@@ -27,7 +27,7 @@ async fn rows_of_a_running_engine_are_born_leased() {
     connection.savepoint().await.unwrap();
     let inside = writer.insert(&mut connection, event("in-a-foreign-savepoint")).await.unwrap();
     let delayed =
-        Event::builder("Later").deliver_after(Duration::from_secs(60)).json_text("1").build().unwrap();
+        Event::builder("Later").deliver_after(Duration::from_secs(30)).json_text("1").build().unwrap();
     connection.release_savepoint().await.unwrap();
     let later = writer.insert(&mut connection, delayed).await.unwrap();
     connection.commit().await.unwrap();
@@ -111,7 +111,8 @@ async fn clock_follows_tokio_and_can_be_stepped() {
 #[tokio::test]
 async fn writes_are_counted_per_row() {
     let store = MemoryStore::new();
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     let mut tx = store.writer(&outbox).begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.commit().await.unwrap();

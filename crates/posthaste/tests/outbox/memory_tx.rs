@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx, MemoryWriter};
 use posthaste::writer::NewRow;
-use posthaste::{BoxError, CommitError, Event, EventId, Outbox, StoreError, WriteError, WriterHook};
+use posthaste::{BoxError, CommitError, Event, EventId, Outbox, Routes, StoreError, WriteError, WriterHook};
 use posthaste_testkit::{HookCalls, event, events};
 
 struct Fixture {
@@ -18,12 +18,22 @@ struct Fixture {
 /// A store and a writer without an engine, whose hooks are noted.
 fn fixture() -> Fixture {
     let (store, log) = (MemoryStore::new(), HookCalls::default());
-    let outbox = Outbox::writer_only(store.clone()).hook(log.clone()).build().expect("a good configuration");
+    let outbox = Outbox::builder(store.clone(), Routes::new())
+        .writer_only()
+        .hook(log.clone())
+        .build()
+        .expect("a good configuration");
     Fixture { writer: store.writer(&outbox), store, log }
 }
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
-    store.writer(&Outbox::writer_only(store.clone()).hook(hook).build().expect("a good configuration"))
+    store.writer(
+        &Outbox::builder(store.clone(), Routes::new())
+            .writer_only()
+            .hook(hook)
+            .build()
+            .expect("a good configuration"),
+    )
 }
 
 fn stored(store: &MemoryStore) -> Vec<String> {

@@ -19,7 +19,7 @@ async fn events_that_one_node_cannot_deliver_are_delivered_by_another_soon() {
     let unreachable = Recorder::with(|_| Outcome::no_connection("no route to host"));
     let (first, second) = (Recorder::new(), Recorder::new());
     let node = |routes| {
-        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
+        let builder = Outbox::builder(FaultyStore::on(&store), routes);
         builder.poll_interval(secs(1)).start().expect("start")
     };
     let cut_off = node(two_routes(&unreachable, &second));
@@ -41,14 +41,14 @@ async fn events_parked_for_a_route_that_was_renamed_come_back() {
     // With an open route beside it: while all are closed nothing is claimed that would have to be parked.
     let other = || Route::event("Other").deliver_to(Recorder::new());
     let old = Routes::new().add(Route::event("Made").name("old").deliver_to(down)).add(other());
-    let before = Outbox::multi_node(FaultyStore::on(&store), old, secs(30)).start().expect("start");
+    let before = Outbox::builder(FaultyStore::on(&store), old).start().expect("start");
     insert_foreign(&store, "Made", 1000);
     eventually(secs(60), || store.rows().iter().filter(|row| row.parked.is_some()).count() > 900).await;
     before.shutdown().await;
 
     let recorder = Recorder::new();
     let new = Routes::new().add(Route::event("Made").name("new").deliver_to(recorder.clone())).add(other());
-    let outbox = Outbox::multi_node(FaultyStore::on(&store), new, secs(30)).start().expect("start");
+    let outbox = Outbox::builder(FaultyStore::on(&store), new).start().expect("start");
     eventually(secs(60), || recorder.count() == 1000).await;
     drop(outbox);
 }
@@ -59,7 +59,7 @@ async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
     let healthy = Recorder::new();
-    let builder = Outbox::multi_node(store.clone(), two_routes(&down, &healthy), secs(30));
+    let builder = Outbox::builder(store.clone(), two_routes(&down, &healthy));
     let outbox = builder.poll_interval(millis(250)).poll_batch(500).start().expect("start");
     let backlog = insert_foreign(&store.memory, "First", 20_000);
     let writes = || backlog.iter().map(|id| store.memory.writes(id)).sum::<u64>();
@@ -83,7 +83,7 @@ async fn any_number_of_events_without_a_route_is_dead_after_the_grace() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Unknown", 12_000);
     let routes = Routes::new().handle("Known", async |_: Delivery| ());
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).no_route_grace(secs(60));
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).no_route_grace(secs(60));
     let outbox = builder.poll_batch(500).start().expect("start");
     sleep(secs(600)).await;
     assert_eq!(store.count(&Filter::status(Status::Dead)).await.expect("count"), 12_000);
@@ -97,7 +97,7 @@ async fn grace_of_events_without_a_route_goes_on_over_restarts() {
     let id = insert_foreign(&store, "Unknown", 1).remove(0);
     for _ in 0..8 {
         let routes = Routes::new().handle("Known", async |_: Delivery| ());
-        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30));
+        let builder = Outbox::builder(FaultyStore::on(&store), routes);
         let outbox = builder.no_route_grace(secs(300)).start().expect("start");
         sleep(secs(60)).await;
         outbox.shutdown().await;
@@ -110,7 +110,7 @@ async fn grace_of_events_without_a_route_goes_on_over_restarts() {
 async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).poll_interval(HOUR / 2);
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).poll_interval(HOUR / 2);
     let outbox = builder.start().expect("start");
     // What an engine does once, at its start, is over.
     sleep(secs(60)).await;

@@ -25,7 +25,7 @@ fn mixed(count: usize) -> Vec<Event> {
 }
 
 async fn write(store: &MemoryStore, events: Vec<Event>) -> Vec<EventId> {
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good outbox");
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good outbox");
     commit(store, &outbox, events).await
 }
 
@@ -34,7 +34,8 @@ async fn write(store: &MemoryStore, events: Vec<Event>) -> Vec<EventId> {
 async fn events_of_different_routes_keep_their_order() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let written = write(&store, mixed(60)).await;
-    let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).poll_batch(7).start().expect("start");
+    let outbox =
+        Outbox::builder(store.clone(), two_routes(&recorder)).strict().poll_batch(7).start().expect("start");
 
     outbox.idle().await.expect("idle");
 
@@ -51,12 +52,12 @@ async fn batching_destination_gets_one_event_at_a_time() {
         // Only the first event is refused: in a batch the second one would pass it.
         match delivery.payload_as::<usize>() {
             Ok(0) if is_down.load(Ordering::SeqCst) => Outcome::no_answer("silence"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         }
     })
     .publisher(10);
     let written = write(&store, mixed(10)).await;
-    let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), two_routes(&recorder)).strict().start().expect("start");
 
     recorder.wait_for(3).await;
     assert!(recorder.ids().iter().all(|id| *id == written[0]), "nothing may pass the first event");
@@ -76,11 +77,11 @@ async fn nothing_passes_what_a_crashed_engine_held() {
     let blocked = GatedDestination::new();
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     let written = write(&store, mixed(6)).await;
-    let first = Outbox::ordered(store.clone(), routes).poll_batch(2).start().expect("start");
+    let first = Outbox::builder(store.clone(), routes).strict().poll_batch(2).start().expect("start");
     eventually(secs(1), || blocked.gate.entered() == 1).await;
     first.abort();
 
-    let second = Outbox::ordered(store.clone(), two_routes(&recorder)).start().expect("start");
+    let second = Outbox::builder(store.clone(), two_routes(&recorder)).strict().start().expect("start");
     eventually(secs(60), || recorder.count() == 6).await;
 
     assert_eq!(recorder.ids(), written);
@@ -94,10 +95,10 @@ async fn outage_pauses_everything_and_loses_no_order_and_no_attempt() {
     let down = Arc::new(AtomicBool::new(true));
     let is_down = Arc::clone(&down);
     let recorder = Recorder::with(move |_| {
-        if is_down.load(Ordering::SeqCst) { Outcome::no_connection("refused") } else { Outcome::Done }
+        if is_down.load(Ordering::SeqCst) { Outcome::no_connection("refused") } else { Outcome::done() }
     });
     let written = write(&store, mixed(30)).await;
-    let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), two_routes(&recorder)).strict().start().expect("start");
 
     tokio::time::sleep(secs(120)).await;
     assert!(recorder.ids().iter().all(|id| *id == written[0]), "only the first event may be tried");
@@ -113,13 +114,13 @@ async fn outage_pauses_everything_and_loses_no_order_and_no_attempt() {
 #[tokio::test(start_paused = true)]
 async fn pause_of_one_route_holds_everything_behind_it() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
-    store.pause("__GLOBAL__:Paid", "operator").await.expect("pause");
+    store.pause("Paid", "operator").await.expect("pause");
     let written = write(&store, mixed(12)).await;
-    let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), two_routes(&recorder)).strict().start().expect("start");
 
     tokio::time::sleep(secs(120)).await;
     assert!(recorder.ids().iter().all(|id| written[..2].contains(id)), "the third event is paused");
-    store.resume("__GLOBAL__:Paid", "operator").await.expect("resume");
+    store.resume("Paid", "operator").await.expect("resume");
     eventually(secs(60), || recorder.count() == 12).await;
 
     assert_eq!(recorder.ids(), written);
@@ -132,7 +133,8 @@ async fn store_that_cannot_settle_lets_nothing_pass() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let written = write(&store.memory, mixed(9)).await;
     store.break_call(Call::Settle, Fault::Fail);
-    let outbox = Outbox::ordered(store.clone(), two_routes(&recorder)).poll_batch(3).start().expect("start");
+    let outbox =
+        Outbox::builder(store.clone(), two_routes(&recorder)).strict().poll_batch(3).start().expect("start");
 
     tokio::time::sleep(secs(300)).await;
     store.fix(Call::Settle);
@@ -150,7 +152,7 @@ async fn shutdown_takes_no_longer_than_its_drain() {
     let blocked = GatedDestination::new();
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     write(&store, mixed(6)).await;
-    let outbox = Outbox::ordered(store.clone(), routes).drain(secs(5)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).strict().drain(secs(5)).start().expect("start");
     eventually(secs(1), || blocked.gate.entered() == 1).await;
 
     let started = Instant::now();
@@ -166,7 +168,13 @@ async fn second_ordered_engine_waits_for_the_first() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let written = write(&store, mixed(100)).await;
     let engines: Vec<Outbox> = (0..2)
-        .map(|_| Outbox::ordered(store.clone(), two_routes(&recorder)).poll_batch(3).start().expect("start"))
+        .map(|_| {
+            Outbox::builder(store.clone(), two_routes(&recorder))
+                .strict()
+                .poll_batch(3)
+                .start()
+                .expect("start")
+        })
         .collect();
 
     eventually(secs(600), || recorder.count() == 100).await;
@@ -186,10 +194,10 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
         .add(Route::event("Placed").deliver_to(down))
         .add(Route::event("Paid").deliver_to(Recorder::new()));
     write(&store.memory, mixed(1)).await;
-    let outbox = Outbox::ordered(store.clone(), routes).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).strict().start().expect("start");
     tokio::time::sleep(secs(3)).await;
     write(&store.memory, vec![Event::json("Paid", "x").expect("a good event")]).await;
-    store.memory.pause("__GLOBAL__:Paid", "operator").await.expect("pause");
+    store.memory.pause("Paid", "operator").await.expect("pause");
     let everything = Purge { what: Purgeable::Any, older_than: secs(2), archive: false, limit: 1, now: None };
     assert_eq!(Store::purge(&store.memory, &everything).await.expect("purge"), 1);
 
@@ -209,7 +217,7 @@ async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() 
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");
     let written = write(&store, vec![sized(1000), sized(1400), sized(10)]).await;
     let config = Config {
-        mode: Mode::Ordered,
+        mode: Mode::Strict,
         payload_bytes: 1500,
         queue: QueueConfig { bytes: 2000, ..QueueConfig::default() },
         ..Config::default()

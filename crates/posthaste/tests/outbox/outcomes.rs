@@ -20,7 +20,7 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 /// Writes one event to a destination with at most three attempts, waits, and answers its row.
 async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, Outbox, EventId) {
     let store = FaultyStore::new();
-    let builder = Outbox::single_node(store.clone(), routes_to(destination)).retry(plain_retry(3));
+    let builder = single_node(&store, routes_to(destination)).retry(plain_retry(3));
     let outbox = builder.poll_interval(HOUR).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     (store, outbox, id)
@@ -31,7 +31,7 @@ async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, O
 async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
     let recorder = Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("at first"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let (store, _outbox, id) = outcome_of(&recorder).await;
     eventually(secs(1), || status(&store.memory, &id) == Status::Done).await;
@@ -48,7 +48,7 @@ async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
         let times = Arc::clone(&times);
         move |_| match times.fetch_add(1, Ordering::SeqCst) {
             0..20 => Outcome::Defer(secs(7)),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         }
     });
     let (store, _outbox, id) = outcome_of(&recorder).await;
@@ -93,14 +93,14 @@ async fn handlers_errors_speak_through_the_question_mark() {
     async fn fail(event: Delivery) -> Result<(), BoxError> {
         match event.payload_as::<String>()?.as_str() {
             "never" => Err(Unrecoverable("bad".to_owned()))?,
-            "later" => Err(RetryAfter { delay: secs(40), message: "slow down".to_owned(), source: None })?,
+            "later" => Err(RetryAfter::new(secs(40), "slow down"))?,
             _ => Err("anything else")?,
         }
         Ok(())
     }
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Made", fail);
-    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(2)).start().expect("start");
+    let outbox = single_node(&store, routes).retry(plain_retry(2)).start().expect("start");
     let batch = ["never", "later", "else"].map(|what| Event::json("Made", what).expect("event"));
     let ids = commit(&store.memory, &outbox, batch.into()).await;
     outbox.idle().await.expect("idle");
@@ -136,7 +136,7 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
             }
         }
     });
-    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(3)).start().expect("start");
+    let outbox = single_node(&store, routes).retry(plain_retry(3)).start().expect("start");
     let batch: Vec<Event> = (0..2000u32).map(|n| Event::json("Made", &n).expect("event")).collect();
     let mut ids = Vec::new();
     for part in batch.chunks(500) {
@@ -152,7 +152,7 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
 
     let gated = GatedDestination::new();
     drop(outbox);
-    let outbox = Outbox::single_node(store.clone(), routes_to(&gated)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&gated)).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
     assert_eq!(gated.gate.max_inside(), 4);
@@ -168,7 +168,7 @@ async fn all_workers_are_left_after_each_of_them_panicked_often() {
             panic!("always");
         }
     });
-    let outbox = Outbox::single_node(store.clone(), routes).retry(plain_retry(2)).start().expect("start");
+    let outbox = single_node(&store, routes).retry(plain_retry(2)).start().expect("start");
     let bad = commit(&store.memory, &outbox, events("Bad", 40)).await;
     eventually(secs(10), || count_in(&store.memory, Status::Dead) == 40).await;
     let dead = row(&store.memory, &bad[0]);
@@ -213,7 +213,7 @@ async fn timeout_of_a_route_replaces_the_default() {
     let store = FaultyStore::new();
     let slow = SlowDestination { takes: HOUR, recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow).timeout(secs(2)));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(millis(2100), || row(&store.memory, &id).attempts == 1).await;
 }
@@ -225,7 +225,7 @@ struct Miscounts(usize);
 #[async_trait]
 impl Destination for Miscounts {
     async fn deliver(&self, _: &[Delivery]) -> Vec<Outcome> {
-        (0..self.0).map(|_| Outcome::Done).collect()
+        (0..self.0).map(|_| Outcome::done()).collect()
     }
 
     fn profile(&self) -> Profile {
@@ -237,7 +237,7 @@ impl Destination for Miscounts {
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     let store = FaultyStore::new();
-    let outbox = Outbox::single_node(store.clone(), routes_to(&Miscounts(1))).workers(1);
+    let outbox = single_node(&store, routes_to(&Miscounts(1))).workers(1);
     let outbox = outbox.retry(plain_retry(2)).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 4)).await;
     sleep(millis(50)).await;
@@ -253,7 +253,7 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
     let store = FaultyStore::new();
-    let outbox = Outbox::single_node(store.clone(), routes_to(&Miscounts(9))).start().expect("start");
+    let outbox = single_node(&store, routes_to(&Miscounts(9))).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 4)).await;
     outbox.idle().await.expect("idle");
     assert_eq!(count_in(&store.memory, Status::Done), 4);
@@ -268,7 +268,7 @@ impl Interceptor for NamedInterceptor {
     }
 
     fn after(&self, _: &Delivery, outcome: &Outcome) {
-        let done = matches!(outcome, Outcome::Done);
+        let done = outcome.is_done();
         self.1.lock().expect("log").push(format!("after {} {done}", self.0));
     }
 }
@@ -281,16 +281,14 @@ async fn interceptors_run_in_order_before_and_in_reverse_after() {
         let log = Arc::clone(&log);
         move |_| {
             log.lock().expect("log").push("deliver".to_owned());
-            Outcome::Done
+            Outcome::done()
         }
     });
-    let all: [Arc<dyn Interceptor>; 2] = [
-        Arc::new(NamedInterceptor("b", Arc::clone(&log))),
-        Arc::new(NamedInterceptor("c", Arc::clone(&log))),
-    ];
-    let outbox = Outbox::single_node(store.clone(), routes_to(&destination))
-        .interceptor(Arc::new(NamedInterceptor("a", Arc::clone(&log))))
-        .interceptors(all)
+    let shared: Arc<dyn Interceptor> = Arc::new(NamedInterceptor("c", Arc::clone(&log)));
+    let outbox = single_node(&store, routes_to(&destination))
+        .interceptor(NamedInterceptor("a", Arc::clone(&log)))
+        .interceptor(NamedInterceptor("b", Arc::clone(&log)))
+        .interceptor(shared)
         .start()
         .expect("start");
     commit_one(&store.memory, &outbox, "Made").await;
@@ -312,7 +310,7 @@ async fn interceptor_that_refuses_or_panics_before_is_a_failed_attempt_without_a
             count.fetch_add(1, Ordering::SeqCst);
             Ok(())
         });
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+        let outbox = single_node(&store, routes_to(&recorder))
             .interceptor(refuse)
             .interceptor(never)
             .retry(plain_retry(2))
@@ -332,8 +330,7 @@ async fn interceptor_that_refuses_or_panics_before_is_a_failed_attempt_without_a
 async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let refuse = interceptor::before(|_| Err(Unrecoverable("forbidden".to_owned()).into()));
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).interceptor(refuse).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).interceptor(refuse).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
     assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("forbidden"));
@@ -344,7 +341,7 @@ async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
 async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let log = Arc::new(Mutex::new(Vec::new()));
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+    let outbox = single_node(&store, routes_to(&recorder))
         .interceptor(Arc::new(NamedInterceptor("first", Arc::clone(&log))))
         .interceptor(interceptor::after(|_, _| panic!("oh")))
         .start()
@@ -374,8 +371,7 @@ async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
         store.memory.insert_raw(raw).expect("new");
         good.extend(insert_foreign(&store.memory, "Made", 2));
     }
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).poll_batch(3).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).poll_batch(3).start().expect("start");
     outbox.idle().await.expect("idle");
 
     assert_each_once(&recorder, &good);

@@ -10,7 +10,7 @@ use crate::support::*;
 async fn part_of_a_store_that_is_down_stops_nothing_else() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let builder = Outbox::multi_node(store.clone(), routes, secs(30)).poll_interval(millis(100));
+    let builder = Outbox::builder(store.clone(), routes).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     store.set_part_down(true);
     for n in 1..=5 {
@@ -30,7 +30,7 @@ async fn part_of_a_store_that_is_down_stops_nothing_else() {
 async fn shutdown_does_not_wait_for_ever_for_a_part_that_is_down() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, secs(30)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
     store.set_part_down(true);
     insert_foreign(&store.memory, "Made", 10);
     eventually(secs(10), || recorder.count() == 10).await;

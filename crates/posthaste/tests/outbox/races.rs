@@ -32,9 +32,9 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
     let deferrals = AtomicUsize::new(0);
     let recorder = Recorder::with(move |_| match deferrals.fetch_add(1, Ordering::SeqCst) {
         0..25 => Outcome::Defer(millis(10)),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(millis(20));
+    let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(20));
     let outbox = builder.start().expect("start");
 
     let id = commit_one(&store.memory, &outbox, "Made").await;
@@ -49,8 +49,8 @@ async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
-        let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
-        store.memory.pause("__GLOBAL__:Made", "test").await.expect("pause");
+        let outbox = single_node(&store, routes).start().expect("start");
+        store.memory.pause("Made", "test").await.expect("pause");
         outbox.poll_once().await.expect("poll");
         store.break_call(Call::Park, fault);
         let ids = insert_foreign(&store.memory, "Made", 1);
@@ -58,7 +58,7 @@ async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
         assert!(timeout(millis(10), outbox.poll_once()).await.is_err(), "dropped: {fault:?}");
         assert_eq!(store.count(Call::Park), 1, "while it parked: {fault:?}");
         store.fix(Call::Park);
-        store.memory.resume("__GLOBAL__:Made", "test").await.expect("resume");
+        store.memory.resume("Made", "test").await.expect("resume");
 
         eventually(secs(90), || status(&store.memory, &ids[0]) == Status::Done).await;
         assert_each_once(&recorder, &ids);
@@ -74,10 +74,7 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
         || Outcome::no_answer("bad payload: \0"),
     ] {
         let recorder = Recorder::with(move |_| answer());
-        let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
-            .retry(plain_retry(1))
-            .start()
-            .expect("start");
+        let outbox = single_node(&store, routes_to(&recorder)).retry(plain_retry(1)).start().expect("start");
         let id = commit_one(&store.memory, &outbox, "Made").await;
 
         eventually(millis(50), || row(&store.memory, &id).last_error.is_some()).await;
@@ -92,10 +89,10 @@ async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up
     let store = FaultyStore::new().refusing("unwritable");
     let recorder = Recorder::with(|delivery| match delivery.event_type() {
         "Bad" => Outcome::retry("unwritable"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let routes = routes_to(&recorder).add(Route::event("Bad").deliver_to(recorder.clone()));
-    let builder = Outbox::single_node(store.clone(), routes).retry(plain_retry(1));
+    let builder = single_node(&store, routes).retry(plain_retry(1));
     let outbox = builder.start().expect("start");
     let mut batch = events("Made", 20);
     batch.insert(10, event("Bad"));
@@ -116,7 +113,7 @@ async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up
 async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Settle, Fault::Delay(secs(2)));
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).drain(secs(5));
+    let builder = single_node(&store, routes_to(&recorder)).drain(secs(5));
     let outbox = builder.start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     recorder.wait_for(1).await;
@@ -135,8 +132,7 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
     store.break_next(Call::Settle, Fault::Delay(millis(1200)));
     insert_foreign(&store.memory, "Made", 1200);
-    let builder =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
+    let builder = single_node(&store, routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
     let outbox = builder.drain(secs(1)).start().expect("start");
     recorder.wait_for(1200).await;
 
@@ -180,7 +176,7 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     let store = FaultyStore::new();
     let remote = OnceDown { gate: Gate::closed(), was_down: Arc::default(), recorder: Recorder::new() };
     let routes = routes_to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
-    let outbox = Outbox::single_node(store.clone(), routes).workers(2).start().expect("start");
+    let outbox = single_node(&store, routes).workers(2).start().expect("start");
     outbox.idle().await.expect("idle");
     store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
     store.break_call(Call::Unpark, Fault::AnswerLate(millis(400)));
@@ -200,7 +196,7 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
 async fn claims_whose_answers_are_lost_kill_no_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Claim, Fault::HangAfter);
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let ids = insert_foreign(&store.memory, "Made", 10);
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
@@ -218,7 +214,7 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
     store.break_call(Call::Settle, Fault::Delay(millis(20)));
     let small = SlowDestination { takes: millis(3), recorder: Recorder::new() };
     let routes = routes_to(&small).add(Route::event("Many").deliver_to(large.clone()));
-    let builder = Outbox::single_node(store.clone(), routes).workers(8).queue(large_queue()).poll_batch(4000);
+    let builder = single_node(&store, routes).workers(8).queue(large_queue()).poll_batch(4000);
     let outbox = builder.start().expect("start");
     let (memory, writer) = (store.memory.clone(), outbox.clone());
     let stream = tokio::spawn(async move {
@@ -243,7 +239,7 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
 async fn lag_that_the_store_never_tells_holds_up_no_claim() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     store.break_call(Call::OldestPending, Fault::Hang);
-    let builder = Outbox::single_node(store.clone(), routes_to(&recorder)).poll_interval(millis(100));
+    let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     for n in 1..=60 {
         insert_foreign(&store.memory, "Made", 1);
@@ -261,7 +257,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
     let ids = insert_foreign(&memory, "Made", 20);
     let store = FaultyStore::on(&memory).refusing_event(&ids[0]);
     let recorder = Recorder::new();
-    let outbox = Outbox::single_node(store, routes_to(&recorder)).start().expect("start");
+    let outbox = Outbox::builder(store, routes_to(&recorder)).single_node().start().expect("start");
 
     eventually(secs(10), || count_in(&memory, Status::Done) == 19).await;
     let later = commit(&memory, &outbox, events("Made", 5)).await;
@@ -277,8 +273,7 @@ async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
     let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).concurrency(1));
-    let outbox =
-        Outbox::single_node(store.clone(), routes).workers(4).drain(secs(30)).start().expect("start");
+    let outbox = single_node(&store, routes).workers(4).drain(secs(30)).start().expect("start");
     commit(&store.memory, &outbox, events("Made", 5)).await;
     sleep(millis(10)).await;
 
@@ -293,7 +288,7 @@ async fn shutdown_ends_when_everything_is_finished() {
 #[tokio::test(start_paused = true)]
 async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     outbox.idle().await.expect("idle");
     store.break_call(Call::Claim, Fault::Fail);
 
@@ -313,7 +308,7 @@ async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are
     const KIB: usize = 1024;
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
-    let builder = Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).payload_bytes(200 * KIB);
+    let builder = single_node(&store, routes_to(&slow)).workers(1).payload_bytes(200 * KIB);
     let outbox = builder.queue(queue).poll_interval(secs(3)).start().expect("start");
     outbox.idle().await.expect("idle");
     let large = || Event::json("Made", &"x".repeat(100 * KIB)).expect("a good event");

@@ -35,7 +35,7 @@ fn routes_are_refused_by_a_check_as_by_an_outbox() {
 #[tokio::test(start_paused = true)]
 async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder)).start().expect("start");
+    let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let hot = commit_one(&store.memory, &outbox, "Unknown").await;
     let cold = insert_foreign(&store.memory, "Unknown", 1).remove(0);
     let good = commit_one(&store.memory, &outbox, "Made").await;
@@ -53,14 +53,14 @@ async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
 async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let old_routes = Routes::new().handle("Old", async |_: Delivery| ());
-    let old = Outbox::multi_node(store.clone(), old_routes, secs(30)).start().expect("start");
+    let old = Outbox::builder(store.clone(), old_routes).start().expect("start");
     let id = commit_one(&store.memory, &old, "Made").await;
     sleep(secs(60)).await;
     let waiting = row(&store.memory, &id);
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
     // It polls in step with the other, and after it.
-    let new = Outbox::multi_node(store.clone(), routes_to(&recorder), secs(30)).start().expect("start");
+    let new = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
     eventually(secs(530), || status(&store.memory, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
@@ -71,7 +71,7 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
 async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
-    let outbox = Outbox::multi_node(store.clone(), routes, secs(30)).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     sleep(secs(590)).await;
     assert_eq!(status(&store.memory, &id), Status::New);
@@ -86,7 +86,7 @@ async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
 async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
-    let builder = Outbox::multi_node(store.clone(), routes, secs(30)).no_route_grace(secs(60));
+    let builder = Outbox::builder(store.clone(), routes).no_route_grace(secs(60));
     let outbox = builder.start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(120), || status(&store.memory, &id) == Status::Dead).await;
@@ -106,16 +106,13 @@ async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
     let (mail, search) = (Recorder::new(), Recorder::new());
     let kafka = Recorder::with(|delivery| match delivery.attempt {
         1 | 2 => Outcome::retry("no leader"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let route = Route::event("Made")
         .fan_out_to("mail", mail.clone())
         .fan_out_to("kafka", kafka.clone())
         .fan_out_to("search", search.clone());
-    let outbox = Outbox::single_node(store.clone(), Routes::new().add(route))
-        .retry(plain_retry(5))
-        .start()
-        .expect("start");
+    let outbox = single_node(&store, Routes::new().add(route)).retry(plain_retry(5)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &id).attempts == 1).await;
     let failed = row(&store.memory, &id);
@@ -134,10 +131,10 @@ async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
     let mail = Recorder::new();
     let kafka = Recorder::with({
         let broken = Arc::clone(&broken);
-        move |_| if broken.load(Ordering::SeqCst) { Outcome::retry("no") } else { Outcome::Done }
+        move |_| if broken.load(Ordering::SeqCst) { Outcome::retry("no") } else { Outcome::done() }
     });
     let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
-    let builder = Outbox::single_node(store.clone(), Routes::new().add(route)).retry(plain_retry(2));
+    let builder = single_node(&store, Routes::new().add(route)).retry(plain_retry(2));
     let outbox = builder.start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 2)).await;
     eventually(secs(2), || count_in(&store.memory, Status::Dead) == 2).await;
@@ -164,11 +161,11 @@ async fn outage_of_one_destination_of_a_fan_out_keeps_the_progress_of_the_other(
         let broken = Arc::clone(&broken);
         move |_| match broken.load(Ordering::SeqCst) {
             true => Outcome::no_connection("refused"),
-            false => Outcome::Done,
+            false => Outcome::done(),
         }
     });
     let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
-    let outbox = Outbox::single_node(store.clone(), Routes::new().add(route)).start().expect("start");
+    let outbox = single_node(&store, Routes::new().add(route)).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     sleep(secs(60)).await;
     assert_eq!(row(&store.memory, &id).attempts, 0);
@@ -196,7 +193,7 @@ async fn typed_handler_gets_its_type_and_an_unreadable_payload_is_dead() {
             async {}
         }
     });
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     let good = Event::of(&OrderPlaced { order: 7 }).expect("event");
     let bad = Event::builder("OrderPlaced").aggregate("Order", 8).json("s3ntinel").build().expect("event");
     let ids = commit(&store.memory, &outbox, vec![bad, good]).await;
@@ -218,7 +215,7 @@ async fn exact_route_comes_before_patterns_and_these_before_the_fallback() {
         .add(Route::pattern("Order:*").deliver_to(first.clone()))
         .add(Route::pattern("Order:Pl*").deliver_to(second.clone()))
         .add(Route::event("Placed").aggregate("Order").deliver_to(exact.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     for (aggregate, event_type) in
         [("Order", "Placed"), ("Order", "Plucked"), ("User", "Placed"), ("Order", "Paid")]
     {
@@ -228,6 +225,25 @@ async fn exact_route_comes_before_patterns_and_these_before_the_fallback() {
     outbox.idle().await.expect("idle");
     assert_eq!([exact.count(), first.count(), second.count(), fallback.count()], [1, 2, 0, 1]);
     assert_eq!(fallback.deliveries()[0].aggregate_type(), "User");
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_of_an_event_type_takes_every_aggregate_but_those_with_a_route_of_their_own() {
+    let store = FaultyStore::new();
+    let [any, users, global, pattern] = [(); 4].map(|()| Recorder::new());
+    let routes = Routes::new()
+        .add(Route::pattern("*:Placed").deliver_to(pattern.clone()))
+        .add(Route::event("Placed").aggregate("User").deliver_to(users.clone()))
+        .add(Route::event("Placed").aggregate(GLOBAL).tenant("acme").deliver_to(global.clone()))
+        .add(Route::event("Placed").deliver_to(any.clone()));
+    let outbox = single_node(&store, routes).start().expect("start");
+    for (aggregate, tenant) in [("User", None), ("Order", None), (GLOBAL, None), (GLOBAL, Some("acme"))] {
+        let event = Event::builder("Placed").aggregate(aggregate, 1).json(&1);
+        let event = tenant.into_iter().fold(event, posthaste::EventBuilder::tenant_id);
+        commit(&store.memory, &outbox, vec![event.build().expect("event")]).await;
+    }
+    outbox.idle().await.expect("idle");
+    assert_eq!([any.count(), users.count(), global.count(), pattern.count()], [2, 1, 1, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +258,7 @@ async fn tenant_chooses_among_routes_of_the_same_events() {
         .add(Route::event("Sent").tenant("acme-1").deliver_to(exact_acme.clone()))
         .add(Route::fallback().deliver_to(rest.clone()))
         .add(Route::fallback().tenant("bolt").deliver_to(rest_bolt.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     for (aggregate, event_type, tenant) in [
         ("Order", "Placed", Some("acme-1")),
         ("Order", "Placed", Some("bolt")),
@@ -272,7 +288,7 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
         .add(exact())
         .add(exact().name("and again"))
         .add(Route::fallback().tenant("").deliver_to(Recorder::new()));
-    let error = Outbox::single_node(MemoryStore::new(), routes).build().expect_err("refused");
+    let error = Outbox::builder(MemoryStore::new(), routes).single_node().build().expect_err("refused");
     let settings: Vec<&str> = error.problems.iter().map(|problem| problem.setting.as_str()).collect();
     assert_eq!(settings, [r#"routes."again""#, r#"routes."and again""#, r#"routes."fallback@""#]);
 }
@@ -285,7 +301,7 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     let routes = Routes::new()
         .add(Route::event("Few").deliver_to(few.clone()).concurrency(2))
         .add(Route::event("Many").deliver_to(many.clone()));
-    let outbox = Outbox::single_node(store.clone(), routes).workers(6).start().expect("start");
+    let outbox = single_node(&store, routes).workers(6).start().expect("start");
     let mut batch = events("Few", 30);
     batch.extend(events("Many", 30));
     commit(&store.memory, &outbox, batch).await;
@@ -310,11 +326,11 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
         let times = Arc::clone(&times);
         move |_| {
             times.lock().expect("times").push(Instant::now());
-            Outcome::Done
+            Outcome::done()
         }
     });
     let routes = routes_to(&recorder).add(Route::event("Slow").deliver_to(timed.clone()).rate(50.0));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     let started = Instant::now();
     let mut batch = events("Slow", 500);
     batch.extend(events("Made", 100));
@@ -338,7 +354,7 @@ async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let backlog = insert_foreign(&store.memory, "Slow", 2000);
     let others = insert_foreign(&store.memory, "Made", 1);
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
 
     eventually(secs(10), || free.count() == 1).await;
     assert_each_once(&free, &others);
@@ -352,7 +368,7 @@ async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
 async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
     let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = single_node(&store, routes).start().expect("start");
     for _ in 0..30 {
         commit(&store.memory, &outbox, events("Slow", 100)).await;
         sleep(millis(1)).await;
@@ -366,7 +382,7 @@ async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
 /// The one problem that keeps a route from being used: the setting and the advice.
 #[track_caller]
 fn refusal(route: Route) -> (String, String) {
-    let built = Outbox::single_node(FaultyStore::new(), Routes::new().add(route)).build();
+    let built = Outbox::builder(FaultyStore::new(), Routes::new().add(route)).single_node().build();
     let mut problems = built.expect_err("a bad route").problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
     let problem = problems.remove(0);
@@ -379,11 +395,11 @@ fn timeout_of_a_route_is_longer_than_zero_and_at_most_a_day() {
     let route = |timeout| Route::event("Made").deliver_to(Recorder::new()).timeout(timeout);
     for good in [Duration::from_nanos(1), day] {
         let routes = Routes::new().add(route(good));
-        assert!(Outbox::single_node(FaultyStore::new(), routes).build().is_ok(), "{good:?}");
+        assert!(Outbox::builder(FaultyStore::new(), routes).single_node().build().is_ok(), "{good:?}");
     }
     for bad in [Duration::ZERO, day + Duration::from_nanos(1), Duration::MAX] {
         let (setting, advice) = refusal(route(bad));
-        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad:?}");
+        assert_eq!(setting, r#"routes."Made""#, "{bad:?}");
         assert!(advice.starts_with("timeout must be"), "{advice}");
     }
 }
@@ -393,11 +409,11 @@ fn destination_asks_for_batches_of_1_to_10000_events() {
     let route = |batch| Route::event("Made").deliver_to(Recorder::new().publisher(batch));
     for good in [1, 10_000] {
         let routes = Routes::new().add(route(good));
-        assert!(Outbox::single_node(FaultyStore::new(), routes).build().is_ok(), "{good}");
+        assert!(Outbox::builder(FaultyStore::new(), routes).single_node().build().is_ok(), "{good}");
     }
     for bad in [0, 10_001] {
         let (setting, advice) = refusal(route(bad));
-        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad}");
+        assert_eq!(setting, r#"routes."Made""#, "{bad}");
         assert!(advice.starts_with("its destination asks for batches"), "{advice}");
     }
 }
@@ -406,7 +422,7 @@ fn destination_asks_for_batches_of_1_to_10000_events() {
 fn destination_of_a_fan_out_has_a_name_without_control_characters() {
     for bad in ["a\0", "a\nb", "\u{85}"] {
         let (setting, advice) = refusal(Route::event("Made").fan_out_to(bad, Recorder::new()));
-        assert_eq!(setting, r#"routes."__GLOBAL__:Made""#, "{bad:?}");
+        assert_eq!(setting, r#"routes."Made""#, "{bad:?}");
         assert!(advice.ends_with("must not contain control characters"), "{advice}");
     }
 }
@@ -423,7 +439,7 @@ impl Destination for BatchSizes {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         self.sizes.lock().expect("sizes").push(batch.len());
         sleep(self.takes).await;
-        batch.iter().map(|_| Outcome::Done).collect()
+        batch.iter().map(|_| Outcome::done()).collect()
     }
 
     fn profile(&self) -> Profile {
@@ -437,7 +453,7 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let store = FaultyStore::new();
     let batches = BatchSizes { sizes: Arc::default(), takes: millis(20) };
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
-    let outbox = Outbox::single_node(store.clone(), routes).workers(1).start().expect("start");
+    let outbox = single_node(&store, routes).workers(1).start().expect("start");
     let started = Instant::now();
     commit_one(&store.memory, &outbox, "Made").await;
     eventually(millis(5), || batches.sizes.lock().expect("sizes").len() == 1).await;
@@ -457,8 +473,7 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
         let (store, slow) = (FaultyStore::new(), GatedDestination::new());
         let queue = QueueConfig { fairness, ..QueueConfig::default() };
-        let builder =
-            Outbox::single_node(store.clone(), routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
+        let builder = single_node(&store, routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
         commit_one(&store.memory, &outbox, "Made").await;
         eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -484,7 +499,7 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
         let routes = routes_to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
         insert_foreign(&store.memory, "Made", count);
         let queue = QueueConfig { cold, ..QueueConfig::default() };
-        let builder = Outbox::single_node(store.clone(), routes).queue(queue).poll_batch(batch);
+        let builder = single_node(&store, routes).queue(queue).poll_batch(batch);
         let outbox = builder.poll_interval(secs(60)).start().expect("start");
 
         let took = eventually(secs(600), || recorder.count() == count).await;
@@ -501,5 +516,5 @@ fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
     let of_a_tenant = Route::event("c").aggregate("d").tenant("shop").deliver_to(Recorder::new());
     let of_all = Route::event("c@shop").aggregate("d").deliver_to(Recorder::new());
     let routes = Routes::new().add(one).add(other).add(of_a_tenant).add(of_all);
-    assert!(Outbox::single_node(MemoryStore::new(), routes).build().is_ok());
+    assert!(Outbox::builder(MemoryStore::new(), routes).single_node().build().is_ok());
 }

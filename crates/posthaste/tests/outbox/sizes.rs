@@ -34,7 +34,7 @@ impl Destination for BytesInFlight {
         sleep(millis(20)).await;
         self.now.fetch_sub(bytes, Ordering::SeqCst);
         self.taken.fetch_add(batch.len(), Ordering::SeqCst);
-        batch.iter().map(|_| Outcome::Done).collect()
+        batch.iter().map(|_| Outcome::done()).collect()
     }
 
     fn profile(&self) -> Profile {
@@ -49,7 +49,7 @@ fn insert_large(store: &MemoryStore, bytes: usize) {
 
 fn start(store: &MemoryStore, destination: &BytesInFlight, queue: QueueConfig) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(destination.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(store), routes, secs(30)).queue(queue);
+    let builder = Outbox::builder(FaultyStore::on(store), routes).queue(queue);
     builder.poll_interval(millis(50)).poll_batch(500).start().expect("start")
 }
 
@@ -69,7 +69,7 @@ async fn claims_that_bytes_ended_follow_each_other_at_once() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..100).for_each(|_| insert_large(&store, 3 * MIB));
     let routes = Routes::new().add(Route::event("Made").deliver_to(in_flight.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store).without_wake(), routes, secs(30));
+    let builder = Outbox::builder(FaultyStore::on(&store).without_wake(), routes);
     let outbox = builder.poll_interval(HOUR / 2).poll_batch(500).start().expect("start");
     eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 100).await;
     drop(outbox);
@@ -102,7 +102,7 @@ async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig { bytes: MIB, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue).workers(2);
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue).workers(2);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     (0..50).for_each(|_| insert_large(&store, 40_000));
     sleep(millis(200)).await;
@@ -124,7 +124,7 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
         .add(Route::event("Made").deliver_to(slow.clone()).concurrency(1))
         .add(Route::event("Small").deliver_to(quick.clone()));
     let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue);
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     (0..200).for_each(|_| insert_large(&store, MIB));
     sleep(secs(2)).await;
@@ -145,7 +145,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
         .add(Route::event("Made").deliver_to(in_flight.clone()))
         .add(Route::event("Other").deliver_to(Recorder::new()));
     let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(30)).queue(queue);
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 20).await;
     drop(outbox);
@@ -158,7 +158,7 @@ async fn large_events_are_delivered_over_a_slow_line() {
     (0..100).for_each(|_| insert_large(&store.memory, MIB));
     store.set_bandwidth(MIB);
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
-    let builder = Outbox::multi_node(store.clone(), routes, secs(30)).store_timeout(secs(3));
+    let builder = Outbox::builder(store.clone(), routes).store_timeout(secs(3));
     let outbox = builder.poll_interval(millis(50)).start().expect("start");
     eventually(HOUR, || recorder.count() == 100).await;
     drop(outbox);

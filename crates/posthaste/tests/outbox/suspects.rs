@@ -53,7 +53,7 @@ impl Destination for Process {
 fn start(store: &MemoryStore, process: &Process) -> Outbox {
     let route = |event_type: &str| Route::event(event_type.to_owned()).deliver_to(process.clone());
     let routes = Routes::new().add(route("Made")).add(route("Poison"));
-    let builder = Outbox::multi_node(FaultyStore::on(store), routes, LEASE_DURATION);
+    let builder = Outbox::builder(FaultyStore::on(store), routes).lease(LEASE_DURATION);
     builder.poll_interval(millis(100)).poll_batch(500).start().expect("start")
 }
 
@@ -110,7 +110,8 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
     for _ in 0..200 {
         let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
         let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
-        let builder = Outbox::multi_node(faulty, routes, secs(1)).poll_interval(millis(100)).poll_batch(500);
+        let builder =
+            Outbox::builder(faulty, routes).lease(secs(1)).poll_interval(millis(100)).poll_batch(500);
         let outbox = builder.start().expect("start");
         // Between one and two leases: long enough to take over what the one before it held.
         sleep(millis(1000 + fastrand::u64(0..1000))).await;
@@ -133,7 +134,7 @@ async fn suspects_leave_every_other_event_its_turn() {
     insert_foreign(&store, "Slow", 5);
     for _ in 0..=SUSPECT_LOST_LEASES {
         let routes = Routes::new().handle("Slow", async |_: Delivery| std::future::pending::<()>().await);
-        let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(1));
+        let builder = Outbox::builder(FaultyStore::on(&store), routes).lease(secs(1));
         let outbox = builder.poll_interval(millis(100)).poll_batch(500).start().expect("start");
         sleep(millis(1500)).await;
         drop(outbox);
@@ -142,7 +143,7 @@ async fn suspects_leave_every_other_event_its_turn() {
     let (recorder, routes) = (Recorder::new(), Routes::new());
     let routes = routes.handle("Slow", async |_: Delivery| sleep(secs(10)).await);
     let routes = routes.add(Route::event("Made").deliver_to(recorder.clone()));
-    let builder = Outbox::multi_node(FaultyStore::on(&store), routes, secs(1)).poll_interval(millis(100));
+    let builder = Outbox::builder(FaultyStore::on(&store), routes).lease(secs(1)).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     sleep(secs(5)).await;
     for n in 1..=5 {
@@ -164,7 +165,7 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
         .add(Route::event("Quick").deliver_to(quick.clone()));
     insert_foreign(&store, "Slow", 1);
     let builder =
-        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
+        Outbox::builder(FaultyStore::on(&store), routes).lease(LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.handler_timeout(HOUR).start().expect("start");
     eventually(secs(5), || slow.gate.entered() == 1).await;
     sleep(secs(60)).await;
@@ -215,7 +216,8 @@ async fn store_with_suspect() -> MemoryStore {
 
 fn start_gated(faulty: &FaultyStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    Outbox::multi_node(faulty.clone(), routes, LEASE_DURATION)
+    Outbox::builder(faulty.clone(), routes)
+        .lease(LEASE_DURATION)
         .poll_interval(millis(100))
         .start()
         .expect("start")
@@ -239,7 +241,7 @@ async fn nothing_is_begun_while_a_suspect_runs() {
         .add(Route::event("Made").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
     let builder =
-        Outbox::multi_node(FaultyStore::on(&store), routes, LEASE_DURATION).poll_interval(millis(100));
+        Outbox::builder(FaultyStore::on(&store), routes).lease(LEASE_DURATION).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     eventually(secs(30), || slow.gate.entered() == 1).await;
     insert_foreign(&store, "Quick", 10);
@@ -268,7 +270,7 @@ async fn suspect_does_not_follow_another_at_once() {
 
 fn start_ordered(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let builder = Outbox::ordered(FaultyStore::on(store), routes).poll_interval(millis(100));
+    let builder = Outbox::builder(FaultyStore::on(store), routes).strict().poll_interval(millis(100));
     builder.handler_timeout(HOUR).start().expect("start")
 }
 

@@ -13,7 +13,7 @@ fn node(store: &MemoryStore, recorder: &Recorder) -> Outbox {
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(recorder.clone()))
         .add(Route::event("Foreign").deliver_to(recorder.clone().publisher(50)));
-    Outbox::multi_node(store.clone(), routes, Duration::from_secs(30))
+    Outbox::builder(store.clone(), routes)
         .poll_interval(Duration::from_millis(5))
         .start()
         .expect("a good configuration")
@@ -85,11 +85,12 @@ async fn failures_on_many_threads_end_done_or_dead_and_nothing_stays_held() {
         1 if delivery.attempt < 2 => Outcome::retry("once"),
         2 => Outcome::Dead("never".to_owned()),
         3 if delivery.attempt < 2 => panic!("on purpose"),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let retry = RetryPolicy { base_delay: Duration::from_millis(1), ..RetryPolicy::default() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder));
-    let outbox = Outbox::single_node(store.clone(), routes)
+    let outbox = Outbox::builder(store.clone(), routes)
+        .single_node()
         .poll_interval(Duration::from_millis(5))
         .workers(8)
         .retry(retry)
@@ -115,10 +116,14 @@ async fn ordered_mode_lets_nothing_pass_a_head_that_fails_at_once() {
         let routes = Routes::new()
             .add(Route::event("Made").deliver_to(tried.clone()))
             .add(Route::event("Foreign").deliver_to(passed.clone()));
-        let writer = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+        let writer = Outbox::builder(store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         commit(&store, &writer, events(1)).await;
         insert_foreign(&store, 500);
-        let outbox = Outbox::ordered(store, routes).poll_batch(500).start().expect("a good configuration");
+        let outbox =
+            Outbox::builder(store, routes).strict().poll_batch(500).start().expect("a good configuration");
 
         tried.wait_for(1).await;
         outbox.shutdown().await;
@@ -137,10 +142,10 @@ async fn handler_that_blocks_its_thread_does_not_hang_the_shutdown() {
     let block = move |_: &posthaste::Delivery| {
         begins.notify_one();
         let _ = blocked.lock().map(|blocked| blocked.recv());
-        Outcome::Done
+        Outcome::done()
     };
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::with(block)));
-    let builder = Outbox::single_node(store.clone(), routes).drain(Duration::from_millis(100));
+    let builder = Outbox::builder(store.clone(), routes).single_node().drain(Duration::from_millis(100));
     let outbox = builder.start().expect("start");
     commit(&store, &outbox, events(1)).await;
     begun.notified().await;

@@ -76,7 +76,7 @@ impl SimDestination {
     fn answer(&self, delivery: &Delivery) -> Outcome {
         if !self.chance.percent_bad() {
             self.record(delivery.id(), |record| *record.done.entry(self.name).or_default() += 1);
-            return Outcome::Done;
+            return Outcome::done();
         }
         match self.chance.below(6) {
             0 if !self.ordered => Outcome::Defer(self.chance.millis(30_000)),

@@ -169,14 +169,16 @@ impl World {
         let store =
             SimStore { inner: self.store.clone(), chance: self.calls.clone(), dying: Arc::clone(&dying) };
         if self.ordered {
-            return Outbox::ordered(store, routes)
+            return Outbox::builder(store, routes)
+                .strict()
                 .poll_interval(Duration::from_secs(2))
                 .poll_batch(self.batch)
                 .hook(JournalHook(self.journal.clone()))
                 .start()
                 .unwrap();
         }
-        Outbox::multi_node(store, routes, Plan::LEASE_DURATION)
+        Outbox::builder(store, routes)
+            .lease(Plan::LEASE_DURATION)
             .hot_lease(Plan::HOT_LEASE_DURATION)
             .workers(self.workers)
             .queue(self.queue.clone())

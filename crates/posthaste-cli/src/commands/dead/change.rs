@@ -258,7 +258,8 @@ mod tests {
             Outcome::Dead("never".into())
         });
         let routes = Routes::new().add(Route::fallback().deliver_to(refuses));
-        let outbox = Outbox::single_node(store.clone(), routes).poll_interval(Duration::from_millis(10));
+        let outbox =
+            Outbox::builder(store.clone(), routes).single_node().poll_interval(Duration::from_millis(10));
         let outbox = outbox.start().unwrap();
         let speed = ReplaySpeed { rate: NonZeroU32::new(10), ..ReplaySpeed::default() };
         let change = DeadChange { speed, ..change(DeadAction::Replay(Replay::by("ann")), all(), yes()) };

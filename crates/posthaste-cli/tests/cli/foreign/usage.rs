@@ -45,7 +45,7 @@ fn every_mistake_in_a_layout_is_reported() {
     let output = check(
         r#"[outbox.orders]
 store = "postgres://shop@db.example/shop"
-mode = "ordered"
+mode = "strict"
 migrate = true
 
 [outbox.orders.layout]
@@ -73,8 +73,8 @@ route = [{ publish = "stdout:" }]
     posthaste.toml has 8 problems
 
     posthaste.toml:3:8: outbox.orders.mode: a layout has no order of insertion to keep: write multi_node or single_node
-      3 | mode = "ordered"
-        |        ^^^^^^^^^
+      3 | mode = "strict"
+        |        ^^^^^^^^
 
     posthaste.toml:4:11: outbox.orders.migrate: makes a table of ours, and the layout is of another: leave out one of them
       4 | migrate = true

@@ -69,15 +69,15 @@ fn reload_under_load_loses_and_repeats_nothing_on_redis() {
 }
 
 #[test]
-fn ordered_outbox_keeps_its_order_through_reloads() {
+fn strict_outbox_keeps_its_order_through_reloads() {
     const FILES: [&str; 3] = ["a", "b", "c"];
     let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let file = File { outbox: &outbox, sink: &sink };
-    file.write(FILES[0], "mode = \"ordered\"");
+    file.write(FILES[0], "mode = \"strict\"");
     let mut relay = Relay::start(&file.options());
     for (n, name) in FILES.iter().enumerate().skip(1) {
         outbox.write(&ids((n - 1) * 500, 500));
-        file.write(name, "mode = \"ordered\"");
+        file.write(name, "mode = \"strict\"");
         relay.signal("HUP");
         relay.wait_for("new configuration");
     }

@@ -70,10 +70,10 @@ fn second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn signals_are_heard_while_an_ordered_outbox_is_replaced() {
+fn signals_are_heard_while_a_strict_outbox_is_replaced() {
     let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
     let (url, arrived) = silent_receiver();
-    let settings = |drain| format!("mode = \"ordered\"\ndrain = \"{drain}\"\n{}", route_to(&url));
+    let settings = |drain| format!("mode = \"strict\"\ndrain = \"{drain}\"\n{}", route_to(&url));
     let relay = Relay::start(&file(&sink, &outbox, &settings("40s")));
     outbox.write(&ids(0, 1));
     arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");

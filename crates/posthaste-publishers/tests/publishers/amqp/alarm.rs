@@ -21,12 +21,12 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     let deliver = async || {
         let event = event("Made");
         let outcome = outcome_of(&*destination, event.clone()).await;
-        if matches!(outcome, Outcome::Done) {
+        if outcome.is_done() {
             done.lock().expect("no panic").push(event.id().clone());
         }
         outcome
     };
-    assert!(matches!(deliver().await, Outcome::Done));
+    assert!(deliver().await.is_done());
 
     node.control(&["set_vm_memory_high_watermark", "0"]).await;
     wait_for_server("it takes nothing", async || matches!(deliver().await, Outcome::Unreachable(_))).await;
@@ -34,7 +34,7 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     assert!(text.contains("short of memory"), "{text}");
 
     node.control(&["set_vm_memory_high_watermark", "0.9"]).await;
-    wait_for_server("it takes them again", async || matches!(deliver().await, Outcome::Done)).await;
+    wait_for_server("it takes them again", async || deliver().await.is_done()).await;
     let done = done.into_inner().expect("no panic");
     let received = queue.received(done.len()).await;
     assert!(

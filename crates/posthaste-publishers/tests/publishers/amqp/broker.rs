@@ -135,7 +135,7 @@ async fn delivered(destination: &dyn Destination, batch: &[Delivery]) -> Vec<Eve
     let mut done = Vec::new();
     for (event, outcome) in batch.iter().zip(outcomes) {
         match outcome {
-            Outcome::Done => done.push(event.id().clone()),
+            Outcome::Done { .. } => done.push(event.id().clone()),
             Outcome::Unreachable(_) => {}
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,7 @@ use super::{event, event_to, outcome_of, retried, shared};
 use crate::broker_faults::destination_is_full_for_a_while;
 
 fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
-    outcomes.iter().map(|outcome| matches!(outcome, Outcome::Done)).collect()
+    outcomes.iter().map(Outcome::is_done).collect()
 }
 
 /// The broker confirms a message that no queue takes, and many with one confirmation: each event gets its own
@@ -43,7 +43,7 @@ async fn deliver_good_and_bad(destination: &dyn Destination, text: &str) {
             (0..100).map(|n| event_to(if is_good(n) { "good.one" } else { "bad\n.one" })).collect();
         let outcomes = destination.deliver(&batch).await;
         assert_eq!(is_done(&outcomes), (0..100).map(is_good).collect::<Vec<_>>(), "round {round}");
-        for outcome in outcomes.iter().filter(|outcome| !matches!(outcome, Outcome::Done)) {
+        for outcome in outcomes.iter().filter(|outcome| !outcome.is_done()) {
             assert_eq!(retried(outcome), text);
         }
     }
@@ -208,14 +208,14 @@ async fn message_that_a_full_queue_refuses_spends_no_attempt() {
     }
     let done = is_done(&refused).into_iter().filter(|done| *done).count();
     assert!((10..=11).contains(&done), "{done} of {refused:?}");
-    for outcome in refused.iter().filter(|outcome| !matches!(outcome, Outcome::Done)) {
+    for outcome in refused.iter().filter(|outcome| !outcome.is_done()) {
         let Outcome::Busy(busy) = outcome else { panic!("not busy: {outcome:?}") };
         let text = busy.error.to_string();
         assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
     }
     assert_eq!(queue.received(10).await.len(), done, "what was refused is not there");
     let outcome = outcome_of(&*destination, event("Made")).await;
-    assert!(matches!(outcome, Outcome::Done), "there is room again: {outcome:?}");
+    assert!(outcome.is_done(), "there is room again: {outcome:?}");
     queue.delete().await;
 }
 

@@ -1,6 +1,5 @@
 //! Logins, vhosts and hosts that are wrong, and what is shown of them.
 
-use posthaste::Outcome;
 use posthaste_publishers::amqp::AmqpPublisher;
 use posthaste_publishers::publisher;
 use posthaste_testkit::process::free_port;
@@ -86,7 +85,7 @@ async fn check_sees_an_exchange_that_is_made_and_deleted() {
     one_line_that_advises(publisher.check().await.expect_err("it is not there yet"));
     queue.declare().await;
     assert_eq!(publisher.check().await, Ok(()));
-    assert!(matches!(outcome_of(&*publisher, event("Made")).await, Outcome::Done));
+    assert!(outcome_of(&*publisher, event("Made")).await.is_done());
     queue.delete().await;
     one_line_that_advises(publisher.check().await.expect_err("it is deleted"));
     // Where an event chooses the exchange, there is none to look for.
@@ -115,7 +114,7 @@ async fn next_host_is_asked_when_one_is_not_there() {
     let queue = Queue::declared(&shared()).await;
     let url = queue.publisher_url().replace('@', &format!("@127.0.0.1:{},", free_port()));
     let outcome = outcome_of(&*publisher(&url).expect("a good URL"), event("Made")).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     queue.delete().await;
 }
 

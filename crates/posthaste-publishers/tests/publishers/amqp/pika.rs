@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use posthaste::{Delivery, Event, EventId, Outcome, Timestamp};
+use posthaste::{Delivery, Event, EventId, Timestamp};
 use posthaste_publishers::publisher;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn order() -> Delivery {
 async fn pika_reads_the_message_as_it_was_meant() {
     let queue = Queue::declared(&shared()).await;
     let destination = publisher(&queue.publisher_url()).expect("a good URL");
-    assert!(matches!(outcome_of(&*destination, order()).await, Outcome::Done));
+    assert!(outcome_of(&*destination, order()).await.is_done());
     assert_eq!(
         read(&queue).await,
         json!({
@@ -85,7 +85,7 @@ async fn pika_reads_cloud_events_by_their_headers() {
     let queue = Queue::declared(&shared()).await;
     let destination =
         publisher(&format!("{}&format=cloudevents", queue.publisher_url())).expect("a good URL");
-    assert!(matches!(outcome_of(&*destination, order()).await, Outcome::Done));
+    assert!(outcome_of(&*destination, order()).await.is_done());
     let message = read(&queue).await;
     for (name, value) in [
         ("cloudEvents_specversion", "1.0"),

@@ -1,6 +1,5 @@
 //! TLS: the certificate must come from an authority that we trust, and be good for the host.
 
-use posthaste::Outcome;
 use posthaste_publishers::publisher;
 use posthaste_testkit::process::free_port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -48,7 +47,7 @@ async fn certificate_must_be_trusted_and_good_for_the_host() {
         outcome_of(&*publisher(&url).expect("a good URL"), event("Made")).await
     };
     let good = outcome("localhost", &format!("&ca={ours}")).await;
-    assert!(matches!(good, Outcome::Done), "{good:?}");
+    assert!(good.is_done(), "{good:?}");
     for (host, ca, why) in [
         ("localhost", format!("&ca={other}"), "UnknownIssuer"),
         ("localhost", String::new(), "UnknownIssuer"),

@@ -28,7 +28,7 @@ pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
     let (first, second, outcomes) = tokio::join!(other.check(), other.check(), other.deliver(&batch));
     assert_eq!((first, second), (Ok(()), Ok(())));
     assert!(!codes(&*other).await.contains(&UNREACHABLE_CODE), "it is there");
-    assert!(matches!(outcomes[..], [Outcome::Done]), "{outcomes:?}");
+    assert!(matches!(outcomes[..], [Outcome::Done { .. }]), "{outcomes:?}");
     assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
 
     broker.suspend();

@@ -28,7 +28,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("outbox.db").display().to_string();
     let store = open(&file).await;
-    let outbox = Outbox::writer_only(store.clone()).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().start().expect("start");
     let events = events(EVENTS);
     let ids = ids(&events);
     let pool = SqlitePool::connect(&format!("sqlite:{file}")).await.expect("a pool");
@@ -83,7 +83,7 @@ fn engine(store: SqliteStore, publisher: impl Destination) -> Outbox {
         workers: Some(4),
         drain: DRAIN_TIMEOUT,
         queue: QueueConfig { cold: EVENTS, ..QueueConfig::default() },
-        lease: Some(LeaseConfig { duration: Duration::from_secs(3), hot: Duration::from_secs(3) }),
+        lease: LeaseConfig { duration: Duration::from_secs(3), hot: Duration::from_secs(3) },
         ..Config::relay()
     };
     Outbox::from_config(store, config, Routes::new().add(route)).start().expect("start")

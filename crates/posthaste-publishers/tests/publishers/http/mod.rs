@@ -49,7 +49,7 @@ async fn deliver_one(hooks: &HttpPublisher, delivery: Delivery) -> Outcome {
 /// What kind of outcome it is, and its text.
 fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
-        Outcome::Done => ("done", String::new()),
+        Outcome::Done { .. } => ("done", String::new()),
         Outcome::Defer(_) => ("defer", String::new()),
         Outcome::Retry(error) => ("retry", error.to_string()),
         Outcome::RetryAfter(_, error) => ("retry after", error.to_string()),
@@ -58,6 +58,7 @@ fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
         Outcome::Busy(busy) => ("busy", busy.error.to_string()),
         Outcome::Unreachable(why) if why.connection_failed => ("no connection", why.error.to_string()),
         Outcome::Unreachable(why) => ("no answer", why.error.to_string()),
+        other => ("unknown", format!("{other:?}")),
     }
 }
 

@@ -74,7 +74,7 @@ impl Shop {
         let outbox = Outbox::from_config(store.clone(), Config::kafka_polling(), routes);
         let outbox = outbox.start().expect("start");
         // As the document has it there is no way but through the table.
-        let writer = Outbox::writer_only(store.clone()).start().expect("start");
+        let writer = Outbox::builder(store.clone(), Routes::new()).writer_only().start().expect("start");
         Self { store, writer, outbox, pool, calls, _folder: folder }
     }
 

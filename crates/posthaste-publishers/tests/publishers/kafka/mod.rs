@@ -101,7 +101,7 @@ fn deliveries(events: impl IntoIterator<Item = Event>) -> Vec<Delivery> {
 }
 
 fn is_done(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Done)
+    outcome.is_done()
 }
 
 #[async_trait]

@@ -148,7 +148,7 @@ async fn topic_without_a_leader_holds_up_no_other() {
     let event =
         |topic: &str| Event::builder("Made").aggregate(topic, 1).json(&1).build().expect("a good event");
     let outcomes = kafka.deliver(&deliveries([event("bad"), event("good")])).await;
-    let [Outcome::Unreachable(why), Outcome::Done] = &outcomes[..] else {
+    let [Outcome::Unreachable(why), Outcome::Done { .. }] = &outcomes[..] else {
         panic!("{outcomes:?}");
     };
     assert!(!why.connection_failed, "a broker is there: {}", why.error);

@@ -81,7 +81,9 @@ async fn compacted_topic_takes_events_with_a_key_only() {
     let kafka = publisher(&shared(), &topic);
     let without = Event::json("Made", &1).expect("a good event");
     let outcomes = kafka.deliver(&deliveries([order("o-1"), without, order("o-2")])).await;
-    let [Outcome::Done, Outcome::Retry(error), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Outcome::Done { .. }, Outcome::Retry(error), Outcome::Done { .. }] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     assert!(error.to_string().contains("needs an aggregate id"), "{error}");
 }
 

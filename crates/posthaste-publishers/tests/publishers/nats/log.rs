@@ -29,7 +29,7 @@ async fn child() {
     log_everything();
     let secret = || Event::builder("Made").json(&SENTINEL).build().expect("a good event");
     let taken = publisher_of(&format!("nats://me:{SENTINEL}@{host}/door.orders"));
-    assert!(matches!(deliver_one(&taken, secret()).await, Outcome::Done));
+    assert!(deliver_one(&taken, secret()).await.is_done());
     let nowhere = publisher_of(&format!("nats://me:{SENTINEL}@{host}/nobody"));
     assert!(matches!(deliver_one(&nowhere, secret()).await, Outcome::Retry(_)));
     for login in

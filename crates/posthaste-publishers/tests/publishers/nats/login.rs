@@ -47,7 +47,7 @@ async fn wrong_password_is_out_of_reach_and_stays_secret() {
     }
     let publisher = publisher_of(&format!("nats://me:{SECRET}@{}/door.orders", host(&server)));
     let outcome = deliver_one(&publisher, order()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn token_and_nkey_open_the_door() {
     let publisher = publisher_of(&format!("nats://{}/door.orders?token={SECRET}", host(&server)));
     assert!(!format!("{publisher:?}").contains(SECRET), "{publisher:?}");
     let outcome = deliver_one(&publisher, order()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
 
     let mut server =
         NatsServer::new(&format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}"));
@@ -109,7 +109,9 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
     for _ in 0..2 {
         let batch = [order(), denied(), denied(), order()].map(Delivery::first);
         let outcomes = publisher.deliver(&batch).await;
-        let [Outcome::Done, Outcome::Retry(why), Outcome::Retry(_), Outcome::Done] = &outcomes[..] else {
+        let [Outcome::Done { .. }, Outcome::Retry(why), Outcome::Retry(_), Outcome::Done { .. }] =
+            &outcomes[..]
+        else {
             panic!("{outcomes:?}")
         };
         assert_eq!(why.to_string(), "the user may not publish to door.secret: allow it, or use another user");

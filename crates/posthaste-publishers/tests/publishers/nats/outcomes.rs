@@ -29,9 +29,10 @@ async fn retry_is_stored_once_and_each_replay_again() {
     let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
     let event = order();
     let deliver = async |attempt: u32, replays: u32| {
-        let delivery = Delivery { attempt, replays, ..Delivery::first(event.clone()) };
+        let mut delivery = Delivery::first(event.clone());
+        (delivery.attempt, delivery.replays) = (attempt, replays);
         let outcome = publisher.deliver(&[delivery]).await.remove(0);
-        assert!(matches!(outcome, Outcome::Done), "attempt {attempt}, replay {replays}: {outcome:?}");
+        assert!(outcome.is_done(), "attempt {attempt}, replay {replays}: {outcome:?}");
     };
     deliver(1, 0).await;
     deliver(2, 0).await;
@@ -65,10 +66,10 @@ async fn stream_stores_each_of_two_events_with_one_id_once() {
     let other_subject = publisher_of(&format!("{}/{name}.others", shared()));
     for _ in 0..2 {
         for outcome in publisher.deliver(&batch).await {
-            assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+            assert!(outcome.is_done(), "{outcome:?}");
         }
         let outcome = deliver_one(&other_subject, first.clone()).await;
-        assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+        assert!(outcome.is_done(), "{outcome:?}");
     }
     let received = stream.received(4).await;
     assert!(received.iter().all(|message| message.id == *first.id()), "{received:?}");
@@ -90,7 +91,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
         .build()
         .expect("good settings");
     let (first, second) = (order(), order());
-    assert!(matches!(deliver_one(&publisher, first).await, Outcome::Done));
+    assert!(deliver_one(&publisher, first).await.is_done());
     proxy.lose_responses(true);
     let started = std::time::Instant::now();
     let outcome = deliver_one(&publisher, second.clone()).await;
@@ -102,7 +103,7 @@ async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
     stream.received(2).await;
     proxy.lose_responses(false);
     let outcome = deliver_one(&publisher, second).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     assert_eq!(stream.received(2).await.len(), 2, "the second is there once");
 }
 
@@ -116,7 +117,9 @@ async fn subject_of_no_stream_is_an_attempt_and_the_others_are_delivered() {
     let nowhere = Event::builder("Lost").topic(format!("{name}-nobody")).json_text("{}").build();
     let batch = [order(), nowhere.expect("a good event"), order()].map(Delivery::first);
     let outcomes = publisher.deliver(&batch).await;
-    let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Outcome::Done { .. }, Outcome::Retry(why), Outcome::Done { .. }] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     let expected =
         format!("no stream takes the subject {name}-nobody: create one, or add it to the subjects of one");
     assert_eq!(why.to_string(), expected);
@@ -173,7 +176,7 @@ async fn stream_other_than_the_one_that_was_named_is_an_attempt() {
     assert!(why.to_string().contains("expected stream does not match"), "{why}");
     let outcome =
         deliver_one(&publisher_of(&format!("{}/{name}.orders?stream={name}", shared())), order()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     stream.delete().await;
 }
 
@@ -186,7 +189,7 @@ async fn message_larger_than_the_stream_takes_is_dead() {
     let large = Event::builder("Large").json(&"x".repeat(4_000)).build().expect("a good event");
     let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
     let outcomes = publisher.deliver(&[order(), large].map(Delivery::first)).await;
-    let [Outcome::Done, Outcome::Dead(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Outcome::Done { .. }, Outcome::Dead(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert!(why.starts_with("too large"), "{why}");
     stream.delete().await;
 }
@@ -214,14 +217,14 @@ async fn stream_that_is_full_is_busy_until_there_is_room() {
             })
             .await;
         let publisher = publisher_of(&format!("{}/{name}.orders", shared()));
-        assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done), "{text}");
+        assert!(deliver_one(&publisher, order()).await.is_done(), "{text}");
         let late = order();
         let outcome = deliver_one(&publisher, late.clone()).await;
         let Outcome::Busy(busy) = &outcome else { panic!("{text}: {outcome:?}") };
         assert!(busy.error.to_string().contains(text), "{}", busy.error);
         stream.purge().await;
         let outcome = deliver_one(&publisher, late).await;
-        assert!(matches!(outcome, Outcome::Done), "{text}: {outcome:?}");
+        assert!(outcome.is_done(), "{text}: {outcome:?}");
         stream.delete().await;
     }
 }
@@ -238,14 +241,14 @@ async fn account_that_has_used_up_its_storage_is_busy() {
     let publisher = publisher_of(&format!("{}/orders.all", server.url()));
     let large = || Event::builder("Large").json(&"x".repeat(8_000)).build().expect("a good event");
     for _ in 0..2 {
-        assert!(matches!(deliver_one(&publisher, large()).await, Outcome::Done));
+        assert!(deliver_one(&publisher, large()).await.is_done());
     }
     let outcome = deliver_one(&publisher, large()).await;
     let Outcome::Busy(busy) = &outcome else { panic!("{outcome:?}") };
     assert!(busy.error.to_string().contains("resource limits exceeded for account"), "{}", busy.error);
     stream.purge().await;
     let outcome = deliver_one(&publisher, large()).await;
-    assert!(matches!(outcome, Outcome::Done), "there is room again: {outcome:?}");
+    assert!(outcome.is_done(), "there is room again: {outcome:?}");
 }
 
 #[tokio::test]
@@ -258,7 +261,7 @@ async fn plain_nats_reaches_those_who_listen() {
     let event = order();
     let outcome =
         deliver_one(&publisher_of(&format!("{}/{name}.orders?core=true", shared())), event.clone()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     let message = listener.next().await.expect("a message");
     assert_eq!(message.payload, event.payload());
     let headers = message.headers.expect("headers");
@@ -337,9 +340,9 @@ async fn consumer_in_python_reads_it() {
     let cloud = Event::builder("Größe \"%\"").aggregate("Order", "o-18").json_text("18").build();
     let cloud = cloud.expect("a good event");
     let url = format!("{}/{name}.{{aggregate_type}}", shared());
-    assert!(matches!(deliver_one(&publisher_of(&url), plain.clone()).await, Outcome::Done));
+    assert!(deliver_one(&publisher_of(&url), plain.clone()).await.is_done());
     let outcome = deliver_one(&publisher_of(&format!("{url}?format=cloudevents")), cloud.clone()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
 
     let mut command = program(variable("POSTHASTE_TEST_PYTHON"));
     let output = command.args(["-c", CONSUMER_SCRIPT, &shared(), &format!("{name}.Order")]).output();

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use posthaste::Outcome;
 use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 
@@ -19,13 +18,13 @@ async fn demoted_primary_is_left_for_the_new_one() {
     let (old, new) = (started().await, started().await);
     let address = MovingAddress::to(old.port()).await;
     let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
-    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    assert!(deliver_one(&publisher, order()).await.is_done());
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     address.redirect_to(new.port());
     let event = order();
     wait_for_server("the new primary has it", || {
         let attempt = deliver_one(&publisher, event.clone());
-        async { matches!(attempt.await, Outcome::Done) }
+        async { attempt.await.is_done() }
     })
     .await;
     assert!(received(new.port(), 1).await.iter().any(|message| message.id == *event.id()));
@@ -38,7 +37,7 @@ async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
     let server = started().await;
     let address = MovingAddress::to(server.port()).await;
     let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
-    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    assert!(deliver_one(&publisher, order()).await.is_done());
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let (before, since) = (address.accepted(), Instant::now());
     for _ in 0..200 {

@@ -26,7 +26,7 @@ async fn connection_that_went_silent_is_made_anew() {
     let (server, _) = own_server(&[]).await;
     let proxy = LostResponses::to(server.port()).await;
     let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
-    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    assert!(deliver_one(&publisher, order()).await.is_done());
     proxy.lose_responses(true);
     let started = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
@@ -41,7 +41,7 @@ async fn connection_that_went_silent_is_made_anew() {
     proxy.lose_responses(false);
     let back = Instant::now();
     let outcome = deliver_one(&publisher, order()).await;
-    assert!(matches!(outcome, Outcome::Done), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
 }
 
@@ -53,7 +53,7 @@ async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
     let outcome = deliver_one(&publisher, order()).await;
     assert_eq!(unreachable_reason(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
     command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
-    assert!(matches!(deliver_one(&publisher, order()).await, Outcome::Done));
+    assert!(deliver_one(&publisher, order()).await.is_done());
 }
 
 #[tokio::test]
@@ -63,7 +63,9 @@ async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
     command(&server, &["SET", "text", "1", "PX", "600000"]).await;
     let wrong = Event::builder("Wrong").topic("text").json_text("{}").build().expect("a good event");
     let outcomes = publisher.deliver(&[order(), wrong, order()].map(Delivery::first)).await;
-    let [Outcome::Done, Outcome::Retry(why), Outcome::Done] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [Outcome::Done { .. }, Outcome::Retry(why), Outcome::Done { .. }] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     assert_eq!(why.to_string(), "the key text is no stream in Redis: rename one of the two");
     command(&server, &["DEL", "text"]).await;
     assert_eq!(received(server.port(), 2).await.len(), 2);
@@ -93,11 +95,11 @@ async fn stream_keeps_as_many_entries_as_it_shall() {
     let url = format!("redis-stream://127.0.0.1:{}/?stream=orders&maxlen=10", server.port());
     let exact = publisher_of(&format!("{url}&approximate=false"));
     let batch: Vec<Delivery> = (0..30).map(|_| Delivery::first(order())).collect();
-    assert!(exact.deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
+    assert!(exact.deliver(&batch).await.iter().all(Outcome::is_done));
     let kept: Vec<_> = received(server.port(), 10).await.into_iter().map(|message| message.id).collect();
     let last: Vec<_> = batch[20..].iter().map(|delivery| delivery.id().clone()).collect();
     assert_eq!(kept, last, "the oldest are dropped");
-    assert!(publisher_of(&url).deliver(&batch).await.iter().all(|outcome| matches!(outcome, Outcome::Done)));
+    assert!(publisher_of(&url).deliver(&batch).await.iter().all(Outcome::is_done));
     let kept = received(server.port(), 10).await.len();
     assert!((11..=40).contains(&kept), "about ten, and cheaper: {kept}");
 }
@@ -115,7 +117,7 @@ async fn batch_of_many_bytes_goes_out_in_parts_and_in_order() {
     };
     let batch: Vec<Delivery> = (0..25).map(large).collect();
     let outcomes = publisher.deliver(&batch).await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done)), "{outcomes:?}");
+    assert!(outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
     let got: Vec<_> = received(server.port(), 25).await.into_iter().map(|message| message.id).collect();
     assert_eq!(got, batch.iter().map(|delivery| delivery.id().clone()).collect::<Vec<_>>());
 }
@@ -134,7 +136,7 @@ async fn program_of_redis_reads_it_from_the_shared_server() {
         .build()
         .expect("a good event");
     let publisher = publisher_of(&format!("redis-stream://{host}/0?stream={stream}"));
-    assert!(matches!(deliver_one(&publisher, event.clone()).await, Outcome::Done));
+    assert!(deliver_one(&publisher, event.clone()).await.is_done());
 
     let cli = std::env::var("POSTHASTE_TEST_REDIS_CLI").unwrap_or_else(|_| "redis-cli".to_owned());
     let ask = |words: &[&str]| {

@@ -202,7 +202,8 @@ impl WriterHook for Hook {
 async fn hooks_see_the_events_and_may_leave_them_out() {
     let mut fixture = on_one_server(1).await;
     let hook = Hook::default();
-    let outbox = Outbox::writer_only(fixture.store.clone()).hook(hook.clone()).build();
+    let outbox =
+        Outbox::builder(fixture.store.clone(), Routes::new()).writer_only().hook(hook.clone()).build();
     fixture.expiry = fixture.store.expiry(&outbox.expect("a good configuration"));
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!((fixture.decide(&due).await, hook.ends()), (ExpiryDecision::Enqueued, (1, 0)));

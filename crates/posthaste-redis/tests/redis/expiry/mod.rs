@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest};
-use posthaste::{Admin as _, BoxError, Event, EventRow, Outbox, Timestamp};
+use posthaste::{Admin as _, BoxError, Event, EventRow, Outbox, Routes, Timestamp};
 use posthaste_redis::{
     DueExpiry, ExpiryDecision, ExpiryReport, OutboxName, RedisExpiry, RedisStore, Revocation,
 };
@@ -115,7 +115,9 @@ const REVOKED: &str = "TicketRevoked";
 
 /// The expiries of a store, as one more process has them.
 fn expiry_of(store: &RedisStore) -> RedisExpiry {
-    store.expiry(&Outbox::writer_only(store.clone()).build().expect("a good configuration"))
+    store.expiry(
+        &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
+    )
 }
 
 /// What a service gives a worker.

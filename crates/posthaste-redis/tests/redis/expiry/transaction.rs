@@ -7,7 +7,12 @@ use super::*;
 use crate::support::{event, key};
 
 fn writer_of(fixture: &Fixture) -> posthaste_redis::RedisWriter {
-    fixture.store.writer(&Outbox::writer_only(fixture.store.clone()).build().expect("a good configuration"))
+    fixture.store.writer(
+        &Outbox::builder(fixture.store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration"),
+    )
 }
 
 // S1-32, S1-45
@@ -72,7 +77,10 @@ async fn ticket_of_another_shard_is_refused_on_a_cluster() {
     let mine = tickets.next().expect("endless");
     let other =
         tickets.find(|ticket| fixture.store.tag(ticket) != fixture.store.tag(&mine)).expect("six shards");
-    let outbox = Outbox::writer_only(fixture.store.clone()).build().expect("a good configuration");
+    let outbox = Outbox::builder(fixture.store.clone(), Routes::new())
+        .writer_only()
+        .build()
+        .expect("a good configuration");
     let mut tx = fixture.store.writer(&outbox).begin();
     tx.record_expiry_due(&mine, fixture.start - SECOND).expect("the first");
     assert!(tx.record_expiry_due(&other, fixture.start).is_err());

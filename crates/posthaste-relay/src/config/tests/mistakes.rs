@@ -9,14 +9,14 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         ("workrs = 4", "3:1 outbox.shop.workrs: no such setting: did you mean `workers`?"),
         ("workers = \"4\"", "3:11 outbox.shop.workers: must be a whole number, zero or more"),
         ("workers = 0", "3:11 outbox.shop.workers: is 0, must be between 1 and 10000"),
-        ("mode = \"multi\"", "3:8 outbox.shop.mode: must be single_node or multi_node or ordered"),
+        ("mode = \"multi\"", "3:8 outbox.shop.mode: must be multi_node or single_node or strict"),
         (
             "mode = \"writer_only\"",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or ordered",
+            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
         ),
         (
             "mode = \"writer_only\"\npoller.interval = \"1s\"\nqueue.hot = 5",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or ordered",
+            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
         ),
         (
             "drain = \"soon\"",

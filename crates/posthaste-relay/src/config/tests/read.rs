@@ -36,7 +36,7 @@ level = "info,posthaste=debug"
 store = "redis://db/"
 table = "shop.orders"
 migrate = true
-mode = "ordered"
+mode = "strict"
 drain = "7s"
 [[outbox.shop.route]]
 name = "orders"
@@ -57,7 +57,7 @@ batch = 200
     assert_eq!(config.log, LogConfig { format: LogFormat::Json, level: "info,posthaste=debug".to_owned() });
     let outbox = &config.outboxes[0];
     assert_eq!(outbox.store.outbox_ref().table, "shop.orders");
-    assert_eq!((outbox.migrate, outbox.config.mode, outbox.config.drain.as_secs()), (true, Mode::Ordered, 7));
+    assert_eq!((outbox.migrate, outbox.config.mode, outbox.config.drain.as_secs()), (true, Mode::Strict, 7));
     let target = |name: &str, url: &str| Target {
         name: Some(name.to_owned()),
         url: url.parse().unwrap(),
@@ -86,7 +86,7 @@ fn listener_can_be_off() {
 #[test]
 fn what_is_shown_is_a_configuration_again() {
     let text = format!(
-        "{SHOP}[outbox.shop.retry]\nmax_attempts = 5\n[[outbox.shop.route]]\nevent = \"E\"\nrate = 5\ntimeout = \"5s\"\npublish = {{ a = \"stdout:\", b = \"file:///x\" }}\n[outbox.two]\nmode = \"ordered\"\nstore = \"sqlite:x.db\"\nroute = [{{ publish = \"stdout:\", format = \"envelope\" }}]\n"
+        "{SHOP}[outbox.shop.retry]\nmax_attempts = 5\n[[outbox.shop.route]]\nevent = \"E\"\nrate = 5\ntimeout = \"5s\"\npublish = {{ a = \"stdout:\", b = \"file:///x\" }}\n[outbox.two]\nmode = \"strict\"\nstore = \"sqlite:x.db\"\nroute = [{{ publish = \"stdout:\", format = \"envelope\" }}]\n"
     );
     let config = good(&text, []);
     let first = toml::to_string(&shown(&config)).unwrap();

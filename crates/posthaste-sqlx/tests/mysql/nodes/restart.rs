@@ -18,7 +18,7 @@ async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
     let db = Db::with_pool(8).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(2));
+    let outbox = Outbox::builder(db.store.clone(), routes).lease(Duration::from_secs(2));
     let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
     let outbox = outbox.start().expect("a good configuration");
     let loads = [

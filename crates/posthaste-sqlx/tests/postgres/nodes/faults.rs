@@ -31,7 +31,7 @@ impl Arrivals {
             sender.send_modify(|at| {
                 at.entry(delivery.id().to_string()).or_insert_with(Instant::now);
             });
-            Outcome::Done
+            Outcome::done()
         });
         Self { recorder, at }
     }
@@ -58,7 +58,7 @@ impl Arrivals {
 
 fn start_engine(store: &PgStore, recorder: &Recorder, poll: Duration) -> Outbox {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(30));
+    let outbox = Outbox::builder(store.clone(), routes);
     outbox.poll_interval(poll).start().expect("a good configuration")
 }
 
@@ -298,11 +298,12 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
     let recorder =
         Recorder::with(|delivery| match (delivery.attempt, delivery.id().as_str().ends_with('7')) {
             (1, true) => Outcome::retry("not yet"),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         });
     let routes = Routes::new().add(Route::fallback().deliver_to(SlowDestination(recorder.clone())));
     let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
-    let outbox = Outbox::multi_node(store.clone(), routes, Duration::from_secs(6)).purge(purge).workers(20);
+    let outbox =
+        Outbox::builder(store.clone(), routes).lease(Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
     let db = Db { store, pool: PgPool::connect_lazy_with(server()), schema };
@@ -359,7 +360,7 @@ async fn steady_load_comes_exactly_once_and_takes_no_memory() {
         came.send_modify(|count| *count += 1);
         async {}
     });
-    let outbox = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(30));
+    let outbox = Outbox::builder(db.store.clone(), routes);
     let outbox = outbox.poll_interval(Duration::from_millis(100)).start().expect("a good configuration");
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
     let mut warm_memory = None;

@@ -20,7 +20,7 @@ async fn silent_listen_connection_costs_no_more_than_the_poll_interval_and_is_re
     let db = Db::open(4, |builder| builder.listen_on(&listen)).await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let engine = Outbox::multi_node(db.store.clone(), routes, Duration::from_secs(30)).poll_interval(poll);
+    let engine = Outbox::builder(db.store.clone(), routes).poll_interval(poll);
     let engine = engine.start().expect("a good configuration");
     let writers = db.writer_elsewhere().await;
     let deliver = async |id: &str| {

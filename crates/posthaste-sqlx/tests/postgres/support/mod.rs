@@ -7,7 +7,7 @@
 use std::process::Command;
 
 use posthaste::admin::Filter;
-use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
+use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, Status};
 use posthaste_sqlx::SchemaName;
 use posthaste_sqlx::postgres::PgStoreBuilder;
 // The names by which the cases of every server know them.
@@ -100,7 +100,7 @@ impl Db {
     }
 
     /// An engine that gives everything to the recorder and, left alone, polls once an hour.
-    pub fn engine(&self, recorder: &Recorder) -> posthaste::Builder<SingleNode> {
+    pub fn engine(&self, recorder: &Recorder) -> posthaste::Builder {
         engine(&self.store, recorder)
     }
 
@@ -175,13 +175,14 @@ pub async fn pool_in(schema: &SchemaName, options: PgConnectOptions, connections
 }
 
 pub fn plain_writer(store: &PgStore) -> PgWriter {
-    let outbox = Outbox::writer_only(store.clone()).build().expect("a good configuration");
+    let outbox =
+        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
     store.writer(&outbox)
 }
 
-pub fn engine(store: &PgStore, recorder: &Recorder) -> posthaste::Builder<SingleNode> {
+pub fn engine(store: &PgStore, recorder: &Recorder) -> posthaste::Builder {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    Outbox::single_node(store.clone(), routes).poll_interval(HOUR)
+    Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR)
 }
 
 pub async fn run(pool: &PgPool, sql: &str) -> Result<(), sqlx::Error> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use posthaste::admin::Filter;
-use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, SingleNode, Status};
+use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, Status};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
 pub use posthaste_testkit::*;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -49,14 +49,17 @@ impl Db {
 
     /// A writer without an engine: its rows wait for somebody else.
     pub fn plain_writer(&self) -> SqliteWriter {
-        let outbox = Outbox::writer_only(self.store.clone()).build().expect("a good configuration");
+        let outbox = Outbox::builder(self.store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         self.store.writer(&outbox)
     }
 
     /// An engine that gives everything to the recorder and, left alone, polls once an hour.
-    pub fn engine(&self, recorder: &Recorder) -> posthaste::Builder<SingleNode> {
+    pub fn engine(&self, recorder: &Recorder) -> posthaste::Builder {
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-        Outbox::single_node(self.store.clone(), routes).poll_interval(HOUR)
+        Outbox::builder(self.store.clone(), routes).single_node().poll_interval(HOUR)
     }
 
     pub fn start(&self, recorder: &Recorder) -> Outbox {

@@ -5,7 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
-use posthaste::Outbox;
+use posthaste::{Outbox, Routes};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{PgStore, SchemaName};
 use posthaste_testkit::proxy::BrokenCommit;
@@ -53,7 +53,10 @@ impl Db {
 
     /// A Writer without an engine: its rows wait for somebody else.
     pub fn plain_writer(&self) -> PgWriter {
-        let outbox = Outbox::writer_only(self.store.clone()).build().expect("a good configuration");
+        let outbox = Outbox::builder(self.store.clone(), Routes::new())
+            .writer_only()
+            .build()
+            .expect("a good configuration");
         PgWriter::new(self.store.writer_context(&outbox))
     }
 

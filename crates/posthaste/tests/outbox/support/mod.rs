@@ -14,8 +14,8 @@ use posthaste::store::{
     Verdict,
 };
 use posthaste::{
-    Delivery, Event, EventId, EventRow, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Status, Store,
-    StoreError, Timestamp,
+    Builder, Delivery, Event, EventId, EventRow, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Routes,
+    Status, Store, StoreError, Timestamp,
 };
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -301,6 +301,11 @@ impl Store for FaultyStore {
     fn wake(&self) -> Option<Notifier> {
         if self.wakes { self.memory.wake() } else { None }
     }
+}
+
+/// An outbox with the only engine on this store, to be configured.
+pub fn single_node(store: &(impl Store + Clone), routes: Routes) -> Builder {
+    Outbox::builder(store.clone(), routes).single_node()
 }
 
 pub fn event(event_type: &str) -> Event {

@@ -107,10 +107,11 @@ fn routes_to(recorder: &Recorder) -> Routes {
 async fn every_attempt_sends_another_span_of_the_same_trace_on() {
     let recorder = Recorder::with(|delivery| match delivery.attempt {
         1 | 2 => Outcome::RetryAfter(Duration::from_secs(1), "no".into()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let store = MemoryStore::new();
-    let outbox = Outbox::single_node(store.clone(), routes_to(&recorder))
+    let outbox = Outbox::builder(store.clone(), routes_to(&recorder))
+        .single_node()
         .hook(CaptureTrace::from_fn(current))
         .start()
         .expect("start");
@@ -172,8 +173,11 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let (recorder, store) = (Recorder::new(), MemoryStore::new());
-    let outbox =
-        Outbox::single_node(store.clone(), routes_to(&recorder)).name("orders").start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes_to(&recorder))
+        .single_node()
+        .name("orders")
+        .start()
+        .expect("start");
     let around = tracing::error_span!(target: "posthaste::dispatch", "around").entered();
     deliver(&outbox, &store, valid_event().id("id-1").header(TRACEPARENT, CURRENT_TRACEPARENT)).await;
     drop(around);
@@ -203,7 +207,7 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let publisher = || Recorder::new().publisher(10);
     let route = Route::event("Made").name("made");
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
-    let outbox = Outbox::single_node(store.clone(), routes).start().expect("start");
+    let outbox = Outbox::builder(store.clone(), routes).single_node().start().expect("start");
     let mut tx = store.writer(&outbox).begin().await.expect("begin");
     tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>())
         .await

@@ -60,7 +60,8 @@ fn valid_event() -> EventBuilder {
 /// An outbox that captures, and what it stands on.
 fn start(routes: Routes) -> (MemoryStore, Outbox) {
     let store = MemoryStore::new();
-    let builder = Outbox::single_node(store.clone(), routes).hook(CaptureTrace::from_opentelemetry());
+    let builder =
+        Outbox::builder(store.clone(), routes).single_node().hook(CaptureTrace::from_opentelemetry());
     (store, builder.start().expect("start"))
 }
 
@@ -160,7 +161,7 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
     let traces = Traces::listen(all());
     let recorder = Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     });
     let (store, outbox) = start(routes_to(&recorder));
     request(&store, &outbox, 1).await;
