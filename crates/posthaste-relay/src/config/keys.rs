@@ -1,4 +1,5 @@
-//! The keys of a table, and what may be shown of each. Every reader declares its own.
+//! The keys of a table, and what may be shown of each. Every reader declares its own, but for two lists that others
+//! need as well.
 
 /// What may be shown of a key's value where something is wrong with the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

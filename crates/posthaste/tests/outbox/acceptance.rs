@@ -203,7 +203,7 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
 
 // S3-134, S3-136, S3-139
 #[tokio::test(start_paused = true)]
-async fn ordered_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
+async fn strict_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let slow = SlowDestination { takes: millis(3), recorder: recorder.clone() };
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
@@ -222,7 +222,7 @@ async fn ordered_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
 
 // S3-135, S3-139
 #[tokio::test(start_paused = true)]
-async fn ordered_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
+async fn strict_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<u32>() {
         Ok(4) => Outcome::retry("no"),

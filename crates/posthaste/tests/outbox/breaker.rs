@@ -387,7 +387,7 @@ async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back
 
 // S3-134, Invariant 7
 #[tokio::test(start_paused = true)]
-async fn outage_in_ordered_mode_keeps_the_order_and_loses_nothing() {
+async fn outage_in_strict_mode_keeps_the_order_and_loses_nothing() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     remote.up(true);
     let routes = Routes::new()

@@ -294,7 +294,7 @@ async fn shutdown_with_a_broken_store_ends_soon_after_the_drain() {
 
 // S3-143, S3-134
 #[tokio::test(start_paused = true)]
-async fn shutdown_of_ordered_mode_ends_soon_after_the_drain() {
+async fn shutdown_of_strict_mode_ends_soon_after_the_drain() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let outbox = Outbox::builder(store.clone(), routes_to(&slow)).strict().start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 20)).await;

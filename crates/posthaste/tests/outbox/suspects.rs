@@ -268,7 +268,7 @@ async fn suspect_does_not_follow_another_at_once() {
     drop(outbox);
 }
 
-fn start_ordered(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
+fn start_strict(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let builder = Outbox::builder(FaultyStore::on(store), routes).strict().poll_interval(millis(100));
     builder.handler_timeout(HOUR).start().expect("start")
@@ -277,7 +277,7 @@ fn start_ordered(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
 async fn lose_leases_in_order(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
         let slow = GatedDestination::new();
-        let outbox = start_ordered(store, &slow);
+        let outbox = start_strict(store, &slow);
         eventually(secs(60), || slow.gate.entered() == 1).await;
         drop(outbox);
     }
@@ -286,7 +286,7 @@ async fn lose_leases_in_order(store: &MemoryStore) {
 /// Delivers all, each after a while: a suspect that may begin by its time has long been able to.
 async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
     let slow = GatedDestination::new();
-    let outbox = start_ordered(store, &slow);
+    let outbox = start_strict(store, &slow);
     for n in 1..=count {
         eventually(HOUR, || slow.gate.entered() == n).await;
         sleep(secs(600)).await;

@@ -20,7 +20,7 @@ pub(crate) struct SimDestination {
     pub(crate) node: usize,
     pub(crate) incarnation: u32,
     pub(crate) batch: usize,
-    pub(crate) ordered: bool,
+    pub(crate) strict: bool,
     pub(crate) journal: Journal,
     pub(crate) chance: FaultChance,
     /// While set, nobody is there for this node.
@@ -79,7 +79,7 @@ impl SimDestination {
             return Outcome::done();
         }
         match self.chance.below(6) {
-            0 if !self.ordered => Outcome::Defer(self.chance.millis(30_000)),
+            0 if !self.strict => Outcome::Defer(self.chance.millis(30_000)),
             1 => {
                 self.record(delivery.id(), |record| record.dead = true);
                 Outcome::Dead("never".to_owned())

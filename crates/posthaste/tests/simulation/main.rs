@@ -33,8 +33,8 @@ fn invariants_hold_whatever_goes_wrong() {
 
 // S3-134, S3-135, T3
 #[test]
-fn ordered_mode_never_lets_an_event_overtake_an_older_one() {
-    run_seeds(Plan::ordered);
+fn strict_mode_never_lets_an_event_overtake_an_older_one() {
+    run_seeds(Plan::strict);
 }
 
 /// The simulation can be repeated: the same seed gives the same story.
@@ -113,7 +113,7 @@ async fn story(seed: u64, plan: &Plan) -> oracle::Summary {
     fastrand::seed(seed);
     let world = nodes::World::new(plan);
     workload::run(&world, plan).await;
-    world.heal(plan.outages > 0 && !plan.ordered).await;
+    world.heal(plan.outages > 0 && !plan.strict).await;
     let healed = tokio::time::timeout(plan.time_to_settle(), world.settled()).await;
     oracle::check(seed, plan, &world, healed.is_ok())
 }

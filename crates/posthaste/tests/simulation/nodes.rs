@@ -31,7 +31,7 @@ pub(crate) struct World {
     queue: QueueConfig,
     batch: usize,
     max_attempts: u32,
-    ordered: bool,
+    strict: bool,
 }
 
 impl World {
@@ -54,7 +54,7 @@ impl World {
             },
             batch: plan.batch,
             max_attempts: plan.max_attempts,
-            ordered: plan.ordered,
+            strict: plan.strict,
         };
         for node in 0..plan.nodes {
             let outbox = world.start_node(node);
@@ -152,7 +152,7 @@ impl World {
             node,
             incarnation,
             batch,
-            ordered: self.ordered,
+            strict: self.strict,
             journal: self.journal.clone(),
             chance: self.deliveries.clone(),
             outage: if name == "a" { Arc::clone(&self.outages[node]) } else { Arc::default() },
@@ -168,7 +168,7 @@ impl World {
             );
         let store =
             SimStore { inner: self.store.clone(), chance: self.calls.clone(), dying: Arc::clone(&dying) };
-        if self.ordered {
+        if self.strict {
             return Outbox::builder(store, routes)
                 .strict()
                 .poll_interval(Duration::from_secs(2))

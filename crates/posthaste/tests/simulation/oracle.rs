@@ -43,7 +43,7 @@ pub(crate) fn check(seed: u64, plan: &Plan, world: &World, healed: bool) -> Summ
         check_rolled_back(id, &rows, &journal, &mut wrong);
     }
     check_hooks(&journal, &mut wrong);
-    if plan.ordered && journal.arrivals != journal.commits {
+    if plan.strict && journal.arrivals != journal.commits {
         wrong.push(format!("written {:?}\narrived {:?}", journal.commits, journal.arrivals));
     }
     assert!(wrong.is_empty(), "seed {seed}, {plan:?}:\n{}", wrong.join("\n"));
@@ -76,7 +76,7 @@ fn check_committed(
         wrong.push(format!("{id} spent {} attempts on {record:?}", row.attempts));
     }
     let acknowledged: u32 = record.done.values().copied().max().unwrap_or(0);
-    if plan.calm && !plan.ordered && (acknowledged != 1 || record.starts > 2) {
+    if plan.calm && !plan.strict && (acknowledged != 1 || record.starts > 2) {
         wrong.push(format!("{id} was delivered {acknowledged} times in a calm world: {record:?}"));
     }
 }
@@ -89,7 +89,7 @@ fn delivered_everywhere(row: &EventRow, record: &DeliveryRecord) -> bool {
 
 /// An event dies for a reason.
 fn check_dead(plan: &Plan, row: &EventRow, record: &DeliveryRecord, wrong: &mut Vec<String>) {
-    let spent = row.attempts >= if plan.ordered { 1 } else { plan.max_attempts };
+    let spent = row.attempts >= if plan.strict { 1 } else { plan.max_attempts };
     // However many processes ended while they held it: only the event that ended them dies of it.
     let poisoned = is_poison(&row.id) && row.lost_leases == 20;
     if !(spent || record.dead || poisoned) {

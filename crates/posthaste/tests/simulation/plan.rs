@@ -10,7 +10,7 @@ use fastrand::Rng;
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Ordered mode, and nothing that may lawfully let later events pass.
-    pub(crate) ordered: bool,
+    pub(crate) strict: bool,
     pub(crate) nodes: usize,
     pub(crate) transactions: usize,
     pub(crate) workers: usize,
@@ -54,7 +54,7 @@ impl Plan {
         let (shutdowns, clock_steps, pauses) = (sometimes(2), sometimes(4), sometimes(2));
         let (poison, lost_tails) = (sometimes(2), sometimes(2));
         Self {
-            ordered: false,
+            strict: false,
             nodes: rng.usize(1..=2),
             transactions: rng.usize(10..=60),
             workers: rng.usize(1..=4),
@@ -76,10 +76,10 @@ impl Plan {
         }
     }
 
-    /// The same world in ordered mode. A store's clock that is set back makes rows wait for their
+    /// The same world in strict mode. A store's clock that is set back makes rows wait for their
     /// time that were due already, and rows that wait are passed. Numbers that are given twice have no order.
-    pub(crate) fn ordered(seed: u64) -> Self {
-        Self { ordered: true, clock_steps: 0, lost_tails: 0, poison: 0, ..Self::new(seed) }
+    pub(crate) fn strict(seed: u64) -> Self {
+        Self { strict: true, clock_steps: 0, lost_tails: 0, poison: 0, ..Self::new(seed) }
     }
 
     /// How long after everything has healed the last event may wait. What was parked comes back at once; an

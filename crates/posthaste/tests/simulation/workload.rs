@@ -98,7 +98,7 @@ fn events(plan: &Plan, random: &Randomness, number: usize) -> Vec<Event> {
             };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
             // A calm world still has delays.
-            let delayed = !plan.ordered && random.percent(10);
+            let delayed = !plan.strict && random.percent(10);
             let event = if delayed {
                 event.deliver_after(random.millis(20_000) + Duration::from_millis(1))
             } else {
@@ -116,8 +116,8 @@ fn ids(events: &[Event]) -> Vec<EventId> {
 /// One transaction, ended in one of many ways; the journal says what really became of it.
 async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox, number: usize) {
     let events = events(plan, random, number);
-    // Delayed events pass, and so do late commits: ordered worlds have neither.
-    if plan.ordered {
+    // Delayed events pass, and so do late commits: strict worlds have neither.
+    if plan.strict {
         return committed(world, random, outbox, events).await;
     }
     match random.below(if plan.calm { 7 } else { 11 }) {

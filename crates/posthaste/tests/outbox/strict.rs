@@ -164,7 +164,7 @@ async fn shutdown_takes_no_longer_than_its_drain() {
 
 // Two engines by mistake: they take turns, and order holds.
 #[tokio::test(start_paused = true)]
-async fn second_ordered_engine_waits_for_the_first() {
+async fn second_strict_engine_waits_for_the_first() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let written = write(&store, mixed(100)).await;
     let engines: Vec<Outbox> = (0..2)
