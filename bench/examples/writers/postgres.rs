@@ -4,7 +4,7 @@ use deadpool_postgres::{Manager, Pool};
 use diesel::sql_types::Text;
 use diesel_async::AsyncPgConnection;
 use posthaste::{BoxError, EventId};
-use posthaste_sql::{Postgres, WriterContext};
+use posthaste_sql_writer::{Postgres, WriterContext};
 use posthaste_sqlx::PgStore;
 use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 use tokio_postgres::NoTls;

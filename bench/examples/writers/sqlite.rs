@@ -5,7 +5,7 @@ use std::path::Path;
 use diesel::connection::SimpleConnection as _;
 use diesel::sql_types::Text;
 use posthaste::{BoxError, EventId};
-use posthaste_sql::{Sqlite, WriterContext};
+use posthaste_sql_writer::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
 use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use diesel_async::AsyncConnection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 
 use crate::database::OutboxConnection;
 use crate::open_transaction::{OpenTransaction, insert_into_own};

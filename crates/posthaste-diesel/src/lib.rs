@@ -56,7 +56,7 @@ mod writer;
 // Named only to have SQLite compiled in.
 #[cfg(feature = "sqlite")]
 use libsqlite3_sys as _;
-pub use posthaste_sql::WriterContext;
+pub use posthaste_sql_writer::WriterContext;
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 pub use async_writer::{AsyncTx, AsyncWriter};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 
 use crate::database::{Dialect, OutboxConnection};
 

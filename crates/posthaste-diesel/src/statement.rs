@@ -109,7 +109,7 @@ impl From<i64> for Value<'_> {
 }
 
 /// The values of one row, in the order that the statements of every database know.
-pub(crate) fn row(row: posthaste_sql::RowValues<'_>) -> [Value<'_>; 15] {
+pub(crate) fn row(row: posthaste_sql_writer::RowValues<'_>) -> [Value<'_>; 15] {
     [
         row.event_id.into(),
         row.event_type.into(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use diesel::Connection;
 use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 
 use crate::connection::expect_ready;
 use crate::database::OutboxConnection;

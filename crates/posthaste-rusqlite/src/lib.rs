@@ -28,7 +28,7 @@
 //! ```
 //!
 //! The engine stands on `SqliteStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
+//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
 //! Every call blocks its thread, as those of rusqlite do: in an async service, call them where that is
 //! welcome, with `spawn_blocking` for example. An event may be written on any thread.

@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::sqlite::{Statements, WrittenRows};
-use posthaste_sql::{Sqlite, WriterContext};
+use posthaste_sql_writer::sqlite::{Statements, WrittenRows};
+use posthaste_sql_writer::{Sqlite, WriterContext};
 use rusqlite::{Connection, Savepoint, Transaction, TransactionBehavior};
 
 use crate::writer::{SqliteWriter, expect_database, failed, write};

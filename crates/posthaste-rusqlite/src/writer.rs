@@ -2,8 +2,8 @@
 
 use posthaste::writer::Scope;
 use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::sqlite::Statements;
-use posthaste_sql::{Sqlite, WriterContext};
+use posthaste_sql_writer::sqlite::Statements;
+use posthaste_sql_writer::{Sqlite, WriterContext};
 use rusqlite::Connection;
 
 use crate::InTransaction;

@@ -30,7 +30,7 @@
 //!
 //! One Writer serves PostgreSQL, MySQL, MariaDB and SQLite: whichever the context belongs to. The engine stands on
 //! a store of `posthaste-sqlx`, here or in another process. A service that leaves delivery to a relay needs no
-//! store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
+//! store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
 //! Do not use `db.begin()` in code that can be cancelled, a web handler for example: on PostgreSQL and MySQL
 //! the driver beneath leaves an open transaction in the pool then. [`SeaWriter::begin`] leaves none. On MySQL and

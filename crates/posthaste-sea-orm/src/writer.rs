@@ -15,7 +15,7 @@ pub struct SeaWriter {
 impl SeaWriter {
     /// A Writer for the outbox of this context; `PgStore::writer_context`, `MySqlStore::writer_context` and
     /// `SqliteStore::writer_context` of `posthaste-sqlx` give one, and so does
-    /// [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
+    /// [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
     pub fn new(context: impl Into<AnyWriterContext>) -> Self {
         Self { context: context.into() }
     }

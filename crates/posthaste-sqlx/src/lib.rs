@@ -56,7 +56,7 @@ pub use foreign::{ForeignTableStore, Layout};
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
 pub use postgres::{PgStore, PgTx, PgWriter};
-pub use posthaste_sql::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
+pub use posthaste_sql_writer::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use schema::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]

@@ -1,10 +1,10 @@
 //! The one place where SQL is put together at run time: a table's name, and a number of rows, go into a
-//! text that stands in this crate or in `posthaste-sql`. Values are always bound.
+//! text that stands in this crate or in `posthaste-sql-writer`. Values are always bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use posthaste_sql::TableRef;
+use posthaste_sql_writer::TableRef;
 use sqlx::database::HasStatementCache;
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, Database};
@@ -149,7 +149,7 @@ impl Sql {
     }
 }
 
-/// A statement of `posthaste-sql`, which names its table already.
+/// A statement of `posthaste-sql-writer`, which names its table already.
 pub(crate) fn ready<DB: Database + HasStatementCache>(text: &Arc<str>) -> Query<'static, DB, DB::Arguments> {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }

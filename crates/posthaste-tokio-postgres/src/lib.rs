@@ -30,7 +30,7 @@
 //! ```
 //!
 //! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql::WriterContext::writer_only).
+//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
 //! # Round trips
 //!

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use posthaste::writer::{Committing, Ledger};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::postgres::proves_rollback;
+use posthaste_sql_writer::postgres::proves_rollback;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Transaction};
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
 use posthaste::{Event, EventId, Receipt, WriteError};
-use posthaste_sql::{Postgres, WriterContext};
+use posthaste_sql_writer::{Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste::StoreError;
-use posthaste_sql::{Postgres, WriterContext, postgres};
+use posthaste_sql_writer::{Postgres, WriterContext, postgres};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement, Transaction};
 

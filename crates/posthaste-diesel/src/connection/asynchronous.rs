@@ -95,17 +95,17 @@ macro_rules! diesel_connection {
 #[cfg(feature = "async-mysql")]
 diesel_connection!(
     diesel_async::AsyncMysqlConnection,
-    posthaste_sql::MySql,
+    posthaste_sql_writer::MySql,
     diesel_async::AnsiTransactionManager::begin_transaction_sql
 );
 #[cfg(feature = "async-postgres")]
 diesel_connection!(
     diesel_async::AsyncPgConnection,
-    posthaste_sql::Postgres,
+    posthaste_sql_writer::Postgres,
     diesel_async::AnsiTransactionManager::begin_transaction_sql
 );
 #[cfg(feature = "async-sqlite")]
-diesel_connection!(crate::AsyncSqliteConnection, posthaste_sql::Sqlite, begin_on_its_thread);
+diesel_connection!(crate::AsyncSqliteConnection, posthaste_sql_writer::Sqlite, begin_on_its_thread);
 
 /// The transactions of a wrapped connection are counted by the connection inside.
 #[cfg(feature = "async-sqlite")]

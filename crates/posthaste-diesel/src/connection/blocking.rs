@@ -102,8 +102,8 @@ macro_rules! diesel_connection {
 }
 
 #[cfg(feature = "mysql")]
-diesel_connection!(diesel::MysqlConnection, posthaste_sql::MySql, false);
+diesel_connection!(diesel::MysqlConnection, posthaste_sql_writer::MySql, false);
 #[cfg(feature = "postgres")]
-diesel_connection!(diesel::PgConnection, posthaste_sql::Postgres, true);
+diesel_connection!(diesel::PgConnection, posthaste_sql_writer::Postgres, true);
 #[cfg(feature = "sqlite")]
-diesel_connection!(diesel::SqliteConnection, posthaste_sql::Sqlite, true);
+diesel_connection!(diesel::SqliteConnection, posthaste_sql_writer::Sqlite, true);

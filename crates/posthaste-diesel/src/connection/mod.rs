@@ -10,7 +10,7 @@ mod blocking;
 
 use diesel::QueryResult;
 use diesel::query_builder::QueryFragment;
-use posthaste_sql::Database;
+use posthaste_sql_writer::Database;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(crate) use blocking::expect_ready;

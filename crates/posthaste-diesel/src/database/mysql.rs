@@ -6,10 +6,10 @@ use diesel::QueryResult;
 use diesel::result::{DatabaseErrorKind, Error};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql::mysql::{
+use posthaste_sql_writer::mysql::{
     Flavour, IS_IN_TRANSACTION, MAX_KEYS, Statements, VERSION, next_batch, placeholder_count, values,
 };
-use posthaste_sql::{MySql, seqs_by_id};
+use posthaste_sql_writer::{MySql, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};

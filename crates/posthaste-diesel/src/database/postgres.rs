@@ -9,8 +9,8 @@ use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql::postgres::{InsertColumns, Statements, values};
-use posthaste_sql::{Postgres, seqs_by_id};
+use posthaste_sql_writer::postgres::{InsertColumns, Statements, values};
+use posthaste_sql_writer::{Postgres, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};

@@ -6,8 +6,8 @@ use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError, Timestamp};
-use posthaste_sql::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
-use posthaste_sql::{Sqlite, seqs_by_id};
+use posthaste_sql_writer::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
+use posthaste_sql_writer::{Sqlite, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};

@@ -4,7 +4,7 @@ use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel_async::{AsyncConnection as _, SimpleAsyncConnection as _};
 use posthaste::{BoxError, CommitError};
 use posthaste_diesel::{AsyncPgWriter, PgWriter};
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 
 use crate::support::{Postgres, event};
 
@@ -51,7 +51,8 @@ fn assert_commit_error(answer: &Result<(), BoxError>, code: &str, is_rolled_back
 async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
     let db = Postgres::open().await;
     db.execute(FAILING_COMMIT_SQL).await;
-    let context = WriterContext::<posthaste_sql::Postgres>::writer_only().schema(db.schema().clone()).build();
+    let context =
+        WriterContext::<posthaste_sql_writer::Postgres>::writer_only().schema(db.schema().clone()).build();
     let (at_once, later) = (PgWriter::new(context.clone()), AsyncPgWriter::new(context));
     for (code, is_rolled_back) in ERROR_CODES {
         let (writer, url) = (at_once.clone(), db.url());

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use posthaste::conformance::Scene;
 use posthaste::{BoxError, CommitError, Outbox, Recorder, Route, Routes, StoreError, WriteError};
 use posthaste_rusqlite::{SqliteTx, SqliteWriter};
-use posthaste_sql::{Sqlite, WriterContext};
+use posthaste_sql_writer::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
 use posthaste_testkit::{TransactionEnds, delivered, event, within_timeout};
 use rusqlite::Connection;

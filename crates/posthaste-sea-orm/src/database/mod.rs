@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::{Ledger, NewRow, WriterCore};
-use posthaste_sql::{MySql, Postgres, RowValues, Sqlite, WriterContext};
+use posthaste_sql_writer::{MySql, Postgres, RowValues, Sqlite, WriterContext};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
 };
@@ -121,9 +121,9 @@ impl AnyWriterContext {
     /// Whether an error of a COMMIT proves that it was not done.
     pub(crate) fn is_refusal(&self, error: &DbErr) -> bool {
         match self {
-            Self::MySql(_) => mysql::number(error).is_some_and(posthaste_sql::mysql::proves_rollback),
+            Self::MySql(_) => mysql::number(error).is_some_and(posthaste_sql_writer::mysql::proves_rollback),
             Self::Postgres(_) => {
-                code(error).is_some_and(|code| posthaste_sql::postgres::proves_rollback(&code))
+                code(error).is_some_and(|code| posthaste_sql_writer::postgres::proves_rollback(&code))
             }
             Self::Sqlite(_) => code(error).is_some_and(|code| sqlite::proves_rollback(&code)),
         }

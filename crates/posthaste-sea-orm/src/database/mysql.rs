@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
-use posthaste_sql::mysql::{
+use posthaste_sql_writer::mysql::{
     self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MAX_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
     next_batch, placeholder_count,
 };
-use posthaste_sql::seqs_by_id;
+use posthaste_sql_writer::seqs_by_id;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
 
 use super::{driver_error, failed, pairs, statement, values};

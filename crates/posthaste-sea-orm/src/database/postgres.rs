@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{self, Statements};
+use posthaste_sql_writer::postgres::{self, Statements};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
 use sqlx::error::DatabaseError;
 

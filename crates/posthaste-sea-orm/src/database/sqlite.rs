@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError, Timestamp};
-use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
+use posthaste_sql_writer::seqs_by_id;
+use posthaste_sql_writer::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
 
 use super::{driver_error, failed, pairs, seqs, statement, values};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
-use posthaste_sql::{Postgres, Sqlite, WriterContext};
+use posthaste_sql_writer::{Postgres, Sqlite, WriterContext};
 use posthaste_sqlx::{PgStore, SqliteStore};
 use posthaste_testkit::{drop_after, variable};
 use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};

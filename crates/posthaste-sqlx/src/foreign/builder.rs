@@ -1,6 +1,6 @@
 //! The builder of the store, which opens a foreign table: is it there, and does it have the columns of its layout.
 
-use posthaste_sql::TableRef;
+use posthaste_sql_writer::TableRef;
 #[cfg(feature = "mysql")]
 use sqlx::mysql::MySqlConnectOptions;
 #[cfg(feature = "postgres")]

@@ -262,7 +262,7 @@ fn is_lost(error: &sqlx::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_sql::mysql::Flavour;
+    use posthaste_sql_writer::mysql::Flavour;
 
     use super::super::plan_tests::{open, run};
     use super::*;

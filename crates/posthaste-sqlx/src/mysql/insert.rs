@@ -1,8 +1,8 @@
 //! The INSERT.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::mysql::{self, DUPLICATE_KEY, Flavour, Statements, next_batch, values};
-use posthaste_sql::seqs_by_id;
+use posthaste_sql_writer::mysql::{self, DUPLICATE_KEY, Flavour, Statements, next_batch, values};
+use posthaste_sql_writer::seqs_by_id;
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 

@@ -4,8 +4,8 @@
 //! Statements that create or alter a table cannot be rolled back here, so each of them may be run twice:
 //! whoever was interrupted begins again.
 
-use posthaste_sql::DatabaseId;
-use posthaste_sql::mysql::{DATABASE_ID, Flavour};
+use posthaste_sql_writer::DatabaseId;
+use posthaste_sql_writer::mysql::{DATABASE_ID, Flavour};
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 

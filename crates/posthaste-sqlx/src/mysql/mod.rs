@@ -52,8 +52,8 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::WriterContext;
-use posthaste_sql::mysql::{Flavour, Statements};
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::mysql::{Flavour, Statements};
 use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
 use tokio_util::sync::CancellationToken;
@@ -118,7 +118,7 @@ impl MySqlStore {
     }
 
     /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::MySql> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
         WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
-use posthaste_sql::mysql::Flavour;
+use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, Row as _};
 
 use super::{MySqlStore, backlog, claim, diagnose, lease, purge, settle, stats, store, wake_up};

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use posthaste::store::{Backoff, OnDone, Settle, Settled, Settlement, Verdict};
 use posthaste::{Status, StoreError};
-use posthaste_sql::mysql::Flavour;
+use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::mysql::{Statements, proves_rollback};
+use posthaste_sql_writer::mysql::{Statements, proves_rollback};
 use sqlx::{Connection as _, MySql, MySqlConnection, MySqlPool, Row as _, Transaction};
 
 use super::connection::number;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste::Timestamp;
 use posthaste::store::Lease;
-pub(crate) use posthaste_sql::mysql::{MAX_KEYS, placeholder_count};
+pub(crate) use posthaste_sql_writer::mysql::{MAX_KEYS, placeholder_count};
 use sqlx::MySql;
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;

@@ -2,8 +2,8 @@
 
 use posthaste::writer::Scope;
 use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::WriterContext;
-use posthaste_sql::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN};
 use sqlx::{Executor as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::number;
@@ -15,7 +15,7 @@ use crate::transaction_depth::transaction_depth;
 /// [`MySqlStore::writer`](super::MySqlStore::writer), cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MySqlWriter {
-    pub(super) context: WriterContext<posthaste_sql::MySql>,
+    pub(super) context: WriterContext<posthaste_sql_writer::MySql>,
 }
 
 impl MySqlWriter {

@@ -1,8 +1,8 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
 use posthaste::writer::NewRow;
-use posthaste_sql::postgres::{InsertColumns, Statements, values};
-use posthaste_sql::seqs_by_id;
+use posthaste_sql_writer::postgres::{InsertColumns, Statements, values};
+use posthaste_sql_writer::seqs_by_id;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row as _};

@@ -1,8 +1,8 @@
 //! Numbered migrations of one outbox table. They are counted in a table of their own, named after
 //! the outbox, and never touch the migrations of the service.
 
-use posthaste_sql::DatabaseId;
-use posthaste_sql::postgres::DATABASE_ID;
+use posthaste_sql_writer::DatabaseId;
+use posthaste_sql_writer::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{ConnectionPath, Login, explain, named, server};

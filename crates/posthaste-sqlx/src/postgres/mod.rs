@@ -49,8 +49,8 @@ use std::time::Instant;
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::WriterContext;
-use posthaste_sql::postgres::Statements;
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::postgres::Statements;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgConnection, Postgres};
 use tokio::sync::OnceCell;
@@ -142,7 +142,7 @@ impl PgStore {
     }
 
     /// What Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Postgres> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
         let core = outbox.writer_core();
         let core = match self.0.notify {
             Notify::AfterCommit => core.with_notifier(self.remote_notifier()),

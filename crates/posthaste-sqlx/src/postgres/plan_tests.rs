@@ -4,7 +4,7 @@
 //! Statements that run again and again have a plan that the server keeps, so theirs are checked in the
 //! worst case too: made while the table was empty. The others are planned anew for the table as it is.
 
-use posthaste_sql::postgres::Statements;
+use posthaste_sql_writer::postgres::Statements;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 use super::{PgStore, admin, backlog, claim, diagnose, lease, purge, settle, stats, store};

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::postgres::{Statements, proves_rollback};
+use posthaste_sql_writer::postgres::{Statements, proves_rollback};
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Row as _, SqlSafeStr as _, Transaction};
 
 use super::connection::BEGIN;

@@ -2,7 +2,7 @@
 
 use posthaste::writer::Scope;
 use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::{Postgres, WriterContext};
+use posthaste_sql_writer::{Postgres, WriterContext};
 use sqlx::{Executor as _, PgConnection};
 
 use super::insert;

@@ -2,8 +2,8 @@
 
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
-use posthaste_sql::seqs_by_id;
-use posthaste_sql::sqlite::{InsertBatch, Statements, ids, values};
+use posthaste_sql_writer::seqs_by_id;
+use posthaste_sql_writer::sqlite::{InsertBatch, Statements, ids, values};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use crate::sql::ready;

@@ -56,8 +56,8 @@ use std::sync::{Arc, OnceLock};
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
-use posthaste_sql::WriterContext;
-use posthaste_sql::sqlite::{DatabaseFile, Statements};
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -112,7 +112,7 @@ impl SqliteStore {
     }
 
     /// What Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
         WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
     }
 

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
 use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
-use posthaste_sql::WriterContext;
-use posthaste_sql::sqlite::{Statements, WrittenRows};
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::sqlite::{Statements, WrittenRows};
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::connection::begin_immediate;
@@ -25,7 +25,7 @@ pub struct SqliteTx {
     tx: Transaction<'static, Sqlite>,
     permit: WritePermit,
     ledger: Ledger,
-    context: WriterContext<posthaste_sql::Sqlite>,
+    context: WriterContext<posthaste_sql_writer::Sqlite>,
 }
 
 impl SqliteWriter {
@@ -62,7 +62,7 @@ impl SqliteTx {
     fn new(
         tx: Transaction<'static, Sqlite>,
         permit: WritePermit,
-        context: WriterContext<posthaste_sql::Sqlite>,
+        context: WriterContext<posthaste_sql_writer::Sqlite>,
     ) -> Self {
         Self { tx, permit, ledger: Ledger::new(), context }
     }
@@ -169,14 +169,14 @@ pub struct SqliteSavepoint<'a> {
     tx: Transaction<'a, Sqlite>,
     parent: &'a mut Ledger,
     ledger: Ledger,
-    context: &'a WriterContext<posthaste_sql::Sqlite>,
+    context: &'a WriterContext<posthaste_sql_writer::Sqlite>,
 }
 
 impl<'a> SqliteSavepoint<'a> {
     async fn open(
         connection: &'a mut SqliteConnection,
         parent: &'a mut Ledger,
-        context: &'a WriterContext<posthaste_sql::Sqlite>,
+        context: &'a WriterContext<posthaste_sql_writer::Sqlite>,
     ) -> Result<Self, StoreError> {
         let tx = connection.begin().await.map_err(failed)?;
         Ok(Self { tx, parent, ledger: Ledger::new(), context })

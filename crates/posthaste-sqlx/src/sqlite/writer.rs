@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::writer::Scope;
 use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql::sqlite::Statements;
-use posthaste_sql::{Sqlite, WriterContext};
+use posthaste_sql_writer::sqlite::Statements;
+use posthaste_sql_writer::{Sqlite, WriterContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
 
@@ -93,7 +93,7 @@ async fn expect_database(
     context.statements().expect_database(&found)
 }
 
-/// Where a connection leads, as [`posthaste_sql::sqlite::DatabaseFile`] wants to know it.
+/// Where a connection leads, as [`posthaste_sql_writer::sqlite::DatabaseFile`] wants to know it.
 pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,

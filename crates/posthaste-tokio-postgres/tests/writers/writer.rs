@@ -3,7 +3,7 @@
 
 use posthaste::conformance::Scene;
 use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Route, Routes};
-use posthaste_sql::{Postgres, WriterContext};
+use posthaste_sql_writer::{Postgres, WriterContext};
 use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_testkit::TransactionEnds;
 use posthaste_testkit::proxy::CommitFault;

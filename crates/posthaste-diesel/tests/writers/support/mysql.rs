@@ -1,7 +1,7 @@
 //! MySQL or MariaDB: the server that `POSTHASTE_TEST_MYSQL_URL` names.
 
 use posthaste::Outbox;
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool};
@@ -49,7 +49,7 @@ impl MySql {
         i64::cast_unsigned(count.expect("a count"))
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::MySql> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
         self.store.writer_context(outbox)
     }
 

@@ -1,7 +1,7 @@
 //! PostgreSQL: the server that `POSTHASTE_TEST_POSTGRES_URL` names.
 
 use posthaste::Outbox;
-use posthaste_sql::{SchemaName, WriterContext};
+use posthaste_sql_writer::{SchemaName, WriterContext};
 use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -36,7 +36,7 @@ impl Postgres {
         db
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Postgres> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
         self.store.writer_context(outbox)
     }
 

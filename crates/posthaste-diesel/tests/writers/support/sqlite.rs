@@ -1,7 +1,7 @@
 //! SQLite: a file of one's own.
 
 use posthaste::Outbox;
-use posthaste_sql::WriterContext;
+use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
@@ -47,7 +47,7 @@ impl Sqlite {
         DatabaseCopy(file)
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql::Sqlite> {
+    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
         self.store.writer_context(outbox)
     }
 

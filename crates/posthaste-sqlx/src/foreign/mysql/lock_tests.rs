@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthaste_sql::mysql::Flavour;
+use posthaste_sql_writer::mysql::Flavour;
 use posthaste_testkit::proxy::BlackHole;
 use posthaste_testkit::variable;
 use sqlx::mysql::MySqlConnectOptions;
@@ -44,7 +44,7 @@ async fn open(options: &MySqlConnectOptions) -> MySqlForeignTable {
 }
 
 async fn open_as(options: &MySqlConnectOptions, layout: Layout) -> MySqlForeignTable {
-    let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
+    let table_ref = posthaste_sql_writer::TableRef::new(layout.table_name().clone());
     MySqlForeignTable::open(&Login(options.clone()), &table_ref, &layout, false)
         .await
         .expect("the table opens")

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError, Timestamp};
-use posthaste_sql::TableRef;
+use posthaste_sql_writer::TableRef;
 use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _};
 

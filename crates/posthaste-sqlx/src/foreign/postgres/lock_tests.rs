@@ -38,7 +38,7 @@ async fn open(options: &PgConnectOptions, schema: &str) -> PgForeignTable {
 }
 
 async fn open_as(options: &PgConnectOptions, schema: &str, layout: Layout) -> PgForeignTable {
-    let table_ref = posthaste_sql::TableRef::new(layout.table_name().clone());
+    let table_ref = posthaste_sql_writer::TableRef::new(layout.table_name().clone());
     let table_ref = table_ref.in_schema(schema.parse().expect("a good name"));
     PgForeignTable::open(&Login(options.clone()), &table_ref, &layout, false).await.expect("the table opens")
 }

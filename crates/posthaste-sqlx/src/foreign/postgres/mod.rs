@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
-use posthaste_sql::TableRef;
+use posthaste_sql_writer::TableRef;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions as _, PgConnection, Postgres, Row as _};

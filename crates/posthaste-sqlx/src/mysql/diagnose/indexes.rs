@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use posthaste::admin::Finding;
-use posthaste_sql::mysql::Flavour;
+use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;

@@ -37,7 +37,7 @@ impl TableRef {
     /// The text of a statement about this table.
     ///
     /// ```
-    /// use posthaste_sql::{SchemaName, TableName, TableRef};
+    /// use posthaste_sql_writer::{SchemaName, TableName, TableRef};
     ///
     /// let table_ref = TableRef::new(TableName::default()).in_schema(SchemaName::default());
     /// assert_eq!(table_ref.text(r#"DELETE FROM "{table}""#), r#"DELETE FROM "public"."outbox_event""#);

@@ -8,7 +8,7 @@
 //! Services need it only to make a writer context without a store, when they write and a relay elsewhere delivers:
 //!
 //! ```
-//! use posthaste_sql::{WriterContext, Postgres};
+//! use posthaste_sql_writer::{WriterContext, Postgres};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = WriterContext::<Postgres>::writer_only().table("billing_outbox".parse()?).build();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// It is always quoted in SQL, so a reserved word is a good name too.
 ///
 /// ```
-/// use posthaste_sql::TableName;
+/// use posthaste_sql_writer::TableName;
 ///
 /// assert!("billing_outbox".parse::<TableName>().is_ok());
 /// assert!("billing; DROP TABLE orders".parse::<TableName>().is_err());
@@ -64,7 +64,7 @@ pub struct InvalidTableName(String);
 /// The name of a PostgreSQL schema, by the same rules as a [`TableName`], at most 63 characters.
 ///
 /// ```
-/// use posthaste_sql::SchemaName;
+/// use posthaste_sql_writer::SchemaName;
 ///
 /// assert!("billing".parse::<SchemaName>().is_ok());
 /// assert!("pg_catalog".parse::<SchemaName>().is_err());
