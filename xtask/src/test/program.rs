@@ -58,6 +58,9 @@ impl Program {
         if let Some(test) = &options.test {
             programs.retain(|program| program.target == *test);
         }
+        if let Some(package) = &options.package {
+            programs.retain(|program| program.package == *package);
+        }
         let rank = |program: &Self| SLOWEST_PROGRAMS.iter().position(|name| *name == program.target);
         programs
             .sort_by_key(|program| (rank(program).unwrap_or(SLOWEST_PROGRAMS.len()), program.to_string()));
@@ -104,16 +107,31 @@ impl std::fmt::Display for Program {
     }
 }
 
+/// Always of the whole workspace, and narrowed by target: with `-p`, cargo would choose the features of dependencies for
+/// that package alone, and build them again.
 fn build_command(options: &Options) -> Cargo {
-    let cargo = Cargo::new("test --locked --no-run --all-features --message-format json");
-    let cargo = match &options.package {
-        Some(package) => cargo.args(&["-p", package]),
-        None => cargo.arg("--workspace"),
+    let cargo = Cargo::new("test --locked --no-run --workspace --all-features --message-format json");
+    let tests = match (&options.test, &options.package) {
+        (Some(test), _) => vec![test.clone()],
+        (None, Some(package)) => integration_tests(package),
+        (None, None) => {
+            let targets: &[&str] = if options.quick { &[] } else { &["--bins", "--examples"] };
+            return cargo.args(&["--lib", "--tests"]).args(targets);
+        }
     };
-    match options.quick {
-        true => cargo.args(&["--lib", "--tests"]),
-        false => cargo.args(&["--lib", "--bins", "--tests", "--examples"]),
-    }
+    let cargo = if options.test.is_none() { cargo.args(&["--lib", "--bins"]) } else { cargo };
+    tests.iter().fold(cargo, |cargo, test| cargo.args(&["--test", test]))
+}
+
+/// The names of a package's integration tests.
+fn integration_tests(package: &str) -> Vec<String> {
+    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets =
+        packages.filter(|found| found["name"] == package).flat_map(|found| found["targets"].as_array());
+    let tests = targets.flatten().filter(|target| target["kind"][0] == "test");
+    tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -127,6 +145,18 @@ mod tests {
         assert_eq!(diagnostic(message).as_deref(), Some("warning: x\n"));
         assert_eq!(diagnostic(&message.replace("compiler-message", "compiler-artifact")), None);
         assert_eq!(diagnostic("   Compiling something"), None);
+    }
+
+    #[test]
+    fn narrow_build_keeps_the_features_of_the_workspace() {
+        let options = |args: &[&str]| build_command(&Options::parse(args).unwrap()).to_string();
+        let package = options(&["--package", "posthaste-rusqlite"]);
+        assert!(
+            package.contains("--workspace --all-features") && package.ends_with("--test writers"),
+            "{package}"
+        );
+        let test = options(&["--package", "posthaste-sqlx", "--test", "sqlite_store"]);
+        assert!(test.contains("--workspace") && test.ends_with("json --test sqlite_store"), "{test}");
     }
 
     #[test]
