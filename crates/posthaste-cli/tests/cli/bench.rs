@@ -43,7 +43,7 @@ fn bench(store: &str, more: &[&str]) -> Value {
         "--future-rows",
         "100",
         "--steady",
-        "2",
+        "5",
     ];
     json_of(&[&args, more].concat())
 }
