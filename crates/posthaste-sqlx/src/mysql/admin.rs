@@ -13,7 +13,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::backlog;
 use super::diagnose;
-use super::filter::Conditions;
+use crate::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{content_columns, row_columns};
 use super::stats;
@@ -81,7 +81,7 @@ impl Admin for MySqlStore {
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         self.read(async |connection| {
-            let row = Conditions::new(filter).query(self.sql(), "count(*)", "").fetch_one(connection).await?;
+            let row = Conditions::new::<MySql>(filter).query::<MySql>(self.sql(), "count(*)", "").fetch_one(connection).await?;
             count(&row, 0)
         })
         .await
@@ -90,9 +90,9 @@ impl Admin for MySqlStore {
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         self.read(async |connection| {
-            let conditions = Conditions::new(filter).after(page.after);
+            let conditions = Conditions::new::<MySql>(filter).after(page.after);
             let tail = format!(" ORDER BY o.seq LIMIT {}", limit + 1);
-            let rows = conditions.query(self.sql(), row_columns!(), &tail).fetch_all(connection).await?;
+            let rows = conditions.query::<MySql>(self.sql(), row_columns!(), &tail).fetch_all(connection).await?;
             Ok(cut_page(rows.iter().map(view).collect(), limit, |row| row.seq))
         })
         .await
@@ -227,9 +227,9 @@ impl MySqlStore {
         filter: &Filter,
         limit: usize,
     ) -> Result<Vec<i64>, sqlx::Error> {
-        let Some(conditions) = Conditions::dead(filter) else { return Ok(Vec::new()) };
+        let Some(conditions) = Conditions::dead::<MySql>(filter) else { return Ok(Vec::new()) };
         let tail = format!(" ORDER BY o.seq LIMIT {} FOR UPDATE SKIP LOCKED", value::limit(limit));
-        let rows = conditions.query(self.sql(), "o.seq", &tail).fetch_all(connection).await?;
+        let rows = conditions.query::<MySql>(self.sql(), "o.seq", &tail).fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()
     }
 

@@ -33,7 +33,6 @@ mod growing_steps;
 mod insert;
 mod lease;
 mod migrate;
-mod open_tx;
 #[cfg(test)]
 mod plan_tests;
 mod purge;
@@ -54,21 +53,28 @@ use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::mysql::{Flavour, Statements};
-use sqlx::MySqlConnection;
 use sqlx::mysql::MySqlConnectOptions;
+use sqlx::{MySql, MySqlConnection};
 use tokio_util::sync::CancellationToken;
 
 pub use migrate::MySqlMigrations;
-pub use tx::{MySqlSavepoint, MySqlTx};
-pub use writer::MySqlWriter;
 
 use crate::claim_floor::ClaimFloor;
 use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
-use crate::{OpenError, TableName};
+use crate::{OpenError, Savepoint, TableName, Tx, Writer};
 use connection::{Connections, Login};
+
+/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool); made by [`MySqlStore::writer`].
+pub type MySqlWriter = Writer<MySql>;
+
+/// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`].
+pub type MySqlTx = Tx<MySql>;
+
+/// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`].
+pub type MySqlSavepoint<'a> = Savepoint<'a, MySql>;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
@@ -114,7 +120,7 @@ impl MySqlStore {
 
     /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> MySqlWriter {
-        MySqlWriter { context: self.writer_context(outbox) }
+        MySqlWriter { context: self.writer_context(outbox), state: () }
     }
 
     /// What the Writers of other drivers are made of.

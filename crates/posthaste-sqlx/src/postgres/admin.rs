@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::backlog;
 use super::diagnose;
-use super::filter::Conditions;
+use crate::filter::Conditions;
 use super::purge::{self, purge_in};
 use super::row::{event_columns, row_columns};
 use super::stats;
@@ -67,9 +67,9 @@ impl Admin for PgStore {
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let conditions = Conditions::new(filter);
+        let conditions = Conditions::new::<Postgres>(filter);
         self.read(async |connection| {
-            let row = conditions.query(self.sql(), "count(*)", "").fetch_one(connection).await?;
+            let row = conditions.query::<Postgres>(self.sql(), "count(*)", "").fetch_one(connection).await?;
             count(&row, 0)
         })
         .await
@@ -77,10 +77,10 @@ impl Admin for PgStore {
 
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let conditions = Conditions::new(filter).after(page.after);
+        let conditions = Conditions::new::<Postgres>(filter).after(page.after);
         self.read(async |connection| {
             let tail = format!(" ORDER BY o.seq LIMIT {}", limit + 1);
-            let rows = conditions.query(self.sql(), row_columns!(), &tail).fetch_all(connection).await?;
+            let rows = conditions.query::<Postgres>(self.sql(), row_columns!(), &tail).fetch_all(connection).await?;
             Ok(cut_page(rows.iter().map(view).collect(), limit, |row| row.seq))
         })
         .await
@@ -221,9 +221,9 @@ impl PgStore {
         filter: &Filter,
         limit: usize,
     ) -> Result<Vec<i64>, sqlx::Error> {
-        let Some(conditions) = Conditions::dead(filter) else { return Ok(Vec::new()) };
+        let Some(conditions) = Conditions::dead::<Postgres>(filter) else { return Ok(Vec::new()) };
         let tail = format!(" ORDER BY o.seq LIMIT {} FOR UPDATE SKIP LOCKED", value::limit(limit));
-        let rows = conditions.query(self.sql(), "o.seq", &tail).fetch_all(connection).await?;
+        let rows = conditions.query::<Postgres>(self.sql(), "o.seq", &tail).fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()
     }
 

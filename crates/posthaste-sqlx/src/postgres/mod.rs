@@ -57,16 +57,23 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 pub use migrate::PgMigrations;
-pub use tx::{PgSavepoint, PgTx};
-pub use writer::PgWriter;
 
 use crate::claim_floor::ClaimFloor;
 use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
-use crate::{OpenError, SchemaName, TableName};
+use crate::{OpenError, Savepoint, SchemaName, TableName, Tx, Writer};
 use connection::{ConnectionPath, Connections, Login, named};
+
+/// Writes events in transactions of a [`PgPool`](sqlx::PgPool); made by [`PgStore::writer`].
+pub type PgWriter = Writer<Postgres>;
+
+/// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`].
+pub type PgTx = Tx<Postgres>;
+
+/// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`PgConnection`].
+pub type PgSavepoint<'a> = Savepoint<'a, Postgres>;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
@@ -138,7 +145,7 @@ impl PgStore {
 
     /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> PgWriter {
-        PgWriter { context: self.writer_context(outbox) }
+        PgWriter { context: self.writer_context(outbox), state: () }
     }
 
     /// What Writers of other drivers are made of.

@@ -8,12 +8,12 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::backlog;
 use super::diagnose;
-use super::filter::Conditions;
+use crate::filter::Conditions;
 use super::purge::purge_in;
 use super::row::{event_columns, row_columns};
 use super::stats;
@@ -68,9 +68,9 @@ impl Admin for SqliteStore {
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let conditions = Conditions::new(filter);
+        let conditions = Conditions::new::<Sqlite>(filter);
         self.read(async |connection| {
-            let row = conditions.query(self.sql(), "count(*)", "").fetch_one(connection).await?;
+            let row = conditions.query::<Sqlite>(self.sql(), "count(*)", "").fetch_one(connection).await?;
             row.try_get(0)
         })
         .await
@@ -78,9 +78,9 @@ impl Admin for SqliteStore {
 
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let conditions = Conditions::new(filter).after(page.after);
+        let conditions = Conditions::new::<Sqlite>(filter).after(page.after);
         self.read(async |connection| {
-            let query = conditions.query(self.sql(), row_columns!(), " ORDER BY seq LIMIT ?");
+            let query = conditions.query::<Sqlite>(self.sql(), row_columns!(), " ORDER BY o.seq LIMIT ?");
             // One more than asked for shows whether there is another page.
             let rows = query.bind(value::limit(limit) + 1).fetch_all(connection).await?;
             Ok(cut_page(rows.iter().map(view).collect(), limit, |row| row.seq))
@@ -223,8 +223,8 @@ impl SqliteStore {
         filter: &Filter,
         limit: usize,
     ) -> Result<Vec<i64>, sqlx::Error> {
-        let Some(conditions) = Conditions::dead(filter) else { return Ok(Vec::new()) };
-        let query = conditions.query(self.sql(), "seq", " ORDER BY seq LIMIT ?");
+        let Some(conditions) = Conditions::dead::<Sqlite>(filter) else { return Ok(Vec::new()) };
+        let query = conditions.query::<Sqlite>(self.sql(), "seq", " ORDER BY o.seq LIMIT ?");
         let rows = query.bind(value::limit(limit)).fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()
     }

@@ -14,6 +14,9 @@ use crate::OpenError;
 use crate::sql::Sql;
 use crate::transaction_depth::acquire;
 
+/// Takes the write lock from the start.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -112,7 +115,7 @@ impl Connections {
 pub(super) async fn begin_immediate(
     connection: PoolConnection<Sqlite>,
 ) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
-    Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
+    Transaction::begin(connection, Some(BEGIN.into_sql_str())).await
 }
 
 /// A connection or transaction with the permit to write.

@@ -58,18 +58,25 @@ use posthaste::writer::NewRow;
 use posthaste::{Outbox, StoreError};
 use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
-use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Sqlite, SqliteConnection};
 
 pub use migrate::SqliteMigrations;
-pub use tx::{SqliteSavepoint, SqliteTx};
-pub use writer::SqliteWriter;
 
 use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
-use crate::{OpenError, TableName};
+use crate::{OpenError, Savepoint, TableName, Tx, Writer};
 use connection::{Connections, engine_options, reader_options};
+
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
+pub type SqliteWriter = Writer<Sqlite>;
+
+/// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`].
+pub type SqliteTx = Tx<Sqlite>;
+
+/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the [`SqliteConnection`].
+pub type SqliteSavepoint<'a> = Savepoint<'a, Sqlite>;
 
 /// An outbox in a SQLite database. Cheap to clone.
 ///
@@ -108,7 +115,8 @@ impl SqliteStore {
 
     /// The Writer on sqlx. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.writer_context(outbox), self.connections().write_queue.clone())
+        let state = writer::WriterState::new(self.connections().write_queue.clone());
+        SqliteWriter { context: self.writer_context(outbox), state }
     }
 
     /// What Writers of other drivers are made of.
