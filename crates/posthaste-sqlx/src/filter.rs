@@ -81,12 +81,7 @@ impl Conditions {
         self
     }
 
-    pub(crate) fn query<D: FilterDialect>(
-        self,
-        sql: &Sql,
-        columns: &'static str,
-        tail: &str,
-    ) -> SqlQuery<D> {
+    pub(crate) fn query<D: FilterDialect>(self, sql: &Sql, columns: &'static str, tail: &str) -> SqlQuery<D> {
         let mut text = format!("SELECT {columns} FROM {}", self.from);
         let mut values = Vec::new();
         for (i, (condition, value)) in self.conditions.into_iter().enumerate() {

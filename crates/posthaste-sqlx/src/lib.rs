@@ -11,16 +11,23 @@
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(private_bounds, reason = "the databases are those of this crate")]
 
+mod admin;
+mod backlog;
+mod builder;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod byte_limit;
 mod cancel_safety;
+mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
+mod diagnose;
+mod dialect;
 mod error;
 mod filter;
 mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod foreign;
+mod lease;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod open_tx;
@@ -28,23 +35,28 @@ mod page;
 mod parked_routes_cache;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod purge;
 mod queries;
 mod row;
-mod savepoint;
 mod row_estimate;
+mod savepoint;
 mod schema;
 mod server_state_cache;
+mod settle;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stats;
+mod store;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod store_pool;
 mod transaction_depth;
 mod tx;
 mod writer;
 
+pub use builder::StoreBuilder;
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use foreign::{ForeignTableStore, Layout};
@@ -57,6 +69,7 @@ pub use savepoint::Savepoint;
 pub use schema::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
+pub use store::SqlStore;
 pub use tx::Tx;
 pub use writer::Writer;
 

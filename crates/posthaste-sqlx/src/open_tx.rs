@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::pool::PoolConnection;
 use sqlx::SqlSafeStr as _;
+use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager as _;
 
 use crate::cancel_safety::run_to_completion;
@@ -25,10 +25,7 @@ pub(crate) struct OpenTx<D: TxDialect> {
 
 impl<D: TxDialect> OpenTx<D> {
     /// Begins a transaction, or leaves no trace of it.
-    pub(crate) async fn begin(
-        connection: PoolConnection<D>,
-        permit: D::Permit,
-    ) -> Result<Self, sqlx::Error> {
+    pub(crate) async fn begin(connection: PoolConnection<D>, permit: D::Permit) -> Result<Self, sqlx::Error> {
         let mut tx = Self { connection, interrupted: false, open: false, permit };
         run_to_completion(async move {
             D::TransactionManager::begin(&mut tx.connection, Some(D::BEGIN.into_sql_str())).await?;

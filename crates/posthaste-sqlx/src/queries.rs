@@ -7,14 +7,14 @@ use sqlx::database::HasStatementCache;
 use sqlx::query::Query;
 use sqlx::{Database, Encode, Executor, IntoArguments, Type};
 
+use crate::row::{ReadColumns, ReadValues};
+
 /// A query whose values belong to it.
 pub(crate) type SqlQuery<DB> = Query<'static, DB, <DB as Database>::Arguments>;
 
 /// Binds values and runs queries.
-pub(crate) trait Queries: Database + HasStatementCache {
+pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatementCache {
     fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self>;
-
-    fn bind_bool(query: SqlQuery<Self>, value: bool) -> SqlQuery<Self>;
 
     fn bind_text(query: SqlQuery<Self>, value: String) -> SqlQuery<Self>;
 
@@ -39,19 +39,15 @@ pub(crate) trait Queries: Database + HasStatementCache {
     ) -> impl Future<Output = Result<Self::QueryResult, sqlx::Error>> + Send;
 }
 
-impl<DB: Database + HasStatementCache> Queries for DB
+impl<DB: HasStatementCache> Queries for DB
 where
+    DB: Database<Row: ReadColumns + ReadValues>,
     DB::Arguments: IntoArguments<DB>,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
     for<'t> i64: Encode<'t, DB> + Type<DB>,
-    for<'t> bool: Encode<'t, DB> + Type<DB>,
     for<'t> String: Encode<'t, DB> + Type<DB>,
 {
     fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self> {
-        query.bind(value)
-    }
-
-    fn bind_bool(query: SqlQuery<Self>, value: bool) -> SqlQuery<Self> {
         query.bind(value)
     }
 

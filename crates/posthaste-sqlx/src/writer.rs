@@ -50,8 +50,7 @@ pub(crate) trait WriterDialect: Database {
 }
 
 /// What Writers say to a database.
-pub(crate) type Statements<D> =
-    <<D as WriterDialect>::Outbox as posthaste_sql_writer::Database>::Statements;
+pub(crate) type Statements<D> = <<D as WriterDialect>::Outbox as posthaste_sql_writer::Database>::Statements;
 
 /// Writes events in transactions of the service's own pool; made by the `writer` of a store, cheap to clone.
 pub struct Writer<D: WriterDialect> {

@@ -1,11 +1,15 @@
 //! How much there is: counted as long as that is quick, and then estimated.
 
-use posthaste::admin::Stats;
+use std::time::Duration;
+
+use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
-use super::store::read_oldest_pending;
-use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
+use super::MySqlStore;
+use super::value::{self, clock};
+use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
+use crate::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! bounded {
     ($phase:literal) => {
@@ -85,51 +89,51 @@ const DEAD_ROWS: SampledRows = SampledRows {
 const ARCHIVED_ROWS: SampledRows =
     SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
 
-pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<Stats, sqlx::Error> {
-    let bounded = sql.query::<MySql>(BOUNDED).fetch_one(&mut *connection).await?;
-    let mut stats = read_pending(sql, connection, count(&bounded, 0)?).await?;
-    let ended = [DONE_ROWS, DEAD_ROWS, ARCHIVED_ROWS];
-    let mut counts = [(0, false); 3];
-    for (n, kind) in ended.iter().enumerate() {
-        let counted = count(&bounded, n + 1)?;
-        counts[n] = match is_too_many(counted) {
-            true => (at_least_counted(estimate(sql, connection, kind).await?.rows), true),
-            false => (counted, false),
+/// A row has been due once if it is due, held or parked, or if anything ever happened to it. Its columns are named,
+/// because the server makes a table of the rows inside: with all of them, payloads included.
+pub(super) const OLDEST_PENDING: &str = concat!(
+    "SELECT TIMESTAMPDIFF(MICROSECOND, MIN(inserted_at), ",
+    clock!(),
+    ") FROM (SELECT inserted_at, available_at, locked_by, parked, last_error IS NOT NULL AS has_error, attempts,
+    deferrals, lost_leases
+  FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 ORDER BY seq LIMIT 1000) AS oldest
+WHERE available_at <= ",
+    clock!(),
+    " OR locked_by IS NOT NULL OR parked IS NOT NULL OR has_error OR attempts <> 0
+   OR deferrals <> 0 OR lost_leases <> 0"
+);
+
+impl StatsDialect for MySql {
+    const BOUNDED: &'static str = BOUNDED;
+    const PENDING: &'static str = PENDING;
+    const PAUSED: &'static str = PAUSED;
+    const PENDING_ROWS: SampledRows = PENDING_ROWS;
+    const DEAD_ROWS: SampledRows = DEAD_ROWS;
+    const DONE_ROWS: DoneRows = DoneRows::Indexed(DONE_ROWS);
+
+    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> Result<u64, sqlx::Error> {
+        Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
+    }
+
+    async fn read_oldest_pending(
+        sql: &Sql,
+        connection: &mut MySqlConnection,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, sqlx::Error> {
+        let query = sql.query::<MySql>(OLDEST_PENDING).bind(value::now(now)).bind(value::now(now));
+        let age: Option<i64> = query.fetch_one(connection).await?.try_get(0)?;
+        Ok(age.map(|age| Duration::from_micros(age.try_into().unwrap_or(0))))
+    }
+
+    async fn oldest_pending(
+        store: &MySqlStore,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let read = async |connection: &mut MySqlConnection| {
+            Self::read_oldest_pending(store.sql(), connection, now).await
         };
+        store.connections().engine(read).await
     }
-    [
-        (stats.done, stats.estimated.done),
-        (stats.dead, stats.estimated.dead),
-        (stats.archived, stats.estimated.archived),
-    ] = counts;
-    stats.oldest_pending = read_oldest_pending(sql, connection, None).await?;
-    let paused = sql.query::<MySql>(PAUSED).fetch_all(connection).await?;
-    stats.paused = paused.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    Ok(stats)
-}
-
-async fn read_pending(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    counted: u64,
-) -> Result<Stats, sqlx::Error> {
-    if !is_too_many(counted) {
-        let row = sql.query::<MySql>(PENDING).fetch_one(connection).await?;
-        return row_estimate::read_pending(&row);
-    }
-    Ok(estimate(sql, connection, &PENDING_ROWS).await?.pending())
-}
-
-/// How many rows of a kind there seem to be, and in which states.
-async fn estimate(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    kind: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
-    let row = sql.query::<MySql>(kind.span).fetch_one(&mut *connection).await?;
-    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let rows = sql.at_positions::<MySql>(kind.sample, &span.sample_positions()).fetch_all(connection).await?;
-    span.read_estimate(&rows)
 }
 
 #[cfg(test)]

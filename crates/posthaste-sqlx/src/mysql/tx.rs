@@ -41,8 +41,7 @@ impl TxDialect for MySql {
         touched: bool,
     ) -> Result<HashSet<i64>, CommitError> {
         let rolled_back = |error| CommitError::RolledBack(failed::<MySql>(error));
-        let present =
-            present(context.statements(), connection, &ledger.seqs()).await.map_err(rolled_back)?;
+        let present = present(context.statements(), connection, &ledger.seqs()).await.map_err(rolled_back)?;
         let in_doubt = present.is_empty() && touched;
         if in_doubt && !is_in_transaction(connection).await.map_err(rolled_back)? {
             return Err(match ledger.is_empty() {

@@ -3,7 +3,7 @@
 
 use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
 
-use super::{SqliteStore, backlog, claim, diagnose, lease, purge, settle, stats, store};
+use super::{SqliteStore, backlog, claim, diagnose, lease, purge, settle, stats};
 use crate::sql::Sql;
 
 /// What a plan must show, and whether it may sort.
@@ -54,7 +54,7 @@ const EXPECTED: [Expected<'static>; 24] = [
     // The dead are few: an operator looks at each of them.
     Expected { sorts: true, ..by("purge the dead", purge::OLD_DEAD, "USING INDEX outbox_event_dead") },
     by("archive", purge::ARCHIVE, BY_KEY),
-    by("lag", store::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("lag", stats::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
     by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
     by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
     by("more than the backlog shows", backlog::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
@@ -126,7 +126,7 @@ async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
 async fn every_statement_finds_its_rows_by_its_index() {
     let options = "sqlite::memory:".parse().expect("a good URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
-    let mut connection = store.connections().writer().await.expect("a connection");
+    let mut connection = store.connections().write.acquire().await.expect("a connection");
     check_all(&mut connection, &store).await;
     sqlx::query(ROWS).execute(&mut *connection).await.expect("rows");
     check_all(&mut connection, &store).await;
@@ -139,7 +139,7 @@ async fn every_statement_finds_its_rows_by_its_index() {
 async fn purge_by_age_does_not_sort() {
     let options = "sqlite::memory:".parse().expect("a good URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
-    let mut connection = store.connections().writer().await.expect("a connection");
+    let mut connection = store.connections().write.acquire().await.expect("a connection");
     assert_eq!(
         plan(&mut connection, store.sql(), purge::OLD).await,
         ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid<?)", "SCALAR SUBQUERY 1", "SCAN outbox_event"]

@@ -1,13 +1,12 @@
 //! What looks wrong with the rows.
 
-use posthaste::Timestamp;
-use posthaste::admin::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
-use sqlx::sqlite::SqliteRow;
+use posthaste::admin::{Finding, LostLeases, Tolerance};
+use posthaste::{StoreError, Timestamp};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
-use super::super::value::lossy;
-use crate::findings::ParkedRoutes;
-use crate::row_estimate::count;
+use super::super::SqliteStore;
+use crate::diagnose::DiagnoseDialect;
+use crate::row::ReadValues as _;
 use crate::sql::Sql;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
@@ -37,53 +36,30 @@ const PAUSED: &str = r#"SELECT route, paused_at, paused_by FROM "{table}_control
 
 const NEWEST: &str = r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
 
-pub(super) async fn read(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-) -> Result<RowObservations, sqlx::Error> {
-    let unreadable: i64 = sql.scalar(UNREADABLE).fetch_one(&mut *connection).await?;
-    let newest = sql.query::<Sqlite>(NEWEST).fetch_all(&mut *connection).await?;
-    let mut lost_leases = LostLeases::default();
-    for row in sql.query::<Sqlite>(LOST).fetch_all(&mut *connection).await? {
-        lost_leases.add(&lossy(&row, 0)?, row.try_get::<i64, _>(1)?.try_into().unwrap_or(u32::MAX));
+impl DiagnoseDialect for Sqlite {
+    const PARKED: &'static str = PARKED;
+    const PARKED_ROWS: &'static str = PARKED_ROWS;
+    const PAUSED_BY: &'static str = PAUSED;
+    const NEWEST: &'static str = NEWEST;
+
+    async fn diagnose(store: &SqliteStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
+        super::findings(store, tolerance).await
     }
-    Ok(RowObservations {
-        now: Timestamp::now(),
-        unreadable: unreadable.unsigned_abs(),
-        lost_leases,
-        parked: read_parked(sql, connection).await?,
-        paused: read_paused(sql, connection).await?,
-        written: newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect(),
-    })
-}
 
-/// A foreign program may have left anything there.
-fn time(row: &SqliteRow, index: usize) -> Option<Timestamp> {
-    row.try_get(index).ok().flatten().map(Timestamp::from_micros)
-}
-
-async fn read_parked(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<ParkedRoute>, sqlx::Error> {
-    let mut routes = ParkedRoutes::default();
-    while let Some(last) = routes.last() {
-        let row = sql.query::<Sqlite>(PARKED).bind(last).fetch_one(&mut *connection).await?;
-        let (route, waiting) = (lossy(&row, 0)?, count(&row, 1)?);
-        let mut parked = ParkedRoute { route, waiting, ..ParkedRoute::default() };
-        let query = sql.query::<Sqlite>(PARKED_ROWS).bind(parked.route.clone());
-        for row in query.fetch_all(&mut *connection).await? {
-            if let Some(inserted_at) = time(&row, 0) {
-                let error: Option<&[u8]> = row.try_get(1)?;
-                parked.see(inserted_at, error.map(String::from_utf8_lossy).as_deref());
-            }
+    async fn read_doubtful(
+        sql: &Sql,
+        connection: &mut SqliteConnection,
+    ) -> Result<(u64, LostLeases), sqlx::Error> {
+        let unreadable = sql.query::<Sqlite>(UNREADABLE).fetch_one(&mut *connection).await?.count_at(0)?;
+        let mut lost = LostLeases::default();
+        for row in sql.query::<Sqlite>(LOST).fetch_all(connection).await? {
+            let id = row.text_at(0)?.unwrap_or_default();
+            lost.add(&id, row.try_get::<i64, _>(1)?.try_into().unwrap_or(u32::MAX));
         }
-        routes.add(parked);
+        Ok((unreadable, lost))
     }
-    Ok(routes.into_found())
-}
 
-async fn read_paused(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<PausedRoute>, sqlx::Error> {
-    let rows = sql.query::<Sqlite>(PAUSED).fetch_all(connection).await?;
-    let paused = |row: &SqliteRow| {
-        Ok(PausedRoute { route: lossy(row, 0)?, since: time(row, 1), by: Some(lossy(row, 2)?) })
-    };
-    rows.iter().map(paused).collect()
+    async fn read_clock(_connection: &mut SqliteConnection) -> Result<Timestamp, sqlx::Error> {
+        Ok(Timestamp::now())
+    }
 }
