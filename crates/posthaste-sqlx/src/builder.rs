@@ -15,6 +15,7 @@ pub(crate) trait BuilderDialect: StoreDialect {
 }
 
 /// Opens a [`SqlStore`](crate::SqlStore).
+#[derive(Debug)]
 #[must_use = "call `connect`"]
 pub struct StoreBuilder<D: BuilderDialect> {
     pub(crate) options: D::Login,
@@ -62,15 +63,5 @@ impl<D: BuilderDialect> Clone for StoreBuilder<D> {
             read_only: *read_only,
             settings: settings.clone(),
         }
-    }
-}
-
-impl<D: BuilderDialect> fmt::Debug for StoreBuilder<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreBuilder")
-            .field("options", &self.options)
-            .field("table", &self.table)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! A savepoint that tells the transaction around it how it ended.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, Scope};
@@ -13,6 +12,7 @@ use crate::writer::{Writer, failed};
 
 /// A savepoint in a [`Tx`](crate::Tx) or in another savepoint. Derefs to the driver's connection. Dropped
 /// unfinished, it is rolled back.
+#[derive(Debug)]
 #[must_use = "dropped, the savepoint is rolled back"]
 pub struct Savepoint<'a, D: TxDialect> {
     // Dropped before the ledger, as in `Tx`.
@@ -94,14 +94,5 @@ impl<D: TxDialect> Deref for Savepoint<'_, D> {
 impl<D: TxDialect> DerefMut for Savepoint<'_, D> {
     fn deref_mut(&mut self) -> &mut D::Connection {
         &mut self.tx
-    }
-}
-
-impl<D: TxDialect> fmt::Debug for Savepoint<'_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Savepoint")
-            .field("depth", &self.depth)
-            .field("ledger", &self.ledger)
-            .finish_non_exhaustive()
     }
 }

@@ -63,6 +63,7 @@ pub(crate) trait Connections: fmt::Debug + Send + Sync {
 ///
 /// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
 /// it, nor the reverse. Any number of processes may share a table.
+#[derive(Debug)]
 pub struct SqlStore<D: StoreDialect>(pub(crate) Arc<Inner<D>>);
 
 #[derive(Debug)]
@@ -177,12 +178,6 @@ pub(crate) fn failed<D: StoreDialect>(connections: &D::Connections, error: sqlx:
 impl<D: StoreDialect> Clone for SqlStore<D> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-impl<D: StoreDialect> fmt::Debug for SqlStore<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SqlStore").field(&self.0).finish()
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) trait TxDialect: WriterDialect {
 /// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
 /// dispatches. Derefs to the driver's connection, so `&mut *tx` is what sqlx takes. Dropped unfinished, it
 /// is rolled back.
+#[derive(Debug)]
 #[must_use = "dropped, the transaction is rolled back"]
 pub struct Tx<D: TxDialect> {
     // Dropped before the ledger: the hooks run after the rollback, not before it.
@@ -203,15 +204,6 @@ impl<D: TxDialect> DerefMut for Tx<D> {
         self.proven = false;
         self.touched = true;
         &mut self.tx
-    }
-}
-
-impl<D: TxDialect> fmt::Debug for Tx<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tx")
-            .field("ledger", &self.ledger)
-            .field("writer", &self.writer)
-            .finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::transaction_depth::transaction_depth;
 /// How one database takes events.
 pub(crate) trait WriterDialect: Database {
     /// The same database for Writers of all drivers.
-    type Outbox: posthaste_sql_writer::Database;
+    type Outbox: posthaste_sql_writer::Database + fmt::Debug;
 
     /// What a Writer has besides its context.
     type WriterState: Clone + fmt::Debug + Send + Sync;
@@ -53,6 +53,7 @@ pub(crate) trait WriterDialect: Database {
 pub(crate) type Statements<D> = <<D as WriterDialect>::Outbox as posthaste_sql_writer::Database>::Statements;
 
 /// Writes events in transactions of the service's own pool; made by the `writer` of a store, cheap to clone.
+#[derive(Debug)]
 pub struct Writer<D: WriterDialect> {
     pub(crate) context: WriterContext<D::Outbox>,
     pub(crate) state: D::WriterState,
@@ -108,12 +109,6 @@ impl<D: WriterDialect> Writer<D> {
 impl<D: WriterDialect> Clone for Writer<D> {
     fn clone(&self) -> Self {
         Self { context: self.context.clone(), state: self.state.clone() }
-    }
-}
-
-impl<D: WriterDialect> fmt::Debug for Writer<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("context", &self.context).field("state", &self.state).finish()
     }
 }
 

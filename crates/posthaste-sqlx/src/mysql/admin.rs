@@ -23,46 +23,38 @@ const GET_ARCHIVED: &str = concat!(
     " FROM `{table}_archive` AS o WHERE event_id = ? ORDER BY seq DESC LIMIT 1"
 );
 
-const DEAD_GROUPS: &str = concat!(
-    "SELECT aggregate, event_type, reason, COUNT(*) AS total, ",
-    micros!("MIN(done_at)"),
-    ", ",
-    micros!("MAX(done_at)"),
-    " FROM (SELECT COALESCE(aggregate_type, ?) AS aggregate, event_type,
-    COALESCE(LEFT(last_error, 200), '') AS reason, done_at
-  FROM `{table}` WHERE phase = 3 ORDER BY seq DESC LIMIT 10000) AS dead
-GROUP BY aggregate, event_type, reason ORDER BY total DESC, event_type, reason LIMIT ?"
-);
-
 const REVIVE: &str = "UPDATE `{table}` SET status = 0, available_at = UTC_TIMESTAMP(6), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = LEAST(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
   parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
   progress = IF(?, NULL, progress)
 WHERE seq IN ({keys}) AND phase = 3";
 
-const NOTE: &str = "INSERT INTO `{table}_audit` (at, actor, action, target, `rows`)
-VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)";
-
 /// A route that is paused already stays as it is.
 const PAUSE: &str = "INSERT INTO `{table}_control` (route, paused_at, paused_by)
 SELECT ?, UTC_TIMESTAMP(6), ? FROM (SELECT 1) AS one
 WHERE NOT EXISTS (SELECT 1 FROM `{table}_control` WHERE route = ?)";
 
-const RESUME: &str = "DELETE FROM `{table}_control` WHERE route = ?";
-
-const AUDIT: &str = concat!(
-    "SELECT seq, ",
-    micros!("at"),
-    " AS at, actor, action, target, `rows` FROM `{table}_audit` WHERE seq < ? ORDER BY seq DESC LIMIT ?"
-);
-
 impl AdminDialect for MySql {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
-    const DEAD_GROUPS: &'static str = DEAD_GROUPS;
-    const NOTE: &'static str = NOTE;
-    const RESUME: &'static str = RESUME;
-    const AUDIT: &'static str = AUDIT;
+    const DEAD_GROUPS: &'static str = concat!(
+        "SELECT aggregate, event_type, reason, COUNT(*) AS total, ",
+        micros!("MIN(done_at)"),
+        ", ",
+        micros!("MAX(done_at)"),
+        " FROM (SELECT COALESCE(aggregate_type, ?) AS aggregate, event_type,
+    COALESCE(LEFT(last_error, 200), '') AS reason, done_at
+  FROM `{table}` WHERE phase = 3 ORDER BY seq DESC LIMIT 10000) AS dead
+GROUP BY aggregate, event_type, reason ORDER BY total DESC, event_type, reason LIMIT ?"
+    );
+    const NOTE: &'static str = "INSERT INTO `{table}_audit` (at, actor, action, target, `rows`)
+VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)";
+    const RESUME: &'static str = "DELETE FROM `{table}_control` WHERE route = ?";
+    const AUDIT: &'static str = concat!(
+        "SELECT seq, ",
+        micros!("at"),
+        " AS at, actor, action, target, `rows` FROM `{table}_audit` WHERE seq < ? ORDER BY seq DESC LIMIT ?"
+    );
     const FOR_UPDATE: &'static str = " FOR UPDATE SKIP LOCKED";
 
     fn rows_affected(result: &MySqlQueryResult) -> u64 {

@@ -20,18 +20,12 @@ GROUP BY grouping ORDER BY total DESC, grouping LIMIT ?"
     };
 }
 
-/// The first value stands for no aggregate type.
-pub(super) const BY_TYPE: &str = groups!("CONCAT(COALESCE(aggregate_type, ?), ':', event_type)");
-
-pub(super) const BY_TENANT: &str = groups!("tenant_id");
-
-pub(super) const MORE: &str = "SELECT COUNT(*) FROM (SELECT seq FROM `{table}` FORCE INDEX (`{table}_phase`)
-  WHERE phase = 0 ORDER BY seq LIMIT 1 OFFSET 20000) AS next";
-
 impl BacklogDialect for MySql {
-    const BY_TYPE: &'static str = BY_TYPE;
-    const BY_TENANT: &'static str = BY_TENANT;
-    const MORE: &'static str = MORE;
+    /// The first value stands for no aggregate type.
+    const BY_TYPE: &'static str = groups!("CONCAT(COALESCE(aggregate_type, ?), ':', event_type)");
+    const BY_TENANT: &'static str = groups!("tenant_id");
+    const MORE: &'static str = "SELECT COUNT(*) FROM (SELECT seq FROM `{table}` FORCE INDEX (`{table}_phase`)
+  WHERE phase = 0 ORDER BY seq LIMIT 1 OFFSET 20000) AS next";
 
     fn age(row: &MySqlRow) -> Result<Option<Duration>, sqlx::Error> {
         let age: i64 = row.try_get(2)?;

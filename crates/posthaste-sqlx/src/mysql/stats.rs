@@ -23,19 +23,6 @@ macro_rules! bounded {
     };
 }
 
-const PAUSED: &str = "SELECT route FROM `{table}_control`";
-
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = concat!(
-    "SELECT ",
-    bounded!(0),
-    ", ",
-    bounded!(1),
-    ", ",
-    bounded!(3),
-    ", (SELECT COUNT(*) FROM (SELECT seq FROM `{table}_archive` LIMIT 100001) AS archived)"
-);
-
 macro_rules! states {
     () => {
         "CAST(COALESCE(SUM(status = 0), 0) AS SIGNED), CAST(COALESCE(SUM(status = 2), 0) AS SIGNED),
@@ -45,12 +32,6 @@ macro_rules! states {
   CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NULL), 0) AS SIGNED)"
     };
 }
-
-const PENDING: &str = concat!(
-    "SELECT ",
-    states!(),
-    " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
-);
 
 macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
@@ -74,17 +55,9 @@ pub(super) const SAMPLE_OF_PENDING: &str = sample!(
 pub(super) const SAMPLE_OF_DONE: &str =
     sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1 AND");
 
-const PENDING_ROWS: SampledRows = SampledRows {
-    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"),
-    sample: SAMPLE_OF_PENDING,
-};
 const DONE_ROWS: SampledRows = SampledRows {
     span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1"),
     sample: SAMPLE_OF_DONE,
-};
-const DEAD_ROWS: SampledRows = SampledRows {
-    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
-    sample: sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
 };
 const ARCHIVED_ROWS: SampledRows =
     SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
@@ -104,11 +77,30 @@ WHERE available_at <= ",
 );
 
 impl StatsDialect for MySql {
-    const BOUNDED: &'static str = BOUNDED;
-    const PENDING: &'static str = PENDING;
-    const PAUSED: &'static str = PAUSED;
-    const PENDING_ROWS: SampledRows = PENDING_ROWS;
-    const DEAD_ROWS: SampledRows = DEAD_ROWS;
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = concat!(
+        "SELECT ",
+        bounded!(0),
+        ", ",
+        bounded!(1),
+        ", ",
+        bounded!(3),
+        ", (SELECT COUNT(*) FROM (SELECT seq FROM `{table}_archive` LIMIT 100001) AS archived)"
+    );
+    const PENDING: &'static str = concat!(
+        "SELECT ",
+        states!(),
+        " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
+    );
+    const PAUSED: &'static str = "SELECT route FROM `{table}_control`";
+    const PENDING_ROWS: SampledRows = SampledRows {
+        span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"),
+        sample: SAMPLE_OF_PENDING,
+    };
+    const DEAD_ROWS: SampledRows = SampledRows {
+        span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
+        sample: sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
+    };
     const DONE_ROWS: DoneRows = DoneRows::Indexed(DONE_ROWS);
 
     async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> Result<u64, sqlx::Error> {

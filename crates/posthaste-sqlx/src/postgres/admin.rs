@@ -23,36 +23,28 @@ const GET_ARCHIVED: &str = concat!(
     r#" FROM "{table}_archive" AS o WHERE event_id = $1 ORDER BY seq DESC LIMIT 1"#
 );
 
-pub(super) const DEAD_GROUPS: &str = r#"SELECT
-  coalesce(aggregate_type, $1), event_type, coalesce(left(last_error, 200), ''),
-  count(*) AS total, min(done_at), max(done_at)
-FROM (SELECT * FROM "{table}" WHERE status = 3 ORDER BY seq DESC LIMIT 10000) AS dead
-GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT {limit}"#;
-
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = statement_timestamp(), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = least(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
   put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
   progress = CASE WHEN $2 THEN NULL ELSE progress END
 WHERE seq = ANY ($1) AND status = 3"#;
 
-const NOTE: &str = r#"INSERT INTO "{table}_audit" (at, actor, action, target, rows)
-VALUES (statement_timestamp(), $1, $2, $3, $4)"#;
-
 const PAUSE: &str = r#"INSERT INTO "{table}_control" (route, paused_at, paused_by)
 VALUES ($1, statement_timestamp(), $2) ON CONFLICT (route) DO NOTHING"#;
-
-const RESUME: &str = r#"DELETE FROM "{table}_control" WHERE route = $1"#;
-
-const AUDIT: &str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
-WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
 
 impl AdminDialect for Postgres {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
-    const DEAD_GROUPS: &'static str = DEAD_GROUPS;
-    const NOTE: &'static str = NOTE;
-    const RESUME: &'static str = RESUME;
-    const AUDIT: &'static str = AUDIT;
+    const DEAD_GROUPS: &'static str = r#"SELECT
+  coalesce(aggregate_type, $1), event_type, coalesce(left(last_error, 200), ''),
+  count(*) AS total, min(done_at), max(done_at)
+FROM (SELECT * FROM "{table}" WHERE status = 3 ORDER BY seq DESC LIMIT 10000) AS dead
+GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT {limit}"#;
+    const NOTE: &'static str = r#"INSERT INTO "{table}_audit" (at, actor, action, target, rows)
+VALUES (statement_timestamp(), $1, $2, $3, $4)"#;
+    const RESUME: &'static str = r#"DELETE FROM "{table}_control" WHERE route = $1"#;
+    const AUDIT: &'static str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
+WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
     const FOR_UPDATE: &'static str = " FOR UPDATE SKIP LOCKED";
 
     fn rows_affected(result: &PgQueryResult) -> u64 {

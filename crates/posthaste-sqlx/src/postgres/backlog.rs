@@ -8,22 +8,16 @@ use sqlx::{Postgres, Row as _};
 use super::value::Time;
 use crate::backlog::BacklogDialect;
 
-/// $1 stands for no aggregate type.
-pub(super) const BY_TYPE: &str = r#"SELECT coalesce(aggregate_type, $1) || ':' || event_type AS key, count(*) AS total,
+impl BacklogDialect for Postgres {
+    /// $1 stands for no aggregate type.
+    const BY_TYPE: &'static str = r#"SELECT coalesce(aggregate_type, $1) || ':' || event_type AS key, count(*) AS total,
   min(inserted_at), statement_timestamp()
 FROM (SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 20000) AS oldest
 GROUP BY 1 ORDER BY total DESC, key LIMIT {limit}"#;
-
-pub(super) const BY_TENANT: &str = r#"SELECT tenant_id AS key, count(*) AS total, min(inserted_at), statement_timestamp()
+    const BY_TENANT: &'static str = r#"SELECT tenant_id AS key, count(*) AS total, min(inserted_at), statement_timestamp()
 FROM (SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 20000) AS oldest
 GROUP BY 1 ORDER BY total DESC, key LIMIT {limit}"#;
-
-pub(super) const MORE: &str = r#"SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq OFFSET 20000 LIMIT 1) AS next"#;
-
-impl BacklogDialect for Postgres {
-    const BY_TYPE: &'static str = BY_TYPE;
-    const BY_TENANT: &'static str = BY_TENANT;
-    const MORE: &'static str = MORE;
+    const MORE: &'static str = r#"SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq OFFSET 20000 LIMIT 1) AS next"#;
 
     fn age(row: &PgRow) -> Result<Option<Duration>, sqlx::Error> {
         let (oldest, now): (Time, Time) = (row.try_get(2)?, row.try_get(3)?);

@@ -7,8 +7,11 @@
 use posthaste_sql_writer::postgres::Statements;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
-use super::{PgStore, admin, backlog, claim, diagnose, lease, purge, settle, stats};
+use super::{PgStore, claim, diagnose, lease, purge, settle, stats};
 use crate::SchemaName;
+use crate::admin::AdminDialect as _;
+use crate::backlog::BacklogDialect as _;
+use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
 use crate::stats::StatsDialect as _;
 
@@ -181,16 +184,16 @@ async fn fresh_plans_use_the_right_index() {
 fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
     let pending: &[&str] = &["outbox_event_pending"];
     [
-        (stats::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
+        (Postgres::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
         (stats::SAMPLE_OF_PENDING, pending),
-        (backlog::BY_TYPE, pending),
-        (backlog::BY_TENANT, pending),
-        (backlog::MORE, pending),
+        (Postgres::BY_TYPE, pending),
+        (Postgres::BY_TENANT, pending),
+        (Postgres::MORE, pending),
         (diagnose::rows::DOUBTFUL, pending),
-        (diagnose::rows::PARKED, &["outbox_event_parked"]),
-        (diagnose::rows::PARKED_ROWS, &["outbox_event_parked"]),
-        (diagnose::rows::NEWEST, &["outbox_event_seq_key"]),
-        (admin::DEAD_GROUPS, &["outbox_event_dead"]),
+        (Postgres::PARKED, &["outbox_event_parked"]),
+        (Postgres::PARKED_ROWS, &["outbox_event_parked"]),
+        (Postgres::NEWEST, &["outbox_event_seq_key"]),
+        (Postgres::DEAD_GROUPS, &["outbox_event_dead"]),
     ]
 }
 

@@ -18,16 +18,6 @@ use crate::stats::{DoneRows, StatsDialect};
 const IN_ORDER: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
     SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = r#"SELECT
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1
-    ORDER BY coalesce(done_at, inserted_at) LIMIT 100001) AS done),
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 3 ORDER BY seq LIMIT 100001) AS dead),
-  (SELECT count(*) FROM (SELECT FROM "{table}_archive" LIMIT 100001) AS archived)"#;
-
-const PAUSED: &str = r#"SELECT route FROM "{table}_control""#;
-
 macro_rules! states {
     () => {
         "count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
@@ -37,8 +27,6 @@ macro_rules! states {
   count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NULL)"
     };
 }
-
-const PENDING: &str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
 
 macro_rules! sample {
     ($states:expr, $condition:literal) => {
@@ -54,10 +42,6 @@ macro_rules! sample {
 
 pub(super) const SAMPLE_OF_PENDING: &str = sample!(concat!(", ", states!()), "status IN (0, 2)");
 
-const PENDING_ROWS: SampledRows =
-    SampledRows { span: span!(r#""{table}" WHERE status IN (0, 2)"#), sample: SAMPLE_OF_PENDING };
-const DEAD_ROWS: SampledRows =
-    SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
 const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: sample!("", "true") };
 
 /// The archive may have a partition for every day of years, and a look at a place would ask all of them. They
@@ -76,11 +60,19 @@ WHERE available_at <= coalesce($1, statement_timestamp()) OR locked_by IS NOT NU
    OR last_error IS NOT NULL OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
 impl StatsDialect for Postgres {
-    const BOUNDED: &'static str = BOUNDED;
-    const PENDING: &'static str = PENDING;
-    const PAUSED: &'static str = PAUSED;
-    const PENDING_ROWS: SampledRows = PENDING_ROWS;
-    const DEAD_ROWS: SampledRows = DEAD_ROWS;
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = r#"SELECT
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1
+    ORDER BY coalesce(done_at, inserted_at) LIMIT 100001) AS done),
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 3 ORDER BY seq LIMIT 100001) AS dead),
+  (SELECT count(*) FROM (SELECT FROM "{table}_archive" LIMIT 100001) AS archived)"#;
+    const PENDING: &'static str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
+    const PAUSED: &'static str = r#"SELECT route FROM "{table}_control""#;
+    const PENDING_ROWS: SampledRows =
+        SampledRows { span: span!(r#""{table}" WHERE status IN (0, 2)"#), sample: SAMPLE_OF_PENDING };
+    const DEAD_ROWS: SampledRows =
+        SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
     const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
     async fn read_in_order(connection: &mut PgConnection) -> Result<(), sqlx::Error> {

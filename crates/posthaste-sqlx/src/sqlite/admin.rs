@@ -26,35 +26,27 @@ const GET_ARCHIVED: &str = concat!(
     r#" FROM "{table}_archive" WHERE event_id = ?1 ORDER BY seq DESC LIMIT 1"#
 );
 
-const DEAD_GROUPS: &str = r#"SELECT
-  coalesce(aggregate_type, ?1), event_type, coalesce(substr(last_error, 1, 200), ''),
-  count(*) AS total, min(done_at), max(done_at)
-FROM (SELECT * FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 ORDER BY seq DESC LIMIT 10000)
-GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT ?2"#;
-
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = ?2, attempts = 0, deferrals = 0,
   lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL,
   put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 3"#;
 
-const NOTE: &str =
-    r#"INSERT INTO "{table}_audit" (actor, action, target, rows, at) VALUES (?1, ?2, ?3, ?4, ?5)"#;
-
 const PAUSE: &str = r#"INSERT INTO "{table}_control" (route, paused_at, paused_by) VALUES (?1, ?2, ?3)
 ON CONFLICT (route) DO NOTHING"#;
-
-const RESUME: &str = r#"DELETE FROM "{table}_control" WHERE route = ?1"#;
-
-const AUDIT: &str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
-WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
 
 impl AdminDialect for Sqlite {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
-    const DEAD_GROUPS: &'static str = DEAD_GROUPS;
-    const NOTE: &'static str = NOTE;
-    const RESUME: &'static str = RESUME;
-    const AUDIT: &'static str = AUDIT;
+    const DEAD_GROUPS: &'static str = r#"SELECT
+  coalesce(aggregate_type, ?1), event_type, coalesce(substr(last_error, 1, 200), ''),
+  count(*) AS total, min(done_at), max(done_at)
+FROM (SELECT * FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 ORDER BY seq DESC LIMIT 10000)
+GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT ?2"#;
+    const NOTE: &'static str =
+        r#"INSERT INTO "{table}_audit" (actor, action, target, rows, at) VALUES (?1, ?2, ?3, ?4, ?5)"#;
+    const RESUME: &'static str = r#"DELETE FROM "{table}_control" WHERE route = ?1"#;
+    const AUDIT: &'static str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
+WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
     /// The whole file is locked.
     const FOR_UPDATE: &'static str = "";
 

@@ -21,18 +21,12 @@ GROUP BY 1 ORDER BY total DESC, key LIMIT ?"#
     };
 }
 
-/// ?1 stands for no aggregate type, and the limit is the last value.
-pub(super) const BY_TYPE: &str = groups!("coalesce(aggregate_type, ?1) || ':' || event_type");
-
-pub(super) const BY_TENANT: &str = groups!("tenant_id");
-
-pub(super) const MORE: &str = r#"SELECT count(*) FROM (
-  SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1 OFFSET 20000)"#;
-
 impl BacklogDialect for Sqlite {
-    const BY_TYPE: &'static str = BY_TYPE;
-    const BY_TENANT: &'static str = BY_TENANT;
-    const MORE: &'static str = MORE;
+    /// ?1 stands for no aggregate type, and the limit is the last value.
+    const BY_TYPE: &'static str = groups!("coalesce(aggregate_type, ?1) || ':' || event_type");
+    const BY_TENANT: &'static str = groups!("tenant_id");
+    const MORE: &'static str = r#"SELECT count(*) FROM (
+  SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1 OFFSET 20000)"#;
 
     fn age(row: &SqliteRow) -> Result<Option<Duration>, sqlx::Error> {
         let oldest: Option<i64> = row.try_get(2)?;

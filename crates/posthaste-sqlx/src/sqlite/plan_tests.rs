@@ -1,10 +1,13 @@
 //! The plans that SQLite makes for the engine's statements: each finds its rows by the index that was
 //! made for it, on a table with many rows that are done, with and without statistics.
 
-use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
-use super::{SqliteStore, backlog, claim, diagnose, lease, purge, settle, stats};
+use super::{SqliteStore, claim, lease, purge, settle, stats};
+use crate::backlog::BacklogDialect as _;
+use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
+use crate::stats::StatsDialect as _;
 
 /// What a plan must show, and whether it may sort.
 struct Expected<'s> {
@@ -55,22 +58,22 @@ const EXPECTED: [Expected<'static>; 24] = [
     Expected { sorts: true, ..by("purge the dead", purge::OLD_DEAD, "USING INDEX outbox_event_dead") },
     by("archive", purge::ARCHIVE, BY_KEY),
     by("lag", stats::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
-    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
-    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
-    by("more than the backlog shows", backlog::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", Sqlite::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", Sqlite::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
+    by("more than the backlog shows", Sqlite::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
     // It sorts its groups.
     Expected {
         sorts: true,
-        ..by("backlog", backlog::BY_TYPE, "SCAN outbox_event USING INDEX outbox_event_pending")
+        ..by("backlog", Sqlite::BY_TYPE, "SCAN outbox_event USING INDEX outbox_event_pending")
     },
     by(
         "parked for a route",
-        diagnose::rows::PARKED,
+        Sqlite::PARKED,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked=?)",
     ),
     by(
         "the oldest of them",
-        diagnose::rows::PARKED_ROWS,
+        Sqlite::PARKED_ROWS,
         "SEARCH outbox_event USING INDEX outbox_event_parked (parked=?)",
     ),
 ];

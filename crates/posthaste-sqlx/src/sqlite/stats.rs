@@ -11,15 +11,6 @@ use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
 use crate::stats::{DoneRows, StatsDialect, estimate};
 
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = r#"SELECT
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}_archive" LIMIT 100001))"#;
-
-const PAUSED: &str = r#"SELECT route FROM "{table}_control""#;
-
 macro_rules! states {
     () => {
         "count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
@@ -29,9 +20,6 @@ macro_rules! states {
   count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NULL)"
     };
 }
-
-const PENDING: &str =
-    concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
 
 macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
@@ -54,14 +42,6 @@ pub(super) const SAMPLE_OF_PENDING: &str = sample!(
 );
 pub(super) const SAMPLE_OF_ALL: &str = sample!("", "seq", r#""{table}" WHERE"#);
 
-const PENDING_ROWS: SampledRows = SampledRows {
-    span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
-    sample: SAMPLE_OF_PENDING,
-};
-const DEAD_ROWS: SampledRows = SampledRows {
-    span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
-    sample: sample!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
-};
 const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: SAMPLE_OF_ALL };
 const ARCHIVED_ROWS: SampledRows = SampledRows {
     span: span!(r#""{table}_archive""#),
@@ -77,11 +57,23 @@ WHERE available_at <= ?1 OR locked_by IS NOT NULL OR parked IS NOT NULL OR last_
    OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
 impl StatsDialect for Sqlite {
-    const BOUNDED: &'static str = BOUNDED;
-    const PENDING: &'static str = PENDING;
-    const PAUSED: &'static str = PAUSED;
-    const PENDING_ROWS: SampledRows = PENDING_ROWS;
-    const DEAD_ROWS: SampledRows = DEAD_ROWS;
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = r#"SELECT
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}_archive" LIMIT 100001))"#;
+    const PENDING: &'static str =
+        concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
+    const PAUSED: &'static str = r#"SELECT route FROM "{table}_control""#;
+    const PENDING_ROWS: SampledRows = SampledRows {
+        span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
+        sample: SAMPLE_OF_PENDING,
+    };
+    const DEAD_ROWS: SampledRows = SampledRows {
+        span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
+        sample: sample!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
+    };
     const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
     fn bind_clock(query: SqlQuery<Self>) -> SqlQuery<Self> {

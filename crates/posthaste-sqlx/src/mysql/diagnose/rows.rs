@@ -16,39 +16,31 @@ const DOUBTFUL: &str = "SELECT attempts < 0, headers, event_id, lost_leases FROM
   ORDER BY seq LIMIT 10000) AS oldest
 WHERE attempts < 0 OR lost_leases > 0 OR TRIM(headers) NOT IN ('', 'null', '{}')";
 
-/// The first route behind this one for which events wait, and how many do: up to one more than a finding
-/// names.
-pub(in super::super) const PARKED: &str = "SELECT COALESCE(MIN(parked), ''), COUNT(*) FROM (
-  SELECT parked FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked = (
-    SELECT parked FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked LIMIT 1)
-  LIMIT 100001) AS waiting";
-
-/// Age and reason of the oldest of them.
-pub(in super::super) const PARKED_ROWS: &str = concat!(
-    "SELECT ",
-    micros!("inserted_at"),
-    ", LEFT(last_error, 201) FROM `{table}` FORCE INDEX (`{table}_parked`)
-WHERE parked = ? ORDER BY seq LIMIT 100"
-);
-
-const PAUSED: &str =
-    concat!("SELECT route, ", micros!("paused_at"), ", paused_by FROM `{table}_control` LIMIT 1000");
-
-const NEWEST: &str = concat!(
-    "SELECT ",
-    micros!("created_at"),
-    ", ",
-    micros!("inserted_at"),
-    " FROM `{table}` ORDER BY seq DESC LIMIT 1000"
-);
-
 const CLOCK: &str = concat!("SELECT ", micros!("UTC_TIMESTAMP(6)"));
 
 impl DiagnoseDialect for MySql {
-    const PARKED: &'static str = PARKED;
-    const PARKED_ROWS: &'static str = PARKED_ROWS;
-    const PAUSED_BY: &'static str = PAUSED;
-    const NEWEST: &'static str = NEWEST;
+    /// The first route behind this one for which events wait, and how many do: up to one more than a finding
+    /// names.
+    const PARKED: &'static str = "SELECT COALESCE(MIN(parked), ''), COUNT(*) FROM (
+  SELECT parked FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked = (
+    SELECT parked FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked LIMIT 1)
+  LIMIT 100001) AS waiting";
+    /// Age and reason of the oldest of them.
+    const PARKED_ROWS: &'static str = concat!(
+        "SELECT ",
+        micros!("inserted_at"),
+        ", LEFT(last_error, 201) FROM `{table}` FORCE INDEX (`{table}_parked`)
+WHERE parked = ? ORDER BY seq LIMIT 100"
+    );
+    const PAUSED_BY: &'static str =
+        concat!("SELECT route, ", micros!("paused_at"), ", paused_by FROM `{table}_control` LIMIT 1000");
+    const NEWEST: &'static str = concat!(
+        "SELECT ",
+        micros!("created_at"),
+        ", ",
+        micros!("inserted_at"),
+        " FROM `{table}` ORDER BY seq DESC LIMIT 1000"
+    );
 
     async fn diagnose(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         super::findings(store, tolerance).await

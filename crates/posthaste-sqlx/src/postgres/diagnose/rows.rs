@@ -16,26 +16,18 @@ pub(in super::super) const DOUBTFUL: &str = r#"SELECT attempts < 0, headers, eve
   ORDER BY seq LIMIT 10000) AS oldest
 WHERE attempts < 0 OR lost_leases > 0 OR trim(headers) NOT IN ('', 'null', '{}')"#;
 
-/// The first route behind this one for which events wait, and how many do: up to one more than a finding
-/// names.
-pub(in super::super) const PARKED: &str = r#"SELECT coalesce(min(parked), ''), count(*) FROM (
+impl DiagnoseDialect for Postgres {
+    /// The first route behind this one for which events wait, and how many do: up to one more than a finding
+    /// names.
+    const PARKED: &'static str = r#"SELECT coalesce(min(parked), ''), count(*) FROM (
   SELECT parked FROM "{table}" WHERE parked = (
     SELECT parked FROM "{table}" WHERE parked > $1 ORDER BY parked LIMIT 1) LIMIT 100001) AS waiting"#;
-
-/// Age and reason of the oldest of them.
-pub(in super::super) const PARKED_ROWS: &str = r#"SELECT inserted_at, left(last_error, 201) FROM "{table}"
+    /// Age and reason of the oldest of them.
+    const PARKED_ROWS: &'static str = r#"SELECT inserted_at, left(last_error, 201) FROM "{table}"
 WHERE parked = $1 ORDER BY parked, seq LIMIT 100"#;
-
-const PAUSED: &str = r#"SELECT route, paused_at, paused_by FROM "{table}_control" LIMIT 1000"#;
-
-pub(in super::super) const NEWEST: &str =
-    r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
-
-impl DiagnoseDialect for Postgres {
-    const PARKED: &'static str = PARKED;
-    const PARKED_ROWS: &'static str = PARKED_ROWS;
-    const PAUSED_BY: &'static str = PAUSED;
-    const NEWEST: &'static str = NEWEST;
+    const PAUSED_BY: &'static str = r#"SELECT route, paused_at, paused_by FROM "{table}_control" LIMIT 1000"#;
+    const NEWEST: &'static str =
+        r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
 
     async fn diagnose(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         super::findings(store, tolerance).await

@@ -21,26 +21,19 @@ const LOST: &str = r#"SELECT event_id, lost_leases FROM (
   SELECT event_id, lost_leases FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 10000)
 WHERE typeof(lost_leases) = 'integer' AND lost_leases > 0"#;
 
-/// The first route behind this one for which events wait, and how many do: up to one more than a finding
-/// names.
-pub(in super::super) const PARKED: &str = r#"SELECT coalesce(min(parked), ''), count(*) FROM (
+impl DiagnoseDialect for Sqlite {
+    /// The first route behind this one for which events wait, and how many do: up to one more than a finding
+    /// names.
+    const PARKED: &'static str = r#"SELECT coalesce(min(parked), ''), count(*) FROM (
   SELECT parked FROM "{table}" INDEXED BY "{table}_parked" WHERE parked = (
     SELECT parked FROM "{table}" INDEXED BY "{table}_parked" WHERE parked > ?1 ORDER BY parked LIMIT 1)
   LIMIT 100001)"#;
-
-/// Age and reason of the oldest of them.
-pub(in super::super) const PARKED_ROWS: &str = r#"SELECT inserted_at, substr(CAST(last_error AS TEXT), 1, 201)
+    /// Age and reason of the oldest of them.
+    const PARKED_ROWS: &'static str = r#"SELECT inserted_at, substr(CAST(last_error AS TEXT), 1, 201)
 FROM "{table}" INDEXED BY "{table}_parked" WHERE parked = ?1 ORDER BY seq LIMIT 100"#;
-
-const PAUSED: &str = r#"SELECT route, paused_at, paused_by FROM "{table}_control" LIMIT 1000"#;
-
-const NEWEST: &str = r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
-
-impl DiagnoseDialect for Sqlite {
-    const PARKED: &'static str = PARKED;
-    const PARKED_ROWS: &'static str = PARKED_ROWS;
-    const PAUSED_BY: &'static str = PAUSED;
-    const NEWEST: &'static str = NEWEST;
+    const PAUSED_BY: &'static str = r#"SELECT route, paused_at, paused_by FROM "{table}_control" LIMIT 1000"#;
+    const NEWEST: &'static str =
+        r#"SELECT created_at, inserted_at FROM "{table}" ORDER BY seq DESC LIMIT 1000"#;
 
     async fn diagnose(store: &SqliteStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         super::findings(store, tolerance).await
