@@ -22,8 +22,7 @@ GROUP BY 1 ORDER BY total DESC, key LIMIT ?"#
 }
 
 impl BacklogDialect for Sqlite {
-    /// ?1 stands for no aggregate type, and the limit is the last value.
-    const BY_TYPE: &'static str = groups!("coalesce(aggregate_type, ?1) || ':' || event_type");
+    const BY_TYPE: &'static str = groups!("coalesce(aggregate_type, ?) || ':' || event_type");
     const BY_TENANT: &'static str = groups!("tenant_id");
     const MORE: &'static str = r#"SELECT count(*) FROM (
   SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1 OFFSET 20000)"#;
