@@ -8,47 +8,55 @@
     any(feature = "mysql", feature = "postgres"),
     doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
 )]
+#![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![allow(private_bounds, reason = "the databases are those of this crate")]
 
+mod admin;
+mod backlog;
+mod builder;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod byte_limit;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod cancel_safety;
+mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod diagnose;
+mod dialect;
 mod error;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod filter;
 mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod foreign;
+mod lease;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod open_tx;
 mod page;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod parked_routes_cache;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod purge;
+mod queries;
 mod row;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row_estimate;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+mod savepoint;
 mod schema;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod server_state_cache;
+mod settle;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stats;
+mod store;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod store_pool;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod transaction_depth;
+mod tx;
+mod writer;
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use builder::StoreBuilder;
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use foreign::{ForeignTableStore, Layout};
@@ -57,10 +65,13 @@ pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
 pub use postgres::{PgStore, PgTx, PgWriter};
 pub use posthaste_sql_writer::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use savepoint::Savepoint;
 pub use schema::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
+pub use store::SqlStore;
+pub use tx::Tx;
+pub use writer::Writer;
 
 /// The pages of this repository that are about this crate, so that their examples are compiled and run.
 #[cfg(doctest)]

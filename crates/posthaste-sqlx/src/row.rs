@@ -31,6 +31,24 @@ pub(crate) trait ReadColumns {
     fn payload(&self) -> Result<Option<&[u8]>, &'static str>;
 }
 
+/// Values by their position, of rows whose columns are expressions of ours.
+pub(crate) trait ReadValues {
+    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error>;
+
+    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error>;
+
+    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error>;
+
+    fn int_at(&self, index: usize) -> Result<i64, sqlx::Error> {
+        self.optional_int_at(index)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
+    }
+
+    /// A count, which no database returns as a negative number.
+    fn count_at(&self, index: usize) -> Result<u64, sqlx::Error> {
+        self.int_at(index).map(i64::unsigned_abs)
+    }
+}
+
 /// What a row is called whose id is no text.
 pub(crate) const UNREADABLE_ID: &str = "?";
 

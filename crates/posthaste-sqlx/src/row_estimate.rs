@@ -6,7 +6,9 @@
 //! lie there tells how many there are.
 
 use posthaste::admin::Stats;
-use sqlx::{ColumnIndex, Decode, Row, Type};
+use sqlx::Row;
+
+use crate::row::ReadValues;
 
 /// How many positions are sampled.
 const SAMPLE_COUNT: u8 = 64;
@@ -44,12 +46,8 @@ pub(crate) struct Span {
 
 impl Span {
     /// Reads a row with both; there are none without rows.
-    pub(crate) fn read<R: Row>(row: &R) -> Result<Option<Self>, sqlx::Error>
-    where
-        usize: ColumnIndex<R>,
-        for<'r> Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
-    {
-        let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    pub(crate) fn read<R: ReadValues>(row: &R) -> Result<Option<Self>, sqlx::Error> {
+        let (first, last) = (row.optional_int_at(0)?, row.optional_int_at(1)?);
         Ok(first.zip(last).map(|(first, last)| Self { first, last }))
     }
 
@@ -65,11 +63,7 @@ impl Span {
     }
 
     /// The estimate from the samples, a row for each as [`Sample::read`] takes it.
-    pub(crate) fn read_estimate<R: Row>(self, rows: &[R]) -> Result<Estimate, sqlx::Error>
-    where
-        usize: ColumnIndex<R>,
-        for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-    {
+    pub(crate) fn read_estimate<R: Row + ReadValues>(self, rows: &[R]) -> Result<Estimate, sqlx::Error> {
         Ok(self.estimate(&rows.iter().map(Sample::read).collect::<Result<Vec<_>, _>>()?))
     }
 
@@ -103,13 +97,9 @@ struct Sample {
 
 impl Sample {
     /// Reads a row with the position, the number of rows, the last `seq`, and maybe the states.
-    fn read<R: Row>(row: &R) -> Result<Self, sqlx::Error>
-    where
-        usize: ColumnIndex<R>,
-        for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-    {
+    fn read<R: Row + ReadValues>(row: &R) -> Result<Self, sqlx::Error> {
         let states = if row.len() > 3 { states(row, 3)? } else { [0; 6] };
-        Ok(Self { position: row.try_get(0)?, rows: count(row, 1)?, last: row.try_get(2)?, states })
+        Ok(Self { position: row.int_at(0)?, rows: row.count_at(1)?, last: row.int_at(2)?, states })
     }
 }
 
@@ -129,33 +119,16 @@ impl Estimate {
     }
 }
 
-/// A count, which no database answers as a negative number.
-pub(crate) fn count<R: Row>(row: &R, index: usize) -> Result<u64, sqlx::Error>
-where
-    usize: ColumnIndex<R>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-{
-    Ok(row.try_get::<i64, _>(index)?.unsigned_abs())
-}
-
 /// Reads a row with the states of all pending rows.
-pub(crate) fn read_pending<R: Row>(row: &R) -> Result<Stats, sqlx::Error>
-where
-    usize: ColumnIndex<R>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-{
+pub(crate) fn read_pending<R: ReadValues>(row: &R) -> Result<Stats, sqlx::Error> {
     states(row, 0).map(pending)
 }
 
 /// Six counts: new, retried, due, leased, parked, scheduled.
-fn states<R: Row>(row: &R, first: usize) -> Result<[u64; 6], sqlx::Error>
-where
-    usize: ColumnIndex<R>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-{
+fn states<R: ReadValues>(row: &R, first: usize) -> Result<[u64; 6], sqlx::Error> {
     let mut states = [0; 6];
     for (n, state) in states.iter_mut().enumerate() {
-        *state = count(row, first + n)?;
+        *state = row.count_at(first + n)?;
     }
     Ok(states)
 }

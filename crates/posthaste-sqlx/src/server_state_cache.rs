@@ -16,10 +16,6 @@ pub(crate) struct ServerStateCache(Mutex<Option<ServerState>>);
 pub(crate) struct ServerState {
     pub(crate) read_at: Instant,
     /// The server's clock.
-    #[cfg_attr(
-        not(any(feature = "mysql", feature = "postgres")),
-        expect(dead_code, reason = "SQLite has the clock of this process")
-    )]
     pub(crate) now: Timestamp,
     /// The routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,

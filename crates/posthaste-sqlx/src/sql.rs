@@ -82,8 +82,7 @@ impl Sql {
         parts: &[&'static str],
         limit: usize,
     ) -> Query<'static, DB, DB::Arguments> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let text = self.text(&parts.concat()).replace("{limit}", &limit.to_string());
+        let text = self.text(&parts.concat()).replace("{limit}", &self::limit(limit).to_string());
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
     }
 
@@ -147,6 +146,11 @@ impl Sql {
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
         self.table_ref.text(template).into()
     }
+}
+
+/// A limit that SQL can count to.
+pub(crate) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// A statement of `posthaste-sql-writer`, which names its table already.

@@ -6,11 +6,13 @@
 //! dropped takes it along: nothing half done is ever lent again.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection, Database, Executor, IntoArguments, SqlSafeStr as _};
-use tokio::sync::Semaphore;
+use sqlx_core::transaction::TransactionManager as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// How long anybody waits for a connection, and for the server to accept one.
@@ -22,17 +24,19 @@ pub(crate) struct StorePool<DB: Database> {
     settings: Option<&'static str>,
     /// Errors after which a connection is as good as before.
     is_harmless: fn(&sqlx::Error) -> bool,
-    idle: Mutex<Vec<DB::Connection>>,
+    idle: Idle<DB>,
     /// One permit per connection that may be open; closed with the store.
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
+type Idle<DB> = Arc<Mutex<Vec<<DB as Database>::Connection>>>;
+
 /// Without the login, whose password the driver's own type shows.
 impl<DB: Database> fmt::Debug for StorePool<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} idle, {} free", self.idle().len(), self.permits.available_permits())
+        write!(f, "{} idle, {} free", lock::<DB>(&self.idle).len(), self.permits.available_permits())
     }
 }
 
@@ -43,7 +47,7 @@ where
     DB::Arguments: IntoArguments<DB>,
 {
     pub(crate) fn new(login: Options<DB>, max_connections: usize) -> Self {
-        let (idle, permits) = (Mutex::default(), Semaphore::new(max_connections));
+        let (idle, permits) = (Idle::<DB>::default(), Arc::new(Semaphore::new(max_connections)));
         Self { login, settings: None, is_harmless: |_| false, idle, permits }
     }
 
@@ -61,25 +65,9 @@ where
         &self,
         work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        let permit =
-            timeout(ACQUIRE_TIMEOUT, self.permits.acquire()).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        let _permit = permit.map_err(|_closed| sqlx::Error::PoolClosed)?;
-        let mut connection = self.take().await?;
-        match work(&mut connection).await {
-            Ok(answer) => {
-                self.give_back(connection);
-                Ok(answer)
-            }
-            Err(error) => {
-                if (self.is_harmless)(&error) {
-                    self.give_back(connection);
-                } else if matches!(error, sqlx::Error::Io(_)) {
-                    // The server went away, and so did the others' way to it.
-                    self.idle().clear();
-                }
-                Err(error)
-            }
-        }
+        let mut lent = self.lend().await?;
+        let result = work(&mut lent).await;
+        lent.end(result)
     }
 
     /// The same in a transaction that begins with this statement.
@@ -88,37 +76,34 @@ where
         begin: &'static str,
         work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
     ) -> Result<T, sqlx::Error> {
-        self.with(async |connection| {
-            let mut tx = connection.begin_with(begin.into_sql_str()).await?;
-            match work(&mut tx).await {
-                Ok(answer) => {
-                    tx.commit().await?;
-                    Ok(answer)
-                }
-                Err(error) => {
-                    if (self.is_harmless)(&error) {
-                        // A transaction that is dropped is rolled back when its connection is used again,
-                        // and keeps its locks until then.
-                        tx.rollback().await?;
-                    }
-                    Err(error)
-                }
-            }
-        })
-        .await
+        let mut tx = self.begin(begin).await?;
+        let result = work(&mut tx).await;
+        tx.end_transaction(result).await
+    }
+
+    /// Lends a connection on which a transaction has begun with this statement.
+    pub(crate) async fn begin(&self, begin: &'static str) -> Result<Lent<DB>, sqlx::Error> {
+        let mut lent = self.lend().await?;
+        match DB::TransactionManager::begin(&mut lent, Some(begin.into_sql_str())).await {
+            Ok(()) => Ok(lent),
+            Err(error) => lent.end(Err(error)),
+        }
+    }
+
+    async fn lend(&self) -> Result<Lent<DB>, sqlx::Error> {
+        let permit = timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let connection = self.take().await?;
+        Ok(Lent { connection, idle: Arc::clone(&self.idle), is_harmless: self.is_harmless, permit })
     }
 
     /// Closes what is idle; who works goes on, and nobody begins.
     pub(crate) async fn close(&self) {
         self.permits.close();
-        let idle = std::mem::take(&mut *self.idle());
+        let idle = std::mem::take(&mut *lock::<DB>(&self.idle));
         for connection in idle {
             let _ = timeout(ACQUIRE_TIMEOUT, connection.close()).await;
         }
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.permits.is_closed()
     }
 
     /// A connection outside the pool, which the caller closes.
@@ -128,7 +113,7 @@ where
     }
 
     async fn take(&self) -> Result<DB::Connection, sqlx::Error> {
-        let idle = self.idle().pop();
+        let idle = lock::<DB>(&self.idle).pop();
         match idle {
             Some(connection) => Ok(connection),
             None => timeout(ACQUIRE_TIMEOUT, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?,
@@ -142,16 +127,72 @@ where
         }
         Ok(connection)
     }
-
-    fn give_back(&self, connection: DB::Connection) {
-        if !self.is_closed() {
-            self.idle().push(connection);
-        }
-    }
 }
 
 impl<DB: Database> StorePool<DB> {
-    fn idle(&self) -> MutexGuard<'_, Vec<DB::Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn is_closed(&self) -> bool {
+        self.permits.is_closed()
+    }
+}
+
+fn lock<DB: Database>(idle: &Idle<DB>) -> MutexGuard<'_, Vec<DB::Connection>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection that is lent. Dropped, it is closed.
+pub(crate) struct Lent<DB: Database> {
+    connection: DB::Connection,
+    /// Where it goes back to.
+    idle: Idle<DB>,
+    is_harmless: fn(&sqlx::Error) -> bool,
+    permit: OwnedSemaphorePermit,
+}
+
+impl<DB: Database> Lent<DB> {
+    /// Commits what went well. A transaction that is dropped is rolled back when its connection is used again, and
+    /// keeps its locks until then: so one whose connection goes back to the pool is rolled back at once.
+    pub(crate) async fn end_transaction<T>(
+        mut self,
+        result: Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        let ended = match &result {
+            Ok(_) => {
+                let committed = DB::TransactionManager::commit(&mut self).await;
+                if committed.is_err() {
+                    DB::TransactionManager::start_rollback(&mut self);
+                }
+                committed
+            }
+            Err(error) if (self.is_harmless)(error) => DB::TransactionManager::rollback(&mut self).await,
+            Err(_) => Ok(()),
+        };
+        self.end(ended.and(result))
+    }
+
+    /// Gives the connection back, if it is as good as before.
+    fn end<T>(self, result: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        let mut idle = lock::<DB>(&self.idle);
+        match &result {
+            // The server went away, and so did the others' way to it.
+            Err(sqlx::Error::Io(_)) => idle.clear(),
+            Err(error) if !(self.is_harmless)(error) => {}
+            _ if self.permit.semaphore().is_closed() => {}
+            _ => idle.push(self.connection),
+        }
+        drop(idle);
+        result
+    }
+}
+
+impl<DB: Database> Deref for Lent<DB> {
+    type Target = DB::Connection;
+    fn deref(&self) -> &DB::Connection {
+        &self.connection
+    }
+}
+
+impl<DB: Database> DerefMut for Lent<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.connection
     }
 }

@@ -18,6 +18,7 @@ use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
+use crate::claim::ClaimDialect;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_routes_cache;
 use crate::row::RowReader;
@@ -139,37 +140,20 @@ struct TakenRows {
     last: Option<IndexPosition>,
 }
 
-impl MySqlStore {
-    pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let ServerState { now, paused, .. } = self.server_state().await?;
-        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
-        let taken = match (claim.limit, claim.order) {
-            (0, _) => TakenRows::default(),
-            (_, ClaimOrder::Seq) => self.take_by_seq(claim).await?,
-            (_, ClaimOrder::Due) => self.take_by_due(claim, now).await?,
-        };
-        let TakenRows { events, malformed, cut, .. } = taken;
-        Ok(Claimed { events, malformed, cut, paused, parked })
-    }
-
-    async fn server_state(&self) -> Result<ServerState, StoreError> {
-        if let Some(state) = self.0.server_state.recent() {
-            return Ok(state);
-        }
-        let state = self.connections().engine(async |connection| {
-            read_server_state(&self.sql().query::<MySql>(SERVER_STATE).fetch_all(connection).await?)
+impl ClaimDialect for MySql {
+    async fn read_server_state(store: &MySqlStore) -> Result<ServerState, StoreError> {
+        let state = store.connections().engine(async |connection| {
+            read_server_state(&store.sql().query::<MySql>(SERVER_STATE).fetch_all(connection).await?)
         });
-        let state = state.await?;
-        self.0.server_state.set(Some(state.clone()));
-        Ok(state)
+        state.await
     }
 
-    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
-        let names = self.connections().engine(async |connection| {
+    async fn read_parked_names(store: MySqlStore) -> Result<BTreeSet<String>, StoreError> {
+        let names = store.connections().engine(async |connection| {
             let mut names = BTreeSet::new();
             while names.len() < Claimed::MAX_PARKED_NAMES {
                 let last = names.last().cloned().unwrap_or_default();
-                let query = self.sql().query_of::<MySql>(&[BOUNDED, NEXT_PARKED]).bind(last);
+                let query = store.sql().query_of::<MySql>(&[BOUNDED, NEXT_PARKED]).bind(last);
                 let Some(next) = query.fetch_optional(&mut *connection).await? else { break };
                 names.insert(next.try_get::<String, _>(0)?);
             }
@@ -178,6 +162,22 @@ impl MySqlStore {
         names.await
     }
 
+    async fn take(
+        store: &MySqlStore,
+        claim: &Claim<'_>,
+        seen_at: Timestamp,
+        claimed: &mut Claimed,
+    ) -> Result<(), StoreError> {
+        let taken = match claim.order {
+            ClaimOrder::Seq => store.take_by_seq(claim).await?,
+            ClaimOrder::Due => store.take_by_due(claim, seen_at).await?,
+        };
+        (claimed.events, claimed.malformed, claimed.cut) = (taken.events, taken.malformed, taken.cut);
+        Ok(())
+    }
+}
+
+impl MySqlStore {
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
@@ -193,7 +193,7 @@ impl MySqlStore {
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
+        let range = if plain { self.0.state.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine_in_transaction(async |connection| {
             let skip_recent = delay(claim.skip_recent);
@@ -207,13 +207,13 @@ impl MySqlStore {
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
+            self.0.state.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
             // A batch that is not full has seen all that is due.
             let seen = taken.last.unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
-            self.0.claim_floor.end(&range, seen, taken.last.is_some(), started.elapsed());
+            self.0.state.claim_floor.end(&range, seen, taken.last.is_some(), started.elapsed());
         }
         Ok(taken)
     }
@@ -229,7 +229,7 @@ impl MySqlStore {
         let query = |text, limit| bind(self.sql().query::<MySql>(text)).bind(value::limit(limit));
         let (mut limit, mut cut) = (claim.limit, false);
         // A claim that does not come to its end may have met large rows, and leaves this to the next one.
-        if self.0.large_rows.swap(true, Ordering::Relaxed) {
+        if self.0.state.large_rows.swap(true, Ordering::Relaxed) {
             let rows = query(search.sizes, limit).fetch_all(&mut *connection).await?;
             let free = free_rows(&rows)?;
             let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
@@ -253,7 +253,7 @@ impl MySqlStore {
         let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
         let full = locked.rows.len() == locked.limit;
         let cut = fitting < free.len() || full && locked.cut;
-        self.0.large_rows.store(cut || locked.limit < claim.limit, Ordering::Relaxed);
+        self.0.state.large_rows.store(cut || locked.limit < claim.limit, Ordering::Relaxed);
         let Some(last) = free[..fitting].last() else { return Ok(TakenRows::default()) };
         let (now, may_be_more) = (last.now, cut || full);
         let mut taken = TakenRows { cut, last: may_be_more.then_some(last.position), ..TakenRows::default() };

@@ -12,6 +12,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
+use crate::store::failed;
 use crate::store_pool::StorePool;
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
@@ -65,8 +66,8 @@ impl fmt::Debug for Login {
 #[derive(Debug)]
 pub(crate) struct Connections {
     engine: StorePool<MySql>,
-    viewer: StorePool<MySql>,
-    operator: StorePool<MySql>,
+    pub(super) viewer: StorePool<MySql>,
+    pub(super) operator: StorePool<MySql>,
     server: Arc<str>,
     /// How often a call was repeated because others stood in its way.
     repeated: AtomicU64,
@@ -96,7 +97,7 @@ impl Connections {
         let mut tries = 1;
         loop {
             match self.engine.with(work.clone()).await {
-                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
+                Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
@@ -110,7 +111,7 @@ impl Connections {
         self.in_transaction(&self.engine, work).await
     }
 
-    /// Runs statements that only read for somebody who looks, all at one time.
+    /// The same for a foreign table's viewers and operators.
     pub(crate) async fn viewer<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
@@ -118,7 +119,6 @@ impl Connections {
         self.in_transaction(&self.viewer, work).await
     }
 
-    /// Runs statements that change something for an operator, all of them or none.
     pub(crate) async fn operator<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
@@ -134,50 +134,51 @@ impl Connections {
         let mut tries = 1;
         loop {
             match pool.in_transaction(BEGIN, work.clone()).await {
-                Err(error) if self.should_retry(&error, tries) => tries = self.wait_before_retry(tries).await,
+                Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
                 answer => return answer.map_err(|error| self.failed(error)),
             }
         }
     }
 
-    /// Whether to try again what a deadlock or a lock has ended: the server has rolled it back.
-    fn should_retry(&self, error: &sqlx::Error, tries: u32) -> bool {
-        is_contention(error) && tries < MAX_TRIES
+    /// Waits, and returns whether to try again what a deadlock or a lock has ended: the server has rolled it back.
+    pub(super) async fn wait_before_retry(&self, error: &sqlx::Error, tries: u32) -> bool {
+        let is_retried = is_contention(error) && tries < MAX_TRIES;
+        if is_retried {
+            self.wait(tries).await;
+        }
+        is_retried
     }
 
-    /// Waits before the next try, and answers how many there were. Between 5 and 10 ms, then twice as long
-    /// each time: those who collided must not meet again.
-    pub(super) async fn wait_before_retry(&self, tries: u32) -> u32 {
+    /// Waits before the next try. Between 5 and 10 ms, then twice as long each time: those who collided must not meet
+    /// again.
+    pub(super) async fn wait(&self, tries: u32) {
         self.repeated.fetch_add(1, Ordering::Relaxed);
         let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
         tokio::time::sleep(least + least.mul_f64(fastrand::f64())).await;
-        tries + 1
     }
 
     pub(super) fn repeated(&self) -> u64 {
         self.repeated.load(Ordering::Relaxed)
     }
 
-    /// Says what an error means and what to do, where that is known.
-    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
-        explain(error, &self.server)
-    }
-
     pub(crate) fn failed(&self, error: sqlx::Error) -> StoreError {
-        match self.explain(error) {
-            OpenError::Database(error) => StoreError::backend("MySQL", error),
-            known => StoreError::backend("MySQL", known),
-        }
-    }
-
-    pub(crate) async fn close(&self) {
-        self.engine.close().await;
-        self.viewer.close().await;
-        self.operator.close().await;
+        failed::<MySql>(self, error)
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.engine.is_closed()
+    }
+}
+
+impl crate::store::Connections for Connections {
+    fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.server)
+    }
+
+    async fn close(&self) {
+        self.engine.close().await;
+        self.viewer.close().await;
+        self.operator.close().await;
     }
 }
 
@@ -295,7 +296,7 @@ mod tests {
     #[ignore = "needs MariaDB: cargo xtask test"]
     async fn questions_are_ended_by_the_server() {
         let (store, mut other, database) = open("questions").await;
-        let limit = match store.0.flavour {
+        let limit = match store.0.state.flavour {
             Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED)",
             Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
         };

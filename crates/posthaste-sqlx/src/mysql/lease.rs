@@ -16,6 +16,7 @@ use super::MySqlStore;
 use super::connection::MAX_TRIES;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
+use crate::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -62,26 +63,51 @@ pub(super) const UNPARK: &str = concat!(
     ", parked = NULL, put_off_since = NULL, put_off_limit = NULL WHERE seq IN ({keys})"
 );
 
-impl MySqlStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+impl LeaseDialect for MySql {
+    async fn renew(store: &MySqlStore, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let bind = |query: MySqlQuery| query.bind(now(renew.now)).bind(delay(renew.lease)).bind(renew.start);
         let (mut renewed, mut left, mut tries) = (HashSet::new(), renew.leases.to_vec(), 1);
         while !left.is_empty() {
-            renewed.extend(self.change_held(RENEW, renew.owner, &left, bind).await?);
+            renewed.extend(store.change_held(RENEW, renew.owner, &left, bind).await?);
             left.retain(|lease| !renewed.contains(&row_id(lease)));
             // A row that stays locked is not renewed, whoever holds it: its lease runs out when it did before.
             if left.is_empty() || tries == MAX_TRIES {
                 break;
             }
-            let held = self.still_held(renew.owner, &left).await?;
+            let held = store.still_held(renew.owner, &left).await?;
             left.retain(|lease| held.contains(&row_id(lease)));
             if !left.is_empty() {
-                tries = self.connections().wait_before_retry(tries).await;
+                store.connections().wait(tries).await;
+                tries += 1;
             }
         }
         Ok(renew.leases.iter().filter(|lease| renewed.contains(&row_id(lease))).cloned().collect())
     }
 
+    async fn release(store: &MySqlStore, release: &Release<'_>) -> Result<u64, StoreError> {
+        let bind = |query: MySqlQuery| query.bind(now(release.now));
+        Ok(store.change_held(RELEASE, release.owner, release.leases, bind).await?.len() as u64)
+    }
+
+    async fn park(store: &MySqlStore, park: &Park<'_>) -> Result<u64, StoreError> {
+        let bind = |query: MySqlQuery| query.bind(now(park.now)).bind(delay(park.duration)).bind(park.route);
+        Ok(store.change_held(PARK, park.owner, park.leases, bind).await?.len() as u64)
+    }
+
+    async fn unpark(store: &MySqlStore, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        let mut steps = RowSteps::new(unpark.limit);
+        while let Some(rows) = steps.next() {
+            let unparked = store.unpark_step(unpark, rows).await?;
+            steps.found(unparked);
+            if unparked > 0 {
+                store.notify_due();
+            }
+        }
+        Ok(steps.total())
+    }
+}
+
+impl MySqlStore {
     /// Which of these leases hold a row, locked or not.
     async fn still_held(&self, owner: &Owner, leases: &[Lease]) -> Result<HashSet<RowId>, StoreError> {
         let held = self.connections().engine(async |connection| {
@@ -89,16 +115,6 @@ impl MySqlStore {
             query.fetch_all(connection).await?.iter().map(read_row_id).collect()
         });
         held.await
-    }
-
-    pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
-        let bind = |query: MySqlQuery| query.bind(now(release.now));
-        Ok(self.change_held(RELEASE, release.owner, release.leases, bind).await?.len() as u64)
-    }
-
-    pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
-        let bind = |query: MySqlQuery| query.bind(now(park.now)).bind(delay(park.duration)).bind(park.route);
-        Ok(self.change_held(PARK, park.owner, park.leases, bind).await?.len() as u64)
     }
 
     /// Changes the rows that these leases hold, as far as nobody else has locked them; returns which.
@@ -121,18 +137,6 @@ impl MySqlStore {
             Ok(rows)
         });
         changed.await
-    }
-
-    pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let mut steps = RowSteps::new(unpark.limit);
-        while let Some(rows) = steps.next() {
-            let unparked = self.unpark_step(unpark, rows).await?;
-            steps.found(unparked);
-            if unparked > 0 {
-                self.notify_due();
-            }
-        }
-        Ok(steps.total())
     }
 
     async fn unpark_step(&self, unpark: &Unpark<'_>, rows: usize) -> Result<u64, StoreError> {

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
 use posthaste_sql_writer::mysql::Flavour;
-use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, MySql, MySqlConnection, Row as _};
 
-use super::{MySqlStore, backlog, claim, diagnose, lease, purge, settle, stats, store, wake_up};
+use super::{MySqlStore, claim, lease, purge, settle, stats, wake_up};
+use crate::backlog::BacklogDialect as _;
+use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
+use crate::stats::StatsDialect as _;
 
 /// What a plan must show.
 struct Expected {
@@ -70,13 +73,13 @@ fn all() -> Vec<Expected> {
         by("purge by age", &old(purge::OLD), &age, BY_SEQ),
         by("archive the done", &archived(purge::OLD_DONE), &age, "outbox_event_due"),
         by("archive by age", &archived(purge::OLD), &age, BY_SEQ),
-        by("lag", store::OLDEST_PENDING, &["NULL", "NULL"], "outbox_event_phase"),
-        by("bounded counts", stats::BOUNDED, &[], "outbox_event_phase"),
+        by("lag", stats::OLDEST_PENDING, &["NULL", "NULL"], "outbox_event_phase"),
+        by("bounded counts", MySql::BOUNDED, &[], "outbox_event_phase"),
         by("a look at what is pending", &placed(stats::SAMPLE_OF_PENDING), &[], "outbox_event_phase"),
         by("a look at what is done", &placed(stats::SAMPLE_OF_DONE), &[], "outbox_event_phase"),
-        by("more than the backlog shows", backlog::MORE, &[], "outbox_event_phase"),
-        by("parked for a route", diagnose::rows::PARKED, &["'a'"], "outbox_event_parked"),
-        by("the oldest of them", diagnose::rows::PARKED_ROWS, &["'a'"], "outbox_event_parked"),
+        by("more than the backlog shows", MySql::MORE, &[], "outbox_event_phase"),
+        by("parked for a route", MySql::PARKED, &["'a'"], "outbox_event_parked"),
+        by("the oldest of them", MySql::PARKED_ROWS, &["'a'"], "outbox_event_parked"),
         by("anything due", wake_up::ANYTHING_DUE, &[], "outbox_event_due"),
     ]
 }
@@ -110,7 +113,7 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
     let sql = store.sql();
     // Only MariaDB is asked which rows it deleted.
     let is_said = |expected: &Expected| {
-        store.0.flavour == Flavour::MariaDb || !expected.statement.contains("RETURNING")
+        store.0.state.flavour == Flavour::MariaDb || !expected.statement.contains("RETURNING")
     };
     for expected in all().into_iter().filter(is_said) {
         let plan = explain(connection, sql, &expected.statement).await;
@@ -207,7 +210,7 @@ async fn every_plan_uses_the_right_index_and_sorts_nothing() {
 async fn age_of_the_oldest_event_is_found_without_reading_payloads() {
     let (store, mut connection, database) = open("oldest").await;
     run(&mut connection, store.sql(), ROWS).await;
-    let oldest = store.sql().query::<sqlx::MySql>(store::OLDEST_PENDING);
+    let oldest = store.sql().query::<MySql>(stats::OLDEST_PENDING);
     let oldest = oldest.bind(None::<i64>).bind(None::<i64>).fetch_one(&mut connection).await.expect("a row");
     assert!(oldest.try_get::<Option<i64>, _>(0).expect("a number").is_some());
     let status = "SHOW SESSION STATUS LIKE 'Created_tmp_disk_tables'";

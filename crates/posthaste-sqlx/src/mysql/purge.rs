@@ -7,6 +7,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
+use crate::purge::PurgeDialect;
 use crate::sql::Sql;
 
 macro_rules! cutoff {
@@ -68,63 +69,61 @@ const ARCHIVE_KEYS: &str = concat!(
     " FROM `{table}` WHERE seq IN ({keys})"
 );
 
-impl MySqlStore {
-    pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
+impl PurgeDialect for MySql {
+    async fn purge(store: &MySqlStore, purge: &Purge) -> Result<u64, StoreError> {
         let mut steps = RowSteps::new(purge.limit);
         while let Some(limit) = steps.next() {
-            steps.found(self.purge_step(&Purge { limit, ..purge.clone() }).await?);
+            steps.found(store.purge_step(&Purge { limit, ..purge.clone() }).await?);
         }
         Ok(steps.total())
     }
 
+    async fn purge_in(
+        sql: &Sql,
+        connection: &mut MySqlConnection,
+        purge: &Purge,
+    ) -> Result<u64, sqlx::Error> {
+        let bind = |query: MySqlQuery| {
+            query.bind(now(purge.now)).bind(delay(purge.older_than)).bind(value::limit(purge.limit))
+        };
+        let old = match purge.what {
+            Purgeable::Archived => {
+                return Ok(bind(sql.query::<MySql>(OLD_ARCHIVED)).execute(connection).await?.rows_affected());
+            }
+            Purgeable::Done => OLD_DONE,
+            Purgeable::Dead => OLD_DEAD,
+            Purgeable::Any => OLD,
+        };
+        if !purge.archive {
+            let query = bind(sql.query_of::<MySql>(&[DELETE, old, DELETE_END]));
+            return Ok(query.execute(connection).await?.rows_affected());
+        }
+        let rows = bind(sql.query_of::<MySql>(&[old, LOCK])).fetch_all(&mut *connection).await?;
+        let mut seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+        seqs.sort_unstable();
+        archive(sql, connection, &seqs, purge.now).await?;
+        Ok(seqs.len() as u64)
+    }
+
+    async fn delete(sql: &Sql, connection: &mut MySqlConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+        for seqs in seqs.chunks(MAX_KEYS) {
+            bind_all(sql.listed(DELETE_KEYS, placeholder_count(seqs.len())), seqs)
+                .execute(&mut *connection)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+impl MySqlStore {
     async fn purge_step(&self, purge: &Purge) -> Result<u64, StoreError> {
-        let work = async |connection: &mut MySqlConnection| purge_in(self.sql(), connection, purge).await;
+        let work =
+            async |connection: &mut MySqlConnection| MySql::purge_in(self.sql(), connection, purge).await;
         match purge.archive {
             true => self.connections().engine_in_transaction(work).await,
             false => self.connections().engine(work).await,
         }
     }
-}
-
-/// Purges on a connection that is in a transaction already, or in one statement.
-pub(super) async fn purge_in(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    purge: &Purge,
-) -> Result<u64, sqlx::Error> {
-    let bind = |query: MySqlQuery| {
-        query.bind(now(purge.now)).bind(delay(purge.older_than)).bind(value::limit(purge.limit))
-    };
-    let old = match purge.what {
-        Purgeable::Archived => {
-            return Ok(bind(sql.query::<MySql>(OLD_ARCHIVED)).execute(connection).await?.rows_affected());
-        }
-        Purgeable::Done => OLD_DONE,
-        Purgeable::Dead => OLD_DEAD,
-        Purgeable::Any => OLD,
-    };
-    if !purge.archive {
-        let query = bind(sql.query_of::<MySql>(&[DELETE, old, DELETE_END]));
-        return Ok(query.execute(connection).await?.rows_affected());
-    }
-    let rows = bind(sql.query_of::<MySql>(&[old, LOCK])).fetch_all(&mut *connection).await?;
-    let mut seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-    seqs.sort_unstable();
-    archive(sql, connection, &seqs, purge.now).await?;
-    Ok(seqs.len() as u64)
-}
-
-pub(super) async fn delete(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    seqs: &[i64],
-) -> Result<(), sqlx::Error> {
-    for seqs in seqs.chunks(MAX_KEYS) {
-        bind_all(sql.listed(DELETE_KEYS, placeholder_count(seqs.len())), seqs)
-            .execute(&mut *connection)
-            .await?;
-    }
-    Ok(())
 }
 
 /// In a transaction.
@@ -138,5 +137,5 @@ pub(super) async fn archive(
         let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
         bind_all(query, seqs).execute(&mut *connection).await?;
     }
-    delete(sql, connection, seqs).await
+    MySql::delete(sql, connection, seqs).await
 }

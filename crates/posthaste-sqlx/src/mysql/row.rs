@@ -6,7 +6,7 @@ use posthaste::Timestamp;
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
-use crate::row::ReadColumns;
+use crate::row::{ReadColumns, ReadValues};
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -87,5 +87,20 @@ impl ReadColumns for MySqlRow {
             Some(text) => Ok(Some(text.as_bytes())),
             None => self.try_get("payload_bytes").map_err(|_| "bytes"),
         }
+    }
+}
+
+impl ReadValues for MySqlRow {
+    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(index)
+    }
+
+    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(index)
+    }
+
+    /// Selected as microseconds.
+    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(self.optional_int_at(index)?.map(Timestamp::from_micros))
     }
 }

@@ -16,6 +16,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
 use super::{MySqlStore, purge};
+use crate::purge::PurgeDialect as _;
+use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
 /// of these ids is an event that was delivered.
@@ -97,47 +99,46 @@ WHERE o.event_id = v.id AND o.status IN (0, 2)
 pub(super) const SETTLED: &str =
     "SELECT seq, status, attempts, settlement = ? FROM `{table}` WHERE seq IN ({keys})";
 
-impl MySqlStore {
-    pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        if settle.settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.0.settle_throttle.wait(settle.settlements.len()).await;
+impl SettleDialect for MySql {
+    async fn settle(store: &MySqlStore, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        store.0.state.settle_throttle.wait(settle.settlements.len()).await;
         let batch = SettleBatch::new(settle.settlements);
         let lean = settle.settlements.iter().all(is_lean);
-        let changed = match (lean, settle.on_done, self.0.flavour) {
+        let changed = match (lean, settle.on_done, store.0.state.flavour) {
             (true, OnDone::Keep, _) => {
                 let work = async |connection: &mut MySqlConnection| {
-                    self.settle_lean(connection, settle, &batch).await
+                    store.settle_lean(connection, settle, &batch).await
                 };
-                self.connections().engine(work).await?
+                store.connections().engine(work).await?
             }
             (true, OnDone::Delete, Flavour::MariaDb) => {
                 let work =
-                    async |connection: &mut MySqlConnection| self.delete_lean(connection, &batch).await;
+                    async |connection: &mut MySqlConnection| store.delete_lean(connection, &batch).await;
                 match batch.seqs.len() <= MAX_KEYS {
-                    true => self.connections().engine(work).await?,
+                    true => store.connections().engine(work).await?,
                     // A try that failed half way would know nothing of the rows that it had deleted.
-                    false => self.connections().engine_in_transaction(work).await?,
+                    false => store.connections().engine_in_transaction(work).await?,
                 }
             }
             (false, OnDone::Keep, _) => {
                 let work = async |connection: &mut MySqlConnection| {
-                    self.settle_general(connection, settle, &batch).await
+                    store.settle_general(connection, settle, &batch).await
                 };
-                self.connections().engine(work).await?
+                store.connections().engine(work).await?
             }
             (_, OnDone::Delete | OnDone::Archive, _) => {
                 let work = async |connection: &mut MySqlConnection| {
-                    self.settle_and_move(connection, settle, &batch).await
+                    store.settle_and_move(connection, settle, &batch).await
                 };
-                self.connections().engine_in_transaction(work).await?
+                store.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.settle_throttle.over();
-        Ok(answers(settle, &changed))
+        store.0.state.settle_throttle.over();
+        Ok(settled(settle, |lease| changed.get(&lease.seq).copied()))
     }
+}
 
+impl MySqlStore {
     /// Delivered, all of them, and to be kept.
     async fn settle_lean(
         &self,
@@ -199,12 +200,12 @@ impl MySqlStore {
         batch: &SettleBatch<'_>,
     ) -> Result<SettledRows, sqlx::Error> {
         let changed = self.settle_general(connection, settle, batch).await?;
-        let is_done = |(seq, row): (&i64, &SettledRow)| (row.status == Status::Done).then_some(*seq);
-        let mut done: Vec<i64> = changed.iter().filter_map(is_done).collect();
+        let done = changed.iter().filter(|(_, row)| row.is_done());
+        let mut done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
         done.sort_unstable();
         match settle.on_done {
             OnDone::Keep => {}
-            OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
+            OnDone::Delete => MySql::delete(self.sql(), connection, &done).await?,
             OnDone::Archive => purge::archive(self.sql(), connection, &done, settle.now).await?,
         }
         Ok(changed)
@@ -221,65 +222,20 @@ impl MySqlStore {
         let query = bind_all(self.sql().listed(SETTLED, placeholder_count(seqs.len())).bind(mark), seqs);
         let mut settled = Vec::with_capacity(seqs.len());
         for row in &query.fetch_all(connection).await? {
-            let (status, attempts, mine): (i8, i32, i64) =
-                (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-            let status = match mine {
-                // Whoever came next could take it only because it was to be tried again.
-                0 => Status::Retry,
-                _ => Status::from_code(status.into()).unwrap_or(Status::New),
-            };
-            if all || mine != 0 {
-                settled.push((
-                    row.try_get(0)?,
-                    SettledRow { status, attempts: u32::try_from(attempts).unwrap_or(0) },
-                ));
+            let (status, attempts): (i8, i32) = (row.try_get(1)?, row.try_get(2)?);
+            let is_mine = row.try_get::<i64, _>(3)? != 0;
+            // Another call could settle it again only because it was to be tried again.
+            let status = if is_mine { status.into() } else { Status::Retry.code() };
+            if all || is_mine {
+                settled.push((row.try_get(0)?, SettledRow::new(status.into(), attempts.into())));
             }
         }
         Ok(settled)
     }
 }
 
-/// Delivered, and nothing else to write.
-fn is_lean(settlement: &Settlement) -> bool {
-    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
-}
-
 /// The rows that a call changed, by `seq`.
 type SettledRows = HashMap<i64, SettledRow>;
-
-#[derive(Clone, Copy)]
-struct SettledRow {
-    status: Status,
-    attempts: u32,
-}
-
-impl SettledRow {
-    const DONE: Self = Self { status: Status::Done, attempts: 0 };
-}
-
-fn answers(settle: &Settle<'_>, changed: &SettledRows) -> Vec<Settled> {
-    let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
-        None => Settled::Stale,
-        Some(row) => answer(settlement, row),
-    };
-    settle.settlements.iter().map(answer).collect()
-}
-
-fn answer(settlement: &Settlement, row: &SettledRow) -> Settled {
-    match (&settlement.verdict, row.status) {
-        (_, Status::Done) => Settled::Done,
-        (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
-        (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
-            Settled::Waiting { delay: *delay }
-        }
-        // The row itself may have been claimed since, so its time tells nothing any more.
-        (Verdict::Failed { backoff, .. }, _) => {
-            let delay = backoff.after(row.attempts).unwrap_or_default();
-            Settled::Retry { attempts: row.attempts, delay }
-        }
-        (Verdict::Done | Verdict::Dead { .. }, _) => Settled::Stale,
-    }
-}
 
 /// Settlements as the statements read them, in the order of `seq`: those who change the same rows meet
 /// them in the same order, and so never wait for each other in a circle.

@@ -1,11 +1,15 @@
 //! How much there is: counted as long as that is quick, and then estimated.
 
-use posthaste::admin::Stats;
+use std::time::Duration;
+
+use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
-use super::store::read_oldest_pending;
-use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
+use super::MySqlStore;
+use super::value::{self, clock};
+use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
+use crate::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! bounded {
     ($phase:literal) => {
@@ -19,19 +23,6 @@ macro_rules! bounded {
     };
 }
 
-const PAUSED: &str = "SELECT route FROM `{table}_control`";
-
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = concat!(
-    "SELECT ",
-    bounded!(0),
-    ", ",
-    bounded!(1),
-    ", ",
-    bounded!(3),
-    ", (SELECT COUNT(*) FROM (SELECT seq FROM `{table}_archive` LIMIT 100001) AS archived)"
-);
-
 macro_rules! states {
     () => {
         "CAST(COALESCE(SUM(status = 0), 0) AS SIGNED), CAST(COALESCE(SUM(status = 2), 0) AS SIGNED),
@@ -41,12 +32,6 @@ macro_rules! states {
   CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NULL), 0) AS SIGNED)"
     };
 }
-
-const PENDING: &str = concat!(
-    "SELECT ",
-    states!(),
-    " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
-);
 
 macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
@@ -70,66 +55,77 @@ pub(super) const SAMPLE_OF_PENDING: &str = sample!(
 pub(super) const SAMPLE_OF_DONE: &str =
     sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1 AND");
 
-const PENDING_ROWS: SampledRows = SampledRows {
-    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"),
-    sample: SAMPLE_OF_PENDING,
-};
 const DONE_ROWS: SampledRows = SampledRows {
     span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 1"),
     sample: SAMPLE_OF_DONE,
 };
-const DEAD_ROWS: SampledRows = SampledRows {
-    span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
-    sample: sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
-};
 const ARCHIVED_ROWS: SampledRows =
     SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
 
-pub(super) async fn read(sql: &Sql, connection: &mut MySqlConnection) -> Result<Stats, sqlx::Error> {
-    let bounded = sql.query::<MySql>(BOUNDED).fetch_one(&mut *connection).await?;
-    let mut stats = read_pending(sql, connection, count(&bounded, 0)?).await?;
-    let ended = [DONE_ROWS, DEAD_ROWS, ARCHIVED_ROWS];
-    let mut counts = [(0, false); 3];
-    for (n, kind) in ended.iter().enumerate() {
-        let counted = count(&bounded, n + 1)?;
-        counts[n] = match is_too_many(counted) {
-            true => (at_least_counted(estimate(sql, connection, kind).await?.rows), true),
-            false => (counted, false),
+/// A row has been due once if it is due, held or parked, or if anything ever happened to it. Its columns are named,
+/// because the server makes a table of the rows inside: with all of them, payloads included.
+pub(super) const OLDEST_PENDING: &str = concat!(
+    "SELECT TIMESTAMPDIFF(MICROSECOND, MIN(inserted_at), ",
+    clock!(),
+    ") FROM (SELECT inserted_at, available_at, locked_by, parked, last_error IS NOT NULL AS has_error, attempts,
+    deferrals, lost_leases
+  FROM `{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 ORDER BY seq LIMIT 1000) AS oldest
+WHERE available_at <= ",
+    clock!(),
+    " OR locked_by IS NOT NULL OR parked IS NOT NULL OR has_error OR attempts <> 0
+   OR deferrals <> 0 OR lost_leases <> 0"
+);
+
+impl StatsDialect for MySql {
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = concat!(
+        "SELECT ",
+        bounded!(0),
+        ", ",
+        bounded!(1),
+        ", ",
+        bounded!(3),
+        ", (SELECT COUNT(*) FROM (SELECT seq FROM `{table}_archive` LIMIT 100001) AS archived)"
+    );
+    const PENDING: &'static str = concat!(
+        "SELECT ",
+        states!(),
+        " FROM (SELECT UTC_TIMESTAMP(6) AS now) AS c STRAIGHT_JOIN `{table}` WHERE phase = 0"
+    );
+    const PAUSED: &'static str = "SELECT route FROM `{table}_control`";
+    const PENDING_ROWS: SampledRows = SampledRows {
+        span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0"),
+        sample: SAMPLE_OF_PENDING,
+    };
+    const DEAD_ROWS: SampledRows = SampledRows {
+        span: span!("`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3"),
+        sample: sample!("", "seq", "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 3 AND"),
+    };
+    const DONE_ROWS: DoneRows = DoneRows::Indexed(DONE_ROWS);
+
+    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> Result<u64, sqlx::Error> {
+        Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
+    }
+
+    async fn read_oldest_pending(
+        sql: &Sql,
+        connection: &mut MySqlConnection,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, sqlx::Error> {
+        let query = sql.query::<MySql>(OLDEST_PENDING).bind(value::now(now)).bind(value::now(now));
+        let age: Option<i64> = query.fetch_one(connection).await?.try_get(0)?;
+        Ok(age.map(|age| Duration::from_micros(age.try_into().unwrap_or(0))))
+    }
+
+    async fn oldest_pending(
+        store: &MySqlStore,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let read = async |connection: &mut MySqlConnection| {
+            Self::read_oldest_pending(store.sql(), connection, now).await
         };
+        store.connections().engine(read).await
     }
-    [
-        (stats.done, stats.estimated.done),
-        (stats.dead, stats.estimated.dead),
-        (stats.archived, stats.estimated.archived),
-    ] = counts;
-    stats.oldest_pending = read_oldest_pending(sql, connection, None).await?;
-    let paused = sql.query::<MySql>(PAUSED).fetch_all(connection).await?;
-    stats.paused = paused.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    Ok(stats)
-}
-
-async fn read_pending(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    counted: u64,
-) -> Result<Stats, sqlx::Error> {
-    if !is_too_many(counted) {
-        let row = sql.query::<MySql>(PENDING).fetch_one(connection).await?;
-        return row_estimate::read_pending(&row);
-    }
-    Ok(estimate(sql, connection, &PENDING_ROWS).await?.pending())
-}
-
-/// How many rows of a kind there seem to be, and in which states.
-async fn estimate(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    kind: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
-    let row = sql.query::<MySql>(kind.span).fetch_one(&mut *connection).await?;
-    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let rows = sql.at_positions::<MySql>(kind.sample, &span.sample_positions()).fetch_all(connection).await?;
-    span.read_estimate(&rows)
 }
 
 #[cfg(test)]

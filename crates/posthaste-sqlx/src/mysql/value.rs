@@ -12,6 +12,8 @@ use sqlx::MySql;
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
 
+pub(crate) use crate::sql::limit;
+
 /// A column as microseconds since 1970.
 macro_rules! micros {
     ($column:literal) => {
@@ -55,11 +57,6 @@ pub(super) fn now(now: Option<Timestamp>) -> Option<i64> {
 pub(super) fn delay(delay: Duration) -> i64 {
     const MAX_DELAY_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
     i64::try_from(delay.as_micros()).unwrap_or(MAX_DELAY_MICROS).min(MAX_DELAY_MICROS)
-}
-
-/// A limit that SQL can count to.
-pub(crate) fn limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Binds a list, the last key as often as it takes to fill all placeholders.

@@ -8,7 +8,8 @@ use posthaste::store::Notifier;
 use sqlx::{MySql, MySqlConnection};
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, MySqlStore};
+use super::MySqlStore;
+use crate::store::{Inner, SqlStore};
 
 /// How often to look while events flow, and how often when none do.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
@@ -18,7 +19,7 @@ pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{ta
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 
 /// Notifies when a row is due that nobody holds; ends with the store.
-pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Notifier) {
+pub(super) async fn watch(store: Weak<Inner<MySql>>, stop: CancellationToken, wake: Notifier) {
     let mut interval = BUSY_INTERVAL;
     loop {
         tokio::select! {
@@ -26,7 +27,7 @@ pub(super) async fn watch(store: Weak<Inner>, stop: CancellationToken, wake: Not
             () = tokio::time::sleep(interval) => {}
         }
         let Some(inner) = store.upgrade() else { return };
-        let store = MySqlStore(inner);
+        let store: MySqlStore = SqlStore(inner);
         if store.connections().is_closed() {
             return;
         }

@@ -13,6 +13,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
+use crate::claim::ClaimDialect;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
@@ -109,17 +110,32 @@ due AS MATERIALIZED (
 /// Ordered claims are serialised. A lock of the transaction's: the next one may be another session's.
 const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} order', 0))";
 
-impl PgStore {
-    pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let state = self.server_state().await?;
-        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
-        let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
-        if claim.limit == 0 {
-            return Ok(claimed);
-        }
+impl ClaimDialect for Postgres {
+    async fn read_server_state(store: &PgStore) -> Result<ServerState, StoreError> {
+        let state = store.connections().engine(async |connection| {
+            let row = store.sql().query::<Postgres>(SERVER_STATE).fetch_one(connection).await?;
+            let (now, paused): (Time, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
+            Ok(ServerState { read_at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
+        });
+        state.await
+    }
+
+    async fn read_parked_names(store: PgStore) -> Result<BTreeSet<String>, StoreError> {
+        let names = store.connections().engine(async |connection| {
+            store.sql().scalar::<Postgres, Vec<String>>(PARKED_NAMES).fetch_one(connection).await
+        });
+        Ok(names.await?.into_iter().collect())
+    }
+
+    async fn take(
+        store: &PgStore,
+        claim: &Claim<'_>,
+        seen_at: Timestamp,
+        claimed: &mut Claimed,
+    ) -> Result<(), StoreError> {
         let taken = match claim.order {
-            ClaimOrder::Seq => self.take_by_seq(claim).await?,
-            ClaimOrder::Due => self.take_by_due(claim, state.now).await?,
+            ClaimOrder::Seq => store.take_by_seq(claim).await?,
+            ClaimOrder::Due => store.take_by_due(claim, seen_at).await?,
         };
         claimed.cut = taken.is_cut();
         for row in taken.rows {
@@ -128,30 +144,11 @@ impl PgStore {
                 Err(malformed) => claimed.malformed.push(malformed),
             }
         }
-        Ok(claimed)
+        Ok(())
     }
+}
 
-    async fn server_state(&self) -> Result<ServerState, StoreError> {
-        if let Some(state) = self.0.server_state.recent() {
-            return Ok(state);
-        }
-        let state = self.connections().engine(async |connection| {
-            let row = self.sql().query::<Postgres>(SERVER_STATE).fetch_one(connection).await?;
-            let (now, paused): (Time, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
-            Ok(ServerState { read_at: Instant::now(), now: now.0, paused: paused.into_iter().collect() })
-        });
-        let state = state.await?;
-        self.0.server_state.set(Some(state.clone()));
-        Ok(state)
-    }
-
-    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
-        let names = self.connections().engine(async |connection| {
-            self.sql().scalar::<Postgres, Vec<String>>(PARKED_NAMES).fetch_one(connection).await
-        });
-        Ok(names.await?.into_iter().collect())
-    }
-
+impl PgStore {
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
             self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
@@ -165,7 +162,7 @@ impl PgStore {
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
         // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
         let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let range = if plain { self.0.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
+        let range = if plain { self.0.state.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
         let started = Instant::now();
         let taken = self.connections().engine(async |connection| {
             let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
@@ -175,7 +172,7 @@ impl PgStore {
         });
         let taken = taken.await;
         if plain && taken.is_err() {
-            self.0.claim_floor.fail(&range, seen_at, started.elapsed());
+            self.0.state.claim_floor.fail(&range, seen_at, started.elapsed());
         }
         let taken = taken?;
         if plain {
@@ -185,7 +182,7 @@ impl PgStore {
                 .last
                 .filter(|_| full)
                 .unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
-            self.0.claim_floor.end(&range, seen, full, started.elapsed());
+            self.0.state.claim_floor.end(&range, seen, full, started.elapsed());
             if range.is_partial() && !full {
                 self.ring_for_sweep();
             }
@@ -195,7 +192,8 @@ impl PgStore {
 
     /// A commit notifies once. If its row lies below the floor, the claim that follows does not see it.
     fn ring_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.claim_floor.plan_wake_up()) else {
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.state.claim_floor.plan_wake_up())
+        else {
             return;
         };
         tokio::spawn(async move {

@@ -11,6 +11,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 
 use crate::OpenError;
 use crate::sql::Sql;
+use crate::store::{Connections as _, failed};
 use crate::store_pool::StorePool;
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
@@ -37,9 +38,9 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 pub(super) const BEGIN: &str = "BEGIN";
 
 /// A question of an operator's that nobody waits for any more comes to an end: the API waits for ten seconds.
-const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
+pub(super) const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
-const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
+pub(super) const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
 
 /// Lets the server end a statement whose caller has gone away: a claim that goes on would lease rows to nobody.
 /// PostgreSQL 13 has no such setting.
@@ -47,8 +48,9 @@ const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
 /// What stands between the store and its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ConnectionPath {
+    #[default]
     Direct,
     /// A PgBouncer that may give every transaction another connection to the server.
     PgBouncer,
@@ -74,10 +76,10 @@ impl fmt::Debug for Login {
 /// A few connections for the engine, and a few, with durable commits, for operators: changes have their own, because
 /// a pause must not wait for questions about a large table.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     engine: StorePool<Postgres>,
-    viewer: StorePool<Postgres>,
-    operator: StorePool<Postgres>,
+    pub(super) viewer: StorePool<Postgres>,
+    pub(super) operator: StorePool<Postgres>,
     path: ConnectionPath,
     server: Arc<str>,
 }
@@ -138,22 +140,6 @@ impl Connections {
         self.engine.in_transaction(begin, work).await.map_err(|error| self.failed(error))
     }
 
-    /// Runs an operator's questions.
-    pub(super) async fn viewer<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.viewer.in_transaction(VIEWER_BEGIN, work).await.map_err(|error| self.failed(error))
-    }
-
-    /// Runs an operator's changes, all of them or none, and waits for the server's disk.
-    pub(super) async fn operator<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.operator.in_transaction(OPERATOR_BEGIN, work).await.map_err(|error| self.failed(error))
-    }
-
     /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
     /// for a second one while holding the first.
     pub(super) async fn with_two<T>(
@@ -171,26 +157,24 @@ impl Connections {
         self.path
     }
 
-    /// Says what an error means and what to do, where that is known.
-    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
-        explain(error, &self.server)
-    }
-
-    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
-        match self.explain(error) {
-            OpenError::Database(error) => StoreError::backend("PostgreSQL", error),
-            known => StoreError::backend("PostgreSQL", known),
-        }
-    }
-
-    pub(super) async fn close(&self) {
-        self.engine.close().await;
-        self.viewer.close().await;
-        self.operator.close().await;
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        failed::<Postgres>(self, error)
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.engine.is_closed()
+    }
+}
+
+impl crate::store::Connections for Connections {
+    fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.server)
+    }
+
+    async fn close(&self) {
+        self.engine.close().await;
+        self.viewer.close().await;
+        self.operator.close().await;
     }
 }
 

@@ -7,6 +7,7 @@ use sqlx::{Postgres, Row as _};
 
 use super::PgStore;
 use super::value::{interval, leases, now};
+use crate::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -41,46 +42,46 @@ pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = coalesce(
 WHERE seq = ANY (ARRAY(SELECT seq FROM "{table}"
   WHERE parked = $1 AND status NOT IN (1, 3) ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED))"#;
 
-impl PgStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+impl LeaseDialect for Postgres {
+    async fn renew(store: &PgStore, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let (seqs, ids, tokens) = leases(renew.leases);
-        let held = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(RENEW).bind(seqs).bind(ids).bind(tokens);
+        let held = store.connections().engine(async |connection| {
+            let query = store.sql().fresh::<Postgres>(RENEW).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(renew.owner.as_str()).bind(now(renew.now)).bind(interval(renew.lease));
             query.bind(i32::from(renew.start)).fetch_all(connection).await?.iter().map(held).collect()
         });
         held.await
     }
 
-    pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+    async fn release(store: &PgStore, release: &Release<'_>) -> Result<u64, StoreError> {
         let (seqs, ids, tokens) = leases(release.leases);
-        let released = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(RELEASE).bind(seqs).bind(ids).bind(tokens);
+        let released = store.connections().engine(async |connection| {
+            let query = store.sql().fresh::<Postgres>(RELEASE).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(release.owner.as_str()).bind(now(release.now));
             Ok(query.execute(connection).await?.rows_affected())
         });
         released.await
     }
 
-    pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+    async fn park(store: &PgStore, park: &Park<'_>) -> Result<u64, StoreError> {
         let (seqs, ids, tokens) = leases(park.leases);
-        let parked = self.connections().engine(async |connection| {
-            let query = self.sql().fresh::<Postgres>(PARK).bind(seqs).bind(ids).bind(tokens);
+        let parked = store.connections().engine(async |connection| {
+            let query = store.sql().fresh::<Postgres>(PARK).bind(seqs).bind(ids).bind(tokens);
             let query = query.bind(park.owner.as_str()).bind(now(park.now)).bind(interval(park.duration));
             Ok(query.bind(park.route).execute(connection).await?.rows_affected())
         });
         parked.await
     }
 
-    pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let unparked = self.connections().engine(async |connection| {
+    async fn unpark(store: &PgStore, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        let unparked = store.connections().engine(async |connection| {
             let query =
-                self.sql().limited::<Postgres>(&[UNPARK], unpark.limit).persistent(false).bind(unpark.route);
+                store.sql().limited::<Postgres>(&[UNPARK], unpark.limit).persistent(false).bind(unpark.route);
             Ok(query.bind(now(unpark.now)).execute(connection).await?.rows_affected())
         });
         let unparked = unparked.await?;
         if unparked > 0 {
-            self.notify_due();
+            store.notify_due();
         }
         Ok(unparked)
     }

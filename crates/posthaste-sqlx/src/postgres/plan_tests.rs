@@ -5,11 +5,15 @@
 //! worst case too: made while the table was empty. The others are planned anew for the table as it is.
 
 use posthaste_sql_writer::postgres::Statements;
-use sqlx::{AssertSqlSafe, PgConnection, Row as _};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
-use super::{PgStore, admin, backlog, claim, diagnose, lease, purge, settle, stats, store};
+use super::{PgStore, claim, diagnose, lease, purge, settle, stats};
 use crate::SchemaName;
+use crate::admin::AdminDialect as _;
+use crate::backlog::BacklogDialect as _;
+use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
+use crate::stats::StatsDialect as _;
 
 /// What a plan must show.
 struct Expected {
@@ -82,7 +86,7 @@ fn fresh() -> Vec<Expected> {
         by("purge the done", &purge(purge::OLD_DONE), AGE, "outbox_event_done"),
         by("purge the dead", &purge(purge::OLD_DEAD), AGE, "outbox_event_dead"),
         by("purge by age", &purge(purge::OLD), AGE, "outbox_event_seq_key"),
-        by("lag", store::OLDEST_PENDING, ["timestamptz", "NULL"], "outbox_event_pending"),
+        by("lag", stats::OLDEST_PENDING, ["timestamptz", "NULL"], "outbox_event_pending"),
     ]
 }
 
@@ -180,16 +184,16 @@ async fn fresh_plans_use_the_right_index() {
 fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
     let pending: &[&str] = &["outbox_event_pending"];
     [
-        (stats::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
+        (Postgres::BOUNDED, &["outbox_event_pending", "outbox_event_done", "outbox_event_dead"]),
         (stats::SAMPLE_OF_PENDING, pending),
-        (backlog::BY_TYPE, pending),
-        (backlog::BY_TENANT, pending),
-        (backlog::MORE, pending),
+        (Postgres::BY_TYPE, pending),
+        (Postgres::BY_TENANT, pending),
+        (Postgres::MORE, pending),
         (diagnose::rows::DOUBTFUL, pending),
-        (diagnose::rows::PARKED, &["outbox_event_parked"]),
-        (diagnose::rows::PARKED_ROWS, &["outbox_event_parked"]),
-        (diagnose::rows::NEWEST, &["outbox_event_seq_key"]),
-        (admin::DEAD_GROUPS, &["outbox_event_dead"]),
+        (Postgres::PARKED, &["outbox_event_parked"]),
+        (Postgres::PARKED_ROWS, &["outbox_event_parked"]),
+        (Postgres::NEWEST, &["outbox_event_seq_key"]),
+        (Postgres::DEAD_GROUPS, &["outbox_event_dead"]),
     ]
 }
 
@@ -198,11 +202,11 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
 async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
     let store = store("bounded_plans").await;
     let sql = store.sql();
-    let checked = store.connections().viewer(async |connection| {
+    let checked = store.read(async |connection| {
         run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
         // A planner that would rather read everything and sort it.
         run(connection, sql, "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off").await;
-        stats::read_in_order(connection).await?;
+        Postgres::read_in_order(connection).await?;
         for before in [ROWS, r#"ANALYZE "{table}""#] {
             run(connection, sql, before).await;
             for (statement, indexes) in bounded() {

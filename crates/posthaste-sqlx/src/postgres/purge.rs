@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Postgres};
 
 use super::PgStore;
 use super::value::{interval, limit, now};
+use crate::purge::PurgeDialect;
 use crate::sql::Sql;
 
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
@@ -58,12 +59,34 @@ const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_
 const PARTITION_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 const PARTITION_RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
-impl PgStore {
-    pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
+impl PurgeDialect for Postgres {
+    async fn purge(store: &PgStore, purge: &Purge) -> Result<u64, StoreError> {
         if purge.archive {
-            self.prepare_archive().await;
+            Self::prepare_archive(store).await;
         }
-        self.connections().engine(async |connection| purge_in(self.sql(), connection, purge).await).await
+        let work = async |connection: &mut PgConnection| Self::purge_in(store.sql(), connection, purge).await;
+        store.connections().engine(work).await
+    }
+
+    async fn purge_in(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> Result<u64, sqlx::Error> {
+        let old = match purge.what {
+            Purgeable::Archived => return drop_partitions(sql, connection, purge).await,
+            Purgeable::Done => OLD_DONE,
+            Purgeable::Dead => OLD_DEAD,
+            Purgeable::Any => OLD,
+        };
+        let parts = match purge.archive {
+            true => [ARCHIVE, old, ARCHIVE_END],
+            false => [DELETE, old, END],
+        };
+        let query = sql.limited::<Postgres>(&parts, purge.limit).persistent(false).bind(now(purge.now));
+        Ok(query.bind(interval(purge.older_than)).execute(connection).await?.rows_affected())
+    }
+
+    async fn delete(sql: &Sql, connection: &mut PgConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+        let query = sql.query_of::<Postgres>(&[DELETE, "$1", END]);
+        query.bind(seqs).execute(connection).await?;
+        Ok(())
     }
 
     /// Sees that what is archived has a partition of its day, now and then and beside whatever is archived: nobody
@@ -71,17 +94,19 @@ impl PgStore {
     ///
     /// Only the first of all waits, for today's partition: a day of which something lies in the last one stays there,
     /// and no partition is made any more while the last one is large.
-    pub(super) async fn prepare_archive(&self) {
-        self.0.todays_partition.get_or_init(|| self.create_partitions(0..=0)).await;
-        let mut next_check = self.next_partition_check();
+    async fn prepare_archive(store: &PgStore) {
+        store.0.state.todays_partition.get_or_init(|| store.create_partitions(0..=0)).await;
+        let mut next_check = store.next_partition_check();
         if next_check.is_some_and(|at| Instant::now() < at) {
             return;
         }
         *next_check = Some(Instant::now() + PARTITION_CHECK_INTERVAL);
-        let store = self.clone();
+        let store = store.clone();
         tokio::spawn(async move { store.create_partitions(1..=PARTITION_DAYS_AHEAD).await });
     }
+}
 
+impl PgStore {
     async fn create_partitions(&self, days: RangeInclusive<i32>) {
         for day in days {
             let work = async |connection: &mut PgConnection| {
@@ -103,26 +128,6 @@ impl PgStore {
     }
 }
 
-/// Purges on a connection that is in a transaction already, or in one statement.
-pub(super) async fn purge_in(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    purge: &Purge,
-) -> Result<u64, sqlx::Error> {
-    let old = match purge.what {
-        Purgeable::Archived => return drop_partitions(sql, connection, purge).await,
-        Purgeable::Done => OLD_DONE,
-        Purgeable::Dead => OLD_DEAD,
-        Purgeable::Any => OLD,
-    };
-    let parts = match purge.archive {
-        true => [ARCHIVE, old, ARCHIVE_END],
-        false => [DELETE, old, END],
-    };
-    let query = sql.limited::<Postgres>(&parts, purge.limit).persistent(false).bind(now(purge.now));
-    Ok(query.bind(interval(purge.older_than)).execute(connection).await?.rows_affected())
-}
-
 async fn drop_partitions(
     sql: &Sql,
     connection: &mut PgConnection,
@@ -132,16 +137,6 @@ async fn drop_partitions(
     let query = query.bind(interval(purge.older_than)).bind(limit(purge.limit));
     let gone = query.fetch_one(connection).await?;
     Ok(gone.unsigned_abs())
-}
-
-pub(super) async fn delete(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    seqs: &[i64],
-) -> Result<(), sqlx::Error> {
-    let query = sql.query_of::<Postgres>(&[DELETE, "$1", END]);
-    query.bind(seqs).execute(connection).await?;
-    Ok(())
 }
 
 pub(super) async fn archive(

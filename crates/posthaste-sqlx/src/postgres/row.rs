@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::value::Time;
-use crate::row::ReadColumns;
+use crate::row::{ReadColumns, ReadValues};
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -63,5 +63,19 @@ impl ReadColumns for PgRow {
             Some(text) => Ok(Some(text.as_bytes())),
             None => self.try_get("payload_bytes").map_err(|_| "bytes"),
         }
+    }
+}
+
+impl ReadValues for PgRow {
+    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(index)
+    }
+
+    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(index)
+    }
+
+    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(self.try_get::<Option<Time>, _>(index)?.map(|time| time.0))
     }
 }

@@ -8,14 +8,16 @@
 
 use std::collections::HashMap;
 
-use posthaste::store::{OnDone, Settle, Settled, Settlement, Verdict};
-use posthaste::{EventId, Status, StoreError, Timestamp};
+use posthaste::store::{Lease, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::{EventId, StoreError};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Postgres, Row as _};
 
-use super::value::{self, Time, interval};
+use super::value::{self, interval};
 use super::{PgStore, purge};
+use crate::purge::PurgeDialect as _;
+use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from making a join of it, for which it
 /// might read the whole table; the pairs go into a hash table instead.
@@ -82,40 +84,39 @@ FROM unnest($5::int8[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::int
     first_name, last_name)
 WHERE o.seq = v.seq AND o.event_id = v.id AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR (o.locked_by = $1 AND o.lease_token = v.token))
-RETURNING o.event_id, o.seq, o.status, o.attempts, o.available_at, coalesce($2, statement_timestamp()) AS now"#
+RETURNING o.event_id, o.seq, o.status, o.attempts"#
 );
 
-impl PgStore {
-    pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        if settle.settlements.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.0.settle_throttle.wait(settle.settlements.len()).await;
+impl SettleDialect for Postgres {
+    async fn settle(store: &PgStore, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        store.0.state.settle_throttle.wait(settle.settlements.len()).await;
         let lean = settle.settlements.iter().all(is_lean);
         let changed = match (lean, settle.on_done) {
             (true, OnDone::Keep | OnDone::Delete) => {
-                self.connections()
-                    .engine(async |connection| self.settle_lean(connection, settle).await)
-                    .await?
+                let work = async |connection: &mut PgConnection| store.settle_lean(connection, settle).await;
+                store.connections().engine(work).await?
             }
             (false, OnDone::Keep) => {
                 let work =
-                    async |connection: &mut PgConnection| self.settle_general(connection, settle).await;
-                self.connections().engine(work).await?
+                    async |connection: &mut PgConnection| store.settle_general(connection, settle).await;
+                store.connections().engine(work).await?
             }
             (_, on_done) => {
                 if on_done == OnDone::Archive {
-                    self.prepare_archive().await;
+                    Self::prepare_archive(store).await;
                 }
                 let work =
-                    async |connection: &mut PgConnection| self.settle_and_move(connection, settle).await;
-                self.connections().engine_in_transaction(work).await?
+                    async |connection: &mut PgConnection| store.settle_and_move(connection, settle).await;
+                store.connections().engine_in_transaction(work).await?
             }
         };
-        self.0.settle_throttle.over();
-        Ok(answers(settle, &changed))
+        store.0.state.settle_throttle.over();
+        let row = |lease: &Lease| changed.get(&lease.id).filter(|(seq, _)| *seq == lease.seq);
+        Ok(settled(settle, |lease| row(lease).map(|(_, row)| *row)))
     }
+}
 
+impl PgStore {
     /// Delivered, all of them, and to be kept or deleted.
     async fn settle_lean(
         &self,
@@ -129,7 +130,8 @@ impl PgStore {
             OnDone::Keep | OnDone::Archive => query(DONE).bind(value::now(settle.now)),
         };
         let rows = query.fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((id(row)?, SettledRow::done(row.try_get(1)?)))).collect()
+        let done = |row| id_and_seq(row).map(|(id, seq)| (id, (seq, SettledRow::DONE)));
+        rows.iter().map(done).collect()
     }
 
     async fn settle_general(
@@ -160,7 +162,7 @@ impl PgStore {
             .bind(columns.last_name)
             .fetch_all(connection)
             .await?;
-        rows.iter().map(|row| Ok((id(row)?, SettledRow::read(row)?))).collect()
+        rows.iter().map(general_row).collect()
     }
 
     /// Marks, and then deletes or archives what is DONE.
@@ -171,75 +173,28 @@ impl PgStore {
     ) -> Result<SettledRows, sqlx::Error> {
         let changed = self.settle_general(connection, settle).await?;
         // This transaction holds them, so that nothing else can have their numbers.
-        let is_done = |row: &SettledRow| (row.status == Status::Done).then_some(row.seq);
-        let done: Vec<i64> = changed.values().filter_map(is_done).collect();
+        let done = changed.values().filter(|(_, row)| row.is_done());
+        let done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
         match settle.on_done {
             OnDone::Keep => {}
-            OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
+            OnDone::Delete => Postgres::delete(self.sql(), connection, &done).await?,
             OnDone::Archive => purge::archive(self.sql(), connection, settle.now, &done).await?,
         }
         Ok(changed)
     }
 }
 
-/// Delivered, and nothing else to write.
-fn is_lean(settlement: &Settlement) -> bool {
-    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
+/// The rows that a statement changed, with their `seq`.
+type SettledRows = HashMap<EventId, (i64, SettledRow)>;
+
+fn id_and_seq(row: &PgRow) -> Result<(EventId, i64), sqlx::Error> {
+    Ok((row.try_get::<&str, _>(0)?.into(), row.try_get(1)?))
 }
 
-/// The rows that a statement changed.
-type SettledRows = HashMap<EventId, SettledRow>;
-
-#[derive(Clone, Copy)]
-struct SettledRow {
-    seq: i64,
-    status: Status,
-    attempts: u32,
-    available_at: Timestamp,
-    now: Timestamp,
-}
-
-impl SettledRow {
-    fn done(seq: i64) -> Self {
-        let (status, time) = (Status::Done, Timestamp::from_micros(0));
-        Self { seq, status, attempts: 0, available_at: time, now: time }
-    }
-
-    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
-        let status: i16 = row.try_get(2)?;
-        let attempts: i32 = row.try_get(3)?;
-        let (available_at, now): (Time, Time) = (row.try_get(4)?, row.try_get(5)?);
-        Ok(Self {
-            seq: row.try_get(1)?,
-            status: Status::from_code(status.into()).unwrap_or(Status::New),
-            attempts: u32::try_from(attempts).unwrap_or(0),
-            available_at: available_at.0,
-            now: now.0,
-        })
-    }
-}
-
-fn id(row: &PgRow) -> Result<EventId, sqlx::Error> {
-    row.try_get::<&str, _>(0).map(EventId::from)
-}
-
-fn answers(settle: &Settle<'_>, changed: &SettledRows) -> Vec<Settled> {
-    let answer = |settlement: &Settlement| {
-        let row = changed.get(&settlement.lease.id).filter(|row| row.seq == settlement.lease.seq);
-        row.map_or(Settled::Stale, |row| answer(settlement, row))
-    };
-    settle.settlements.iter().map(answer).collect()
-}
-
-fn answer(settlement: &Settlement, row: &SettledRow) -> Settled {
-    match (&settlement.verdict, row.status) {
-        (_, Status::Done) => Settled::Done,
-        (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
-        (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
-            Settled::Waiting { delay: *delay }
-        }
-        _ => Settled::Retry { attempts: row.attempts, delay: row.available_at.since(row.now) },
-    }
+fn general_row(row: &PgRow) -> Result<(EventId, (i64, SettledRow)), sqlx::Error> {
+    let (id, seq) = id_and_seq(row)?;
+    let (status, attempts): (i16, i32) = (row.try_get(2)?, row.try_get(3)?);
+    Ok((id, (seq, SettledRow::new(status.into(), attempts.into()))))
 }
 
 /// Settlements as the general statement reads them: one list per column. Delays and names that are a

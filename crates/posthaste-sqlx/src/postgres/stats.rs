@@ -1,28 +1,22 @@
 //! How much there is: counted as long as that is quick, and then estimated.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use posthaste::admin::Stats;
+use posthaste::{StoreError, Timestamp};
 use sqlx::{PgConnection, Postgres, Row as _};
 
-use super::store::read_oldest_pending;
-use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
+use super::PgStore;
+use super::value::{self, Time};
+use crate::queries::SqlQuery;
+use crate::row::ReadValues as _;
+use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
+use crate::stats::{DoneRows, StatsDialect};
 
 /// Whatever the planner believes about the table, rows are read in the order of an index, so that a
 /// limit ends the reading. It lasts as long as the transaction.
 const IN_ORDER: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
     SET LOCAL enable_sort = off; SET LOCAL jit = off";
-
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = r#"SELECT
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1
-    ORDER BY coalesce(done_at, inserted_at) LIMIT 100001) AS done),
-  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 3 ORDER BY seq LIMIT 100001) AS dead),
-  (SELECT count(*) FROM (SELECT FROM "{table}_archive" LIMIT 100001) AS archived)"#;
-
-const PAUSED: &str = r#"SELECT route FROM "{table}_control""#;
 
 macro_rules! states {
     () => {
@@ -33,8 +27,6 @@ macro_rules! states {
   count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NULL)"
     };
 }
-
-const PENDING: &str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
 
 macro_rules! sample {
     ($states:expr, $condition:literal) => {
@@ -50,10 +42,6 @@ macro_rules! sample {
 
 pub(super) const SAMPLE_OF_PENDING: &str = sample!(concat!(", ", states!()), "status IN (0, 2)");
 
-const PENDING_ROWS: SampledRows =
-    SampledRows { span: span!(r#""{table}" WHERE status IN (0, 2)"#), sample: SAMPLE_OF_PENDING };
-const DEAD_ROWS: SampledRows =
-    SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
 const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: sample!("", "true") };
 
 /// The archive may have a partition for every day of years, and a look at a place would ask all of them. They
@@ -65,66 +53,67 @@ const ARCHIVED: &str = r#"SELECT coalesce(sum(
 FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = to_regclass('"{schema}"."{name}_archive_seq"')"#;
 
-/// Readies a transaction for statements that end at their limit.
-pub(super) async fn read_in_order(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(IN_ORDER).execute(connection).await.map(|_| ())
-}
+/// A row has been due once if it is due, held or parked, or if anything ever happened to it.
+pub(super) const OLDEST_PENDING: &str = r#"SELECT coalesce($1, statement_timestamp()), min(inserted_at) FROM (
+  SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 1000) AS oldest
+WHERE available_at <= coalesce($1, statement_timestamp()) OR locked_by IS NOT NULL OR parked IS NOT NULL
+   OR last_error IS NOT NULL OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
-pub(super) async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<Stats, sqlx::Error> {
-    read_in_order(connection).await?;
-    let bounded = sql.fresh::<Postgres>(BOUNDED).fetch_one(&mut *connection).await?;
-    let mut stats = read_pending(sql, connection, count(&bounded, 0)?).await?;
-    (stats.done, stats.dead, stats.archived) =
-        (count(&bounded, 1)?, count(&bounded, 2)?, count(&bounded, 3)?);
-    estimate_ended(sql, connection, &mut stats).await?;
-    stats.oldest_pending = read_oldest_pending(sql, connection, None).await?;
-    let paused = sql.query::<Postgres>(PAUSED).fetch_all(connection).await?;
-    stats.paused = paused.iter().map(|row| row.try_get(0)).collect::<Result<BTreeSet<_>, _>>()?;
-    Ok(stats)
-}
+impl StatsDialect for Postgres {
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = r#"SELECT
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1
+    ORDER BY coalesce(done_at, inserted_at) LIMIT 100001) AS done),
+  (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 3 ORDER BY seq LIMIT 100001) AS dead),
+  (SELECT count(*) FROM (SELECT FROM "{table}_archive" LIMIT 100001) AS archived)"#;
+    const PENDING: &'static str = concat!("SELECT ", states!(), r#" FROM "{table}" WHERE status IN (0, 2)"#);
+    const PAUSED: &'static str = r#"SELECT route FROM "{table}_control""#;
+    const PENDING_ROWS: SampledRows =
+        SampledRows { span: span!(r#""{table}" WHERE status IN (0, 2)"#), sample: SAMPLE_OF_PENDING };
+    const DEAD_ROWS: SampledRows =
+        SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
+    const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
-async fn read_pending(sql: &Sql, connection: &mut PgConnection, counted: u64) -> Result<Stats, sqlx::Error> {
-    if !is_too_many(counted) {
-        let row = sql.fresh::<Postgres>(PENDING).fetch_one(connection).await?;
-        return row_estimate::read_pending(&row);
+    async fn read_in_order(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(IN_ORDER).execute(connection).await.map(|_| ())
     }
-    Ok(estimate(sql, connection, &PENDING_ROWS).await?.pending())
-}
 
-/// Replaces what was too much to count. What is DONE has no index by `seq`: it is all but the others.
-async fn estimate_ended(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    stats: &mut Stats,
-) -> Result<(), sqlx::Error> {
-    if is_too_many(stats.dead) {
-        stats.dead = at_least_counted(estimate(sql, connection, &DEAD_ROWS).await?.rows);
-        stats.estimated.dead = true;
+    fn fresh(sql: &Sql, statement: &'static str) -> SqlQuery<Self> {
+        sql.fresh(statement)
     }
-    if is_too_many(stats.done) {
-        let all = estimate(sql, connection, &ALL_ROWS).await?.rows;
-        stats.done = at_least_counted(all.saturating_sub(stats.new + stats.retry + stats.dead));
-        stats.estimated.done = true;
-    }
-    if is_too_many(stats.archived) {
-        let archived = sql.fresh::<Postgres>(ARCHIVED).fetch_one(connection).await?;
-        stats.archived = at_least_counted(count(&archived, 0)?);
-        stats.estimated.archived = true;
-    }
-    Ok(())
-}
 
-/// How many rows of a kind there seem to be, and in which states.
-async fn estimate(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    kind: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
-    let row = sql.fresh::<Postgres>(kind.span).fetch_one(&mut *connection).await?;
-    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let rows =
-        sql.at_positions::<Postgres>(kind.sample, &span.sample_positions()).fetch_all(connection).await?;
-    span.read_estimate(&rows)
+    /// The limit is in the text, for the planner.
+    fn limited(
+        sql: &Sql,
+        statement: &'static str,
+        bind: impl FnOnce(SqlQuery<Self>) -> SqlQuery<Self>,
+        limit: usize,
+    ) -> SqlQuery<Self> {
+        bind(sql.limited(&[statement], limit)).persistent(false)
+    }
+
+    async fn estimate_archived(sql: &Sql, connection: &mut PgConnection) -> Result<u64, sqlx::Error> {
+        sql.fresh::<Postgres>(ARCHIVED).fetch_one(connection).await?.count_at(0)
+    }
+
+    async fn read_oldest_pending(
+        sql: &Sql,
+        connection: &mut PgConnection,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, sqlx::Error> {
+        let query = sql.fresh::<Postgres>(OLDEST_PENDING).bind(value::now(now));
+        let row = query.fetch_one(connection).await?;
+        let (now, oldest): (Time, Option<Time>) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(oldest.map(|oldest| now.0.since(oldest.0)))
+    }
+
+    async fn oldest_pending(store: &PgStore, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        let read = async |connection: &mut PgConnection| {
+            Self::read_oldest_pending(store.sql(), connection, now).await
+        };
+        store.connections().engine(read).await
+    }
 }
 
 #[cfg(test)]

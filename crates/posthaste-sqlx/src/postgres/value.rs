@@ -11,6 +11,8 @@ use sqlx::postgres::types::{Oid, PgInterval};
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
+pub(crate) use crate::sql::limit;
+
 /// A `timestamptz`, which PostgreSQL sends as microseconds since 2000. Read and written as the number it
 /// is, so that no time is rounded and no calendar is needed.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +88,6 @@ pub(super) fn leases<'a>(leases: impl IntoIterator<Item = &'a Lease>) -> (Vec<i6
     let seqs = sorted.iter().map(|lease| lease.seq).collect();
     let ids = sorted.iter().map(|lease| lease.id.as_str()).collect();
     (seqs, ids, sorted.iter().map(|lease| lease.token.as_i64()).collect())
-}
-
-/// A limit that SQL can count to.
-pub(crate) fn limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Text that PostgreSQL can keep: it has no NUL.

@@ -9,12 +9,13 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use posthaste::store::Notifier;
-use sqlx::Executor as _;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{Executor as _, Postgres};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, PgStore};
+use super::PgStore;
+use crate::store::{Inner, SqlStore};
 
 /// All commits within this time notify once.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
@@ -31,14 +32,17 @@ const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
-pub(super) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
+pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: CancellationToken, notifier: Notifier) {
     loop {
-        notifier.notified().await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = notifier.notified() => {}
+        }
         let Some(inner) = store.upgrade() else { return };
         if inner.connections.is_closed() {
             return;
         }
-        let store = PgStore(inner);
+        let store: PgStore = SqlStore(inner);
         let notified = store.connections().engine(async |connection| store.notify(connection).await).await;
         if let Err(error) = notified {
             // A hint: the poller alone is enough.
@@ -51,12 +55,11 @@ pub(super) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
 
 /// Notifies `wake` whenever another process notifies the channel, and whenever a notification may have been
 /// missed, until the store ends.
-pub(super) async fn listen_until(
-    stop: CancellationToken,
-    options: PgConnectOptions,
-    channel: String,
-    wake: Notifier,
-) {
+pub(super) async fn listen_until(store: Weak<Inner<Postgres>>, stop: CancellationToken, wake: Notifier) {
+    let Some(store) = store.upgrade() else { return };
+    let Some(options) = store.state.listen.clone() else { return };
+    let channel = store.sql.table().to_string();
+    drop(store);
     tokio::select! {
         () = stop.cancelled() => {}
         () = listen_for_ever(&options, &channel, &wake) => {}

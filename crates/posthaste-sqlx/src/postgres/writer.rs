@@ -1,65 +1,45 @@
-//! The Writer on the service's own pool.
+//! How PostgreSQL takes events.
 
-use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql_writer::{Postgres, WriterContext};
-use sqlx::{Executor as _, PgConnection};
+use posthaste::StoreError;
+use posthaste::writer::NewRow;
+use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::postgres::Statements;
+use sqlx::{Executor as _, PgConnection, Postgres};
 
 use super::insert;
 use crate::transaction_depth::transaction_depth;
+use crate::writer::{WriterDialect, failed};
 
-/// Writes events in transactions of the service's own pool; made by
-/// [`PgStore::writer`](super::PgStore::writer), cheap to clone.
-#[derive(Clone, Debug)]
-pub struct PgWriter {
-    pub(super) context: WriterContext<Postgres>,
-}
+impl WriterDialect for Postgres {
+    type Outbox = posthaste_sql_writer::Postgres;
+    type WriterState = ();
 
-impl PgWriter {
-    /// Inserts one event into the transaction that is open on this connection. After the commit give
-    /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
-    ///
-    /// Outside a transaction, and in another database than that of the outbox, it is refused. In a savepoint
-    /// the receipt is only a wake-up.
-    pub async fn insert(&self, connection: &mut PgConnection, event: Event) -> Result<Receipt, WriteError> {
-        self.insert_all(connection, vec![event]).await
+    async fn expect_transaction(
+        _context: &WriterContext<Self::Outbox>,
+        connection: &mut PgConnection,
+    ) -> Result<(), StoreError> {
+        let is_open = transaction_depth::<Postgres>(connection) > 0
+            || is_in_transaction(connection).await.map_err(failed::<Postgres>)?;
+        if is_open { Ok(()) } else { Err(StoreError::NoTransaction) }
     }
 
-    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
-    pub async fn insert_all(
-        &self,
+    async fn insert(
+        statements: &Statements,
         connection: &mut PgConnection,
-        events: Vec<Event>,
-    ) -> Result<Receipt, WriteError> {
-        let scope = match transaction_depth::<sqlx::Postgres>(connection) {
-            // The driver counts only what it began itself.
-            0 if !is_in_transaction(connection).await.map_err(failed)? => {
-                return Err(StoreError::NoTransaction.into());
-            }
-            0 | 1 => Scope::Transaction,
-            _ => Scope::ForeignSavepoint,
-        };
-        let (_, receipt) = self.write(connection, events, scope).await?;
-        Ok(receipt)
-    }
-
-    /// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
-    pub(super) async fn write(
-        &self,
-        connection: &mut PgConnection,
-        events: Vec<Event>,
-        scope: Scope,
-    ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-        let prepared = self.context.core().prepare(events, scope)?;
-        let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-        let seqs = insert::insert(self.context.statements(), connection, prepared.rows()).await;
-        Ok((ids, prepared.written(&seqs.map_err(|error| self.refused(error))?)))
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, sqlx::Error> {
+        insert::insert(statements, connection, rows).await
     }
 
     /// Another database than that of the outbox refuses by itself.
-    fn refused(&self, error: sqlx::Error) -> StoreError {
-        let said = error.as_database_error().map(sqlx::error::DatabaseError::message);
-        said.and_then(|said| self.context.statements().other_database(said)).unwrap_or_else(|| failed(error))
+    async fn refused(
+        context: &WriterContext<Self::Outbox>,
+        _connection: &mut PgConnection,
+        error: sqlx::Error,
+    ) -> StoreError {
+        let message = error.as_database_error().map(sqlx::error::DatabaseError::message);
+        let refused = message.and_then(|message| context.statements().other_database(message));
+        refused.unwrap_or_else(|| failed::<Postgres>(error))
     }
 }
 
@@ -74,9 +54,4 @@ async fn is_in_transaction(connection: &mut PgConnection) -> Result<bool, sqlx::
             _ => Err(error),
         },
     }
-}
-
-/// The pool is the service's own, so its errors are passed on as they are.
-pub(super) fn failed(error: sqlx::Error) -> StoreError {
-    StoreError::backend("PostgreSQL", error)
 }

@@ -9,13 +9,13 @@ use futures_util::TryStreamExt as _;
 use posthaste::store::{Claim, ClaimOrder, Claimed, SUSPECT_LOST_LEASES};
 use posthaste::{StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::row::event_columns;
-use super::value::lossy;
 use super::{SqliteStore, value};
 use crate::byte_limit::rows_within_limit;
-use crate::row::RowReader;
+use crate::claim::ClaimDialect;
+use crate::row::{ReadValues as _, RowReader};
 use crate::server_state_cache::ServerState;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
@@ -78,40 +78,38 @@ const READ_AHEAD_BYTES: usize = 4 << 20;
 /// A row that is found: its number and its size.
 type DueRow = (i64, i64);
 
-impl SqliteStore {
-    pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let now = claim.now.unwrap_or_else(Timestamp::now);
-        let ServerState { paused, .. } = self.server_state().await?;
-        let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
-        let mut claimed = Claimed { paused, parked, ..Claimed::default() };
-        if claim.limit == 0 || !self.is_anything_due(now).await? {
-            return Ok(claimed);
-        }
-        let mut tx = self.connections().begin().await?;
-        self.take(&mut tx, claim, now, &mut claimed).await.map_err(|error| self.failed(error))?;
-        tx.commit().await.map_err(|error| self.failed(error))?;
-        Ok(claimed)
+impl ClaimDialect for Sqlite {
+    async fn read_server_state(store: &SqliteStore) -> Result<ServerState, StoreError> {
+        let row = store.sql().query(PAUSED).fetch_one(&store.connections().write).await;
+        let paused = row.and_then(|row| names(&row)).map_err(|error| store.failed(error))?;
+        Ok(ServerState { read_at: Instant::now(), now: Timestamp::now(), paused })
     }
 
-    async fn server_state(&self) -> Result<ServerState, StoreError> {
-        if let Some(state) = self.0.server_state.recent() {
-            return Ok(state);
-        }
-        let row = self.sql().query(PAUSED).fetch_one(&self.connections().write).await;
-        let paused = row.and_then(|row| names(&row)).map_err(|error| self.failed(error))?;
-        let state = ServerState { read_at: Instant::now(), now: Timestamp::now(), paused };
-        self.0.server_state.set(Some(state.clone()));
-        Ok(state)
-    }
-
-    async fn read_parked_names(self) -> Result<BTreeSet<String>, StoreError> {
-        let read = async || {
-            let query = self.sql().query(PARKED_NAMES).bind(value::limit(Claimed::MAX_PARKED_NAMES));
-            names(&query.fetch_one(&mut *self.connections().reader().await?).await?)
+    async fn read_parked_names(store: SqliteStore) -> Result<BTreeSet<String>, StoreError> {
+        let read = async |connection: &mut SqliteConnection| {
+            let query = store.sql().query(PARKED_NAMES).bind(value::limit(Claimed::MAX_PARKED_NAMES));
+            names(&query.fetch_one(connection).await?)
         };
-        read().await.map_err(|error| self.failed(error))
+        store.read(read).await
     }
 
+    async fn take(
+        store: &SqliteStore,
+        claim: &Claim<'_>,
+        _seen_at: Timestamp,
+        claimed: &mut Claimed,
+    ) -> Result<(), StoreError> {
+        let now = claim.now.unwrap_or_else(Timestamp::now);
+        if !store.is_anything_due(now).await? {
+            return Ok(());
+        }
+        let work =
+            async |connection: &mut SqliteConnection| store.take(connection, claim, now, claimed).await;
+        store.connections().engine_in_transaction(work).await
+    }
+}
+
+impl SqliteStore {
     async fn is_anything_due(&self, now: Timestamp) -> Result<bool, StoreError> {
         let query = self.sql().scalar(ANYTHING_DUE).bind(now.as_micros());
         query.fetch_one(&self.connections().write).await.map_err(|error| self.failed(error))
@@ -193,7 +191,8 @@ impl SqliteStore {
 
 /// A list of names, as JSON.
 fn names(row: &SqliteRow) -> Result<BTreeSet<String>, sqlx::Error> {
-    Ok(serde_json::from_str(&lossy(row, 0)?).unwrap_or_default())
+    let names = row.text_at(0)?.unwrap_or_default();
+    Ok(serde_json::from_str(&names).unwrap_or_default())
 }
 
 fn sizes(found: &[DueRow]) -> impl Iterator<Item = i64> + '_ {

@@ -12,7 +12,11 @@ use sqlx::{ConnectOptions as _, SqlSafeStr as _, Sqlite, SqliteConnection, Sqlit
 use super::write_queue::{WritePermit, WriteQueue};
 use crate::OpenError;
 use crate::sql::Sql;
+use crate::store::{Connections as _, failed};
 use crate::transaction_depth::acquire;
+
+/// Takes the write lock from the start.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,7 +27,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// One connection that writes and a few that read. SQLite lets one connection write at a time: a
 /// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     pub(super) write: SqlitePool,
     read: SqlitePool,
     pub(super) write_queue: WriteQueue,
@@ -58,19 +62,37 @@ impl Connections {
         }
     }
 
-    /// A transaction that holds the write lock from its start, so that it never fails half way.
-    pub(super) async fn begin(&self) -> Result<Writing<Transaction<'static, Sqlite>>, StoreError> {
-        let permit = self.write_queue.acquire_for_engine().await;
-        let connection = acquire(&self.write).await.map_err(|error| self.failed(error))?;
-        let tx = begin_immediate(connection).await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: tx, permit })
+    /// Runs one statement for the engine on the writing connection.
+    pub(super) async fn engine<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        let result = async {
+            let _permit = self.write_queue.acquire_for_engine().await;
+            work(&mut *self.write.acquire().await?).await
+        };
+        result.await.map_err(|error| self.failed(error))
     }
 
-    /// The writing connection, for one statement.
-    pub(super) async fn writer(&self) -> Result<Writing<PoolConnection<Sqlite>>, StoreError> {
+    /// Runs several statements for the engine, all of them or none.
+    pub(super) async fn engine_in_transaction<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        let result = async {
+            let mut tx = self.begin().await?;
+            let done = work(&mut tx).await?;
+            tx.commit().await.map(|()| done)
+        };
+        result.await.map_err(|error| self.failed(error))
+    }
+
+    /// A transaction that holds the write lock from its start, so that it never fails half way.
+    pub(super) async fn begin(&self) -> Result<Writing, sqlx::Error> {
         let permit = self.write_queue.acquire_for_engine().await;
-        let connection = self.write.acquire().await.map_err(|error| self.failed(error))?;
-        Ok(Writing { with: connection, permit })
+        let connection = acquire(&self.write).await?;
+        let tx = Transaction::begin(connection, Some(BEGIN.into_sql_str())).await?;
+        Ok(Writing { tx, permit })
     }
 
     /// A connection to read, for some time and no longer.
@@ -89,59 +111,53 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Says what an error means and what to do, where that is known.
-    pub(super) fn explain(&self, error: sqlx::Error) -> OpenError {
-        explain(error, &self.path)
-    }
-
-    pub(super) fn failed(&self, error: sqlx::Error) -> StoreError {
-        failed(explain(error, &self.path))
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        failed::<Sqlite>(self, error)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    pub(super) async fn close(&self) {
+impl crate::store::Connections for Connections {
+    fn explain(&self, error: sqlx::Error) -> OpenError {
+        explain(error, &self.path)
+    }
+
+    async fn close(&self) {
         self.write.close().await;
         self.read.close().await;
     }
 }
 
-/// Begins a transaction that holds the write lock from its start.
-pub(super) async fn begin_immediate(
-    connection: PoolConnection<Sqlite>,
-) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
-    Transaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str())).await
-}
-
-/// A connection or transaction with the permit to write.
+/// A transaction with the permit to write.
 #[derive(Debug)]
-pub(super) struct Writing<C> {
-    with: C,
+pub(crate) struct Writing {
+    tx: Transaction<'static, Sqlite>,
     // Dropped last: the next one finds the lock free.
     permit: WritePermit,
 }
 
-impl Writing<Transaction<'static, Sqlite>> {
+impl Writing {
     pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
-        let Self { with, permit } = self;
-        let answer = with.commit().await;
+        let Self { tx, permit } = self;
+        let committed = tx.commit().await;
         drop(permit);
-        answer
+        committed
     }
 }
 
-impl<C: DerefMut<Target = SqliteConnection>> Deref for Writing<C> {
+impl Deref for Writing {
     type Target = SqliteConnection;
     fn deref(&self) -> &SqliteConnection {
-        &self.with
+        &self.tx
     }
 }
 
-impl<C: DerefMut<Target = SqliteConnection>> DerefMut for Writing<C> {
+impl DerefMut for Writing {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        &mut self.with
+        &mut self.tx
     }
 }
 
@@ -170,13 +186,6 @@ pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> Res
     }
     tokio::time::sleep(RETRY_DELAY).await;
     Ok(())
-}
-
-pub(super) fn failed(error: OpenError) -> StoreError {
-    match error {
-        OpenError::Database(error) => StoreError::backend("SQLite", error),
-        known => StoreError::backend("SQLite", known),
-    }
 }
 
 /// SQLite's primary result codes.

@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
-use posthaste::store::{Lease, Park, Release, Renew, Unpark};
+use posthaste::store::{Lease, Owner, Park, Release, Renew, Unpark};
 use posthaste::{EventId, StoreError, Timestamp};
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Sqlite, SqliteConnection};
 
 use super::{SqliteStore, value};
+use crate::lease::LeaseDialect;
+use crate::queries::SqlQuery;
 use crate::row::RowReader;
 
 /// The rows that these leases hold. `+`, so that nobody looks for the ids in their own index.
@@ -40,52 +43,53 @@ pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = ?3, parke
 WHERE seq IN (SELECT seq FROM "{table}" INDEXED BY "{table}_parked"
   WHERE parked IS NOT NULL AND parked = ?1 AND status IN (0, 2) ORDER BY seq LIMIT ?2)"#;
 
-impl SqliteStore {
-    pub(super) async fn renew_leases(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+impl LeaseDialect for Sqlite {
+    async fn renew(store: &SqliteStore, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         let end = renew.now.unwrap_or_else(Timestamp::now) + renew.lease;
-        let mut connection = self.connections().writer().await?;
-        let query =
-            self.sql().query(RENEW).bind(value::leases(renew.leases)).bind(renew.owner.as_str().to_owned());
-        let rows = query.bind(end.as_micros()).bind(renew.start).fetch_all(&mut *connection).await;
-        let held: HashSet<(i64, EventId)> =
-            rows.map_err(|error| self.failed(error))?.iter().map(named).collect();
+        let query = held_by(store, RENEW, renew.leases, renew.owner).bind(end.as_micros()).bind(renew.start);
+        let renew_rows = async |connection: &mut SqliteConnection| query.fetch_all(connection).await;
+        let rows = store.connections().engine(renew_rows).await?;
+        let held: HashSet<(i64, EventId)> = rows.iter().map(named).collect();
         let is_held = |lease: &&Lease| held.contains(&(lease.seq, lease.id.clone()));
         Ok(renew.leases.iter().filter(is_held).cloned().collect())
     }
 
-    pub(super) async fn release_leases(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+    async fn release(store: &SqliteStore, release: &Release<'_>) -> Result<u64, StoreError> {
         let now = release.now.unwrap_or_else(Timestamp::now);
-        let mut connection = self.connections().writer().await?;
-        let query = self
-            .sql()
-            .query(RELEASE)
-            .bind(value::leases(release.leases))
-            .bind(release.owner.as_str().to_owned());
-        let answer = query.bind(now.as_micros()).execute(&mut *connection).await;
-        answer.map(|answer| answer.rows_affected()).map_err(|error| self.failed(error))
+        execute(store, held_by(store, RELEASE, release.leases, release.owner).bind(now.as_micros())).await
     }
 
-    pub(super) async fn park_rows(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+    async fn park(store: &SqliteStore, park: &Park<'_>) -> Result<u64, StoreError> {
         let due = park.now.unwrap_or_else(Timestamp::now) + park.duration;
-        let mut connection = self.connections().writer().await?;
-        let query =
-            self.sql().query(PARK).bind(value::leases(park.leases)).bind(park.owner.as_str().to_owned());
-        let query = query.bind(due.as_micros()).bind(park.route.to_owned());
-        let answer = query.execute(&mut *connection).await;
-        answer.map(|answer| answer.rows_affected()).map_err(|error| self.failed(error))
+        let query = held_by(store, PARK, park.leases, park.owner).bind(due.as_micros());
+        execute(store, query.bind(park.route.to_owned())).await
     }
 
-    pub(super) async fn unpark_rows(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+    async fn unpark(store: &SqliteStore, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
         let now = unpark.now.unwrap_or_else(Timestamp::now);
-        let mut connection = self.connections().writer().await?;
-        let query = self.sql().query(UNPARK).bind(unpark.route.to_owned());
+        let query = store.sql().query(UNPARK).bind(unpark.route.to_owned());
         let query = query.bind(value::limit(unpark.limit)).bind(now.as_micros());
-        let answer = query.execute(&mut *connection).await.map_err(|error| self.failed(error))?;
-        if answer.rows_affected() > 0 {
-            self.notify_due();
+        let unparked = execute(store, query).await?;
+        if unparked > 0 {
+            store.notify_due();
         }
-        Ok(answer.rows_affected())
+        Ok(unparked)
     }
+}
+
+/// A statement about the rows that these leases hold.
+fn held_by(
+    store: &SqliteStore,
+    statement: &'static str,
+    leases: &[Lease],
+    owner: &Owner,
+) -> SqlQuery<Sqlite> {
+    store.sql().query(statement).bind(value::leases(leases)).bind(owner.as_str().to_owned())
+}
+
+async fn execute(store: &SqliteStore, query: SqlQuery<Sqlite>) -> Result<u64, StoreError> {
+    let execute = async |connection: &mut SqliteConnection| query.execute(connection).await;
+    Ok(store.connections().engine(execute).await?.rows_affected())
 }
 
 /// What a lease calls its row.

@@ -51,42 +51,38 @@ mod wake_up;
 mod write_queue;
 mod writer;
 
-use std::sync::{Arc, OnceLock};
-
-use posthaste::store::Notifier;
-use posthaste::writer::NewRow;
-use posthaste::{Outbox, StoreError};
+use posthaste::Outbox;
 use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
-use sqlx::SqliteConnection;
+use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;
 
 pub use migrate::SqliteMigrations;
-pub use tx::{SqliteSavepoint, SqliteTx};
-pub use writer::SqliteWriter;
 
-use crate::parked_routes_cache::ParkedNames;
-use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
-use crate::{OpenError, TableName};
+use crate::store::{Connections as _, StoreDialect as _};
+use crate::{OpenError, Savepoint, SqlStore, StoreBuilder, Tx, Writer};
 use connection::{Connections, engine_options, reader_options};
+use writer::WriterState;
 
 /// An outbox in a SQLite database. Cheap to clone.
 ///
 /// It opens connections of its own, one that writes and up to two that read, so that a pool of the
 /// service that is exhausted never stops it, nor the reverse. Several processes may share a file.
-#[derive(Clone, Debug)]
-pub struct SqliteStore(Arc<Inner>);
+pub type SqliteStore = SqlStore<Sqlite>;
 
-#[derive(Debug)]
-struct Inner {
-    connections: Connections,
-    sql: Sql,
-    statements: Arc<Statements>,
-    server_state: ServerStateCache,
-    parked_names: ParkedNames,
-    wake: OnceLock<Notifier>,
-}
+/// Opens a [`SqliteStore`].
+pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
+
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
+pub type SqliteWriter = Writer<Sqlite>;
+
+/// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
+pub type SqliteTx = Tx<Sqlite>;
+
+/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the
+/// [`SqliteConnection`](sqlx::SqliteConnection).
+pub type SqliteSavepoint<'a> = Savepoint<'a, Sqlite>;
 
 impl SqliteStore {
     /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead
@@ -98,124 +94,27 @@ impl SqliteStore {
 
     /// The same with another table name, or with migrations.
     pub fn builder(options: &SqliteConnectOptions) -> SqliteStoreBuilder {
-        SqliteStoreBuilder {
-            options: options.clone(),
-            table: TableName::default(),
-            migrate: false,
-            read_only: false,
-        }
+        SqliteStoreBuilder::new(options.clone())
     }
 
-    /// The Writer on sqlx. Made once; cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(self.writer_context(outbox), self.connections().write_queue.clone())
-    }
-
-    /// What Writers of other drivers are made of.
+    /// What the Writers of other drivers are made of.
     pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        WriterContext::new(outbox.writer_core(), Arc::clone(&self.0.statements))
+        Sqlite::writer_context(self, outbox.writer_core())
     }
 
-    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
-    /// [`SqliteWriter`].
-    #[doc(hidden)]
-    pub async fn insert_rows(
-        &self,
-        connection: &mut SqliteConnection,
-        rows: &[NewRow],
-    ) -> Result<Vec<Option<i64>>, StoreError> {
-        insert::insert(&self.0.statements, connection, rows).await.map_err(|error| self.failed(error))
-    }
-
-    /// Closes the store's connections. Calls after it fail.
-    pub async fn close(&self) {
-        self.connections().close().await;
-    }
-
-    async fn new(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
+    async fn open(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
         let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
             Ok(mut connection) => writer::identify(&statements, &mut connection).await,
             Err(error) => Err(error),
         };
         let database = DatabaseFile::new(found.map_err(|error| connections.explain(error))?);
-        Ok(Self(Arc::new(Inner {
-            connections,
-            sql,
-            statements: Arc::new(statements.bound_to(database)),
-            server_state: ServerStateCache::default(),
-            parked_names: ParkedNames::default(),
-            wake: OnceLock::new(),
-        })))
+        let state = WriterState::new(connections.write_queue.clone());
+        Ok(Self::new(connections, sql, statements.bound_to(database), state))
     }
-
-    fn connections(&self) -> &Connections {
-        &self.0.connections
-    }
-
-    fn sql(&self) -> &Sql {
-        &self.0.sql
-    }
-
-    fn forget_cached_state(&self) {
-        self.0.server_state.forget();
-        self.0.parked_names.forget();
-    }
-
-    fn failed(&self, error: sqlx::Error) -> StoreError {
-        self.connections().failed(error)
-    }
-
-    /// Starts to watch for commits when somebody asks for the first time.
-    fn watch(&self) -> Option<Notifier> {
-        let runtime = tokio::runtime::Handle::try_current().ok()?;
-        let wake = self.0.wake.get_or_init(|| {
-            let wake = Notifier::new();
-            runtime.spawn(wake_up::watch(Arc::downgrade(&self.0), wake.clone()));
-            wake
-        });
-        Some(wake.clone())
-    }
-
-    /// Our own connection made rows due, which the watch does not count.
-    fn notify_due(&self) {
-        if let Some(wake) = self.0.wake.get() {
-            wake.notify();
-        }
-    }
-}
-
-/// Opens a [`SqliteStore`].
-#[derive(Clone, Debug)]
-#[must_use = "call `connect`"]
-pub struct SqliteStoreBuilder {
-    options: SqliteConnectOptions,
-    table: TableName,
-    migrate: bool,
-    read_only: bool,
 }
 
 impl SqliteStoreBuilder {
-    /// The outbox table. Default: `outbox_event`. Several outboxes live in one file side by side.
-    pub fn table(mut self, table: TableName) -> Self {
-        self.table = table;
-        self
-    }
-
-    /// Applies missing migrations in [`connect`](Self::connect). Default: a schema that is not current
-    /// is an error.
-    pub fn migrate(mut self) -> Self {
-        self.migrate = true;
-        self
-    }
-
-    /// Accepts a database that cannot be written, and leaves its journal as it is; calls that write
-    /// fail there. For those who only look. Default: such a database is refused at once.
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self
-    }
-
     /// The migrations of this outbox, to check, print or apply by themselves.
     pub fn migrations(&self) -> SqliteMigrations {
         SqliteMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
@@ -231,14 +130,14 @@ impl SqliteStoreBuilder {
             let connections = Connections::open(engine_options(&self.options)).await?;
             migrations.apply().await?;
             connections.check_writable(&sql).await?;
-            return SqliteStore::new(connections, sql).await;
+            return SqliteStore::open(connections, sql).await;
         }
         migrations.expect_current().await?;
         if self.read_only {
-            return SqliteStore::new(Connections::open(reader_options(&self.options)).await?, sql).await;
+            return SqliteStore::open(Connections::open(reader_options(&self.options)).await?, sql).await;
         }
         let connections = Connections::open(engine_options(&self.options)).await?;
         connections.check_writable(&sql).await?;
-        SqliteStore::new(connections, sql).await
+        SqliteStore::open(connections, sql).await
     }
 }

@@ -1,10 +1,13 @@
 //! The plans that SQLite makes for the engine's statements: each finds its rows by the index that was
 //! made for it, on a table with many rows that are done, with and without statistics.
 
-use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
-use super::{SqliteStore, backlog, claim, diagnose, lease, purge, settle, stats, store};
+use super::{SqliteStore, claim, lease, purge, settle, stats};
+use crate::backlog::BacklogDialect as _;
+use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
+use crate::stats::StatsDialect as _;
 
 /// What a plan must show, and whether it may sort.
 struct Expected<'s> {
@@ -54,23 +57,23 @@ const EXPECTED: [Expected<'static>; 24] = [
     // The dead are few: an operator looks at each of them.
     Expected { sorts: true, ..by("purge the dead", purge::OLD_DEAD, "USING INDEX outbox_event_dead") },
     by("archive", purge::ARCHIVE, BY_KEY),
-    by("lag", store::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
-    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
-    by("bounded counts", stats::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
-    by("more than the backlog shows", backlog::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("lag", stats::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", Sqlite::BOUNDED, "SCAN outbox_event USING INDEX outbox_event_pending"),
+    by("bounded counts", Sqlite::BOUNDED, "SCAN outbox_event USING COVERING INDEX outbox_event_done"),
+    by("more than the backlog shows", Sqlite::MORE, "SCAN outbox_event USING INDEX outbox_event_pending"),
     // It sorts its groups.
     Expected {
         sorts: true,
-        ..by("backlog", backlog::BY_TYPE, "SCAN outbox_event USING INDEX outbox_event_pending")
+        ..by("backlog", Sqlite::BY_TYPE, "SCAN outbox_event USING INDEX outbox_event_pending")
     },
     by(
         "parked for a route",
-        diagnose::rows::PARKED,
+        Sqlite::PARKED,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked=?)",
     ),
     by(
         "the oldest of them",
-        diagnose::rows::PARKED_ROWS,
+        Sqlite::PARKED_ROWS,
         "SEARCH outbox_event USING INDEX outbox_event_parked (parked=?)",
     ),
 ];
@@ -126,7 +129,7 @@ async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
 async fn every_statement_finds_its_rows_by_its_index() {
     let options = "sqlite::memory:".parse().expect("a good URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
-    let mut connection = store.connections().writer().await.expect("a connection");
+    let mut connection = store.connections().write.acquire().await.expect("a connection");
     check_all(&mut connection, &store).await;
     sqlx::query(ROWS).execute(&mut *connection).await.expect("rows");
     check_all(&mut connection, &store).await;
@@ -139,7 +142,7 @@ async fn every_statement_finds_its_rows_by_its_index() {
 async fn purge_by_age_does_not_sort() {
     let options = "sqlite::memory:".parse().expect("a good URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
-    let mut connection = store.connections().writer().await.expect("a connection");
+    let mut connection = store.connections().write.acquire().await.expect("a connection");
     assert_eq!(
         plan(&mut connection, store.sql(), purge::OLD).await,
         ["SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid<?)", "SCALAR SUBQUERY 1", "SCAN outbox_event"]

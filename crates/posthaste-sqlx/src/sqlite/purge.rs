@@ -2,9 +2,10 @@
 
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{StoreError, Timestamp};
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, value};
+use crate::purge::PurgeDialect;
 use crate::sql::Sql;
 
 pub(super) const OLD_DONE: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{table}_done"
@@ -41,51 +42,45 @@ pub(super) const ARCHIVE: &str = concat!(
 const FORGET: &str = r#"DELETE FROM "{table}_archive" WHERE seq IN (SELECT seq FROM "{table}_archive"
 WHERE coalesce(done_at, inserted_at) <= ?1 ORDER BY seq LIMIT ?2)"#;
 
-impl SqliteStore {
-    pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
-        let mut tx = self.connections().begin().await?;
-        let purged = purge_in(self.sql(), &mut tx, purge).await.map_err(|error| self.failed(error))?;
-        tx.commit().await.map_err(|error| self.failed(error))?;
-        Ok(purged)
+impl PurgeDialect for Sqlite {
+    async fn purge(store: &SqliteStore, purge: &Purge) -> Result<u64, StoreError> {
+        let work =
+            async |connection: &mut SqliteConnection| Self::purge_in(store.sql(), connection, purge).await;
+        store.connections().engine_in_transaction(work).await
     }
-}
 
-/// Purges in a transaction that is open already.
-pub(super) async fn purge_in(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    purge: &Purge,
-) -> Result<u64, sqlx::Error> {
-    let before = purge.now.unwrap_or_else(Timestamp::now) - purge.older_than;
-    if purge.what == Purgeable::Archived {
-        let query = sql.query(FORGET).bind(before.as_micros()).bind(value::limit(purge.limit));
-        return Ok(query.execute(connection).await?.rows_affected());
+    async fn purge_in(
+        sql: &Sql,
+        connection: &mut SqliteConnection,
+        purge: &Purge,
+    ) -> Result<u64, sqlx::Error> {
+        let before = purge.now.unwrap_or_else(Timestamp::now) - purge.older_than;
+        if purge.what == Purgeable::Archived {
+            let query = sql.query(FORGET).bind(before.as_micros()).bind(value::limit(purge.limit));
+            return Ok(query.execute(connection).await?.rows_affected());
+        }
+        let select = match purge.what {
+            Purgeable::Done => OLD_DONE,
+            Purgeable::Dead => OLD_DEAD,
+            Purgeable::Any | Purgeable::Archived => OLD,
+        };
+        let query = sql.query(select).bind(before.as_micros());
+        let query = query.bind(value::limit(purge.limit));
+        let rows = query.fetch_all(&mut *connection).await?;
+        let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+        match purge.archive {
+            true => archive(sql, connection, &seqs).await?,
+            false => Self::delete(sql, connection, &seqs).await?,
+        }
+        Ok(seqs.len() as u64)
     }
-    let select = match purge.what {
-        Purgeable::Done => OLD_DONE,
-        Purgeable::Dead => OLD_DEAD,
-        Purgeable::Any | Purgeable::Archived => OLD,
-    };
-    let query = sql.query(select).bind(before.as_micros());
-    let query = query.bind(value::limit(purge.limit));
-    let rows = query.fetch_all(&mut *connection).await?;
-    let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
-    match purge.archive {
-        true => archive(sql, connection, &seqs).await?,
-        false => delete(sql, connection, &seqs).await?,
-    }
-    Ok(seqs.len() as u64)
-}
 
-pub(super) async fn delete(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    seqs: &[i64],
-) -> Result<(), sqlx::Error> {
-    if !seqs.is_empty() {
-        sql.query(DELETE).bind(value::seqs(seqs)).execute(connection).await?;
+    async fn delete(sql: &Sql, connection: &mut SqliteConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+        if !seqs.is_empty() {
+            sql.query(DELETE).bind(value::seqs(seqs)).execute(connection).await?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) async fn archive(
@@ -96,5 +91,5 @@ pub(super) async fn archive(
     if !seqs.is_empty() {
         sql.query(ARCHIVE).bind(value::seqs(seqs)).execute(&mut *connection).await?;
     }
-    delete(sql, connection, seqs).await
+    Sqlite::delete(sql, connection, seqs).await
 }

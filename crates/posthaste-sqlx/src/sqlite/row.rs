@@ -7,7 +7,7 @@ use posthaste::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use crate::row::ReadColumns;
+use crate::row::{ReadColumns, ReadValues};
 
 /// What an event is made of.
 macro_rules! event_columns {
@@ -59,5 +59,22 @@ impl ReadColumns for SqliteRow {
 
     fn payload(&self) -> Result<Option<&[u8]>, &'static str> {
         self.try_get("payload").map_err(|_| "text or a blob")
+    }
+}
+
+impl ReadValues for SqliteRow {
+    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(index)
+    }
+
+    /// One row that is not UTF-8 must not hide the others.
+    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+        let text: Option<&[u8]> = self.try_get_unchecked(index)?;
+        Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
+    }
+
+    /// A row is still one without its times.
+    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(self.try_get(index).ok().flatten().map(Timestamp::from_micros))
     }
 }

@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use posthaste::store::{Backoff, LeaseToken, OnDone, Settle, Settled, Settlement, Verdict};
-use posthaste::{Status, StoreError, Timestamp};
+use posthaste::{StoreError, Timestamp};
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, purge, value};
+use crate::purge::PurgeDialect as _;
+use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// What was delivered, by seq and by id: whatever row has one of these numbers and one of these ids is an event
 /// that was delivered. `+`, so that nobody looks for the ids in their own index.
@@ -95,29 +97,30 @@ FROM (SELECT value ->> 'seq' AS seq, value ->> 'id' AS id, value ->> 'token' AS 
   FROM jsonb_each(?1)) AS v
 WHERE o.seq = v.seq AND +o.event_id = coalesce(v.id, o.event_id) AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR (o.locked_by = ?2 AND o.lease_token = v.token))
-RETURNING seq, status, attempts, available_at"#
+RETURNING seq, status, attempts"#
 );
 
-impl SqliteStore {
-    pub(super) async fn settle_rows(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        if settle.settlements.is_empty() {
-            return Ok(Vec::new());
-        }
+impl SettleDialect for Sqlite {
+    async fn settle(store: &SqliteStore, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
         let now = settle.now.unwrap_or_else(Timestamp::now);
         let (lean, general): (Vec<_>, Vec<_>) = settle.settlements.iter().partition(|s| is_lean(s));
         // One statement is a transaction of its own.
-        if general.is_empty() && settle.on_done != OnDone::Archive {
-            let mut connection = self.connections().writer().await?;
-            let done = self.settle_lean(&mut connection, settle, &lean, now).await;
-            return done.map(|done| answers(settle, &done, now)).map_err(|error| self.failed(error));
-        }
-        let mut tx = self.connections().begin().await?;
-        let settled = self.settle_both(&mut tx, settle, &lean, &general, now).await;
-        let settled = settled.map_err(|error| self.failed(error))?;
-        tx.commit().await.map_err(|error| self.failed(error))?;
-        Ok(answers(settle, &settled, now))
+        let changed = if general.is_empty() && settle.on_done != OnDone::Archive {
+            let work = async |connection: &mut SqliteConnection| {
+                store.settle_lean(connection, settle, &lean, now).await
+            };
+            store.connections().engine(work).await?
+        } else {
+            let work = async |connection: &mut SqliteConnection| {
+                store.settle_both(connection, settle, &lean, &general, now).await
+            };
+            store.connections().engine_in_transaction(work).await?
+        };
+        Ok(settled(settle, |lease| changed.get(&lease.seq).copied()))
     }
+}
 
+impl SqliteStore {
     async fn settle_both(
         &self,
         connection: &mut SqliteConnection,
@@ -133,11 +136,11 @@ impl SqliteStore {
         if !general.is_empty() {
             changed.extend(self.settle_general(connection, settle, general, now).await?);
         }
-        let is_done = |(seq, row): (&i64, &SettledRow)| (row.status == Status::Done).then_some(*seq);
-        let done: Vec<i64> = changed.iter().filter_map(is_done).collect();
+        let done = changed.iter().filter(|(_, row)| row.is_done());
+        let done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
         match settle.on_done {
             OnDone::Keep => {}
-            OnDone::Delete => purge::delete(self.sql(), connection, &done).await?,
+            OnDone::Delete => Sqlite::delete(self.sql(), connection, &done).await?,
             OnDone::Archive => purge::archive(self.sql(), connection, &done).await?,
         }
         Ok(changed)
@@ -152,7 +155,6 @@ impl SqliteStore {
     ) -> Result<SettledRows, sqlx::Error> {
         let seqs: Vec<i64> = lean.iter().map(|settlement| settlement.lease.seq).collect();
         let ids: Vec<&str> = lean.iter().map(|settlement| settlement.lease.id.as_str()).collect();
-        let done = SettledRow { status: Status::Done, attempts: 0, available_at: now };
         let rows = match settle.on_done {
             OnDone::Delete => {
                 let query = self.sql().query(DELETE).bind(value::seqs(&seqs)).bind(value::ids(&ids));
@@ -164,13 +166,13 @@ impl SqliteStore {
                 let query = query.bind(now.as_micros()).bind(mark);
                 let changed = query.execute(&mut *connection).await?.rows_affected();
                 if changed == seqs.len() as u64 {
-                    return Ok(seqs.into_iter().map(|seq| (seq, done)).collect());
+                    return Ok(seqs.into_iter().map(|seq| (seq, SettledRow::DONE)).collect());
                 }
                 let query = self.sql().query(DONE_BY).bind(value::seqs(&seqs)).bind(mark);
                 query.fetch_all(connection).await?
             }
         };
-        rows.iter().map(|row| Ok((row.try_get(0)?, done))).collect()
+        rows.iter().map(|row| Ok((row.try_get(0)?, SettledRow::DONE))).collect()
     }
 
     async fn settle_general(
@@ -184,56 +186,17 @@ impl SqliteStore {
         let entries = serde_json::to_string(&entries).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let query = self.sql().query(GENERAL).bind(entries).bind(settle.owner.as_str().to_owned());
         let rows = query.bind(now.as_micros()).fetch_all(connection).await?;
-        rows.iter().map(SettledRow::read).collect()
+        rows.iter().map(general_row).collect()
     }
-}
-
-/// Delivered, and nothing else to write.
-fn is_lean(settlement: &Settlement) -> bool {
-    settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
 /// The rows that a statement changed, by `seq`.
 type SettledRows = HashMap<i64, SettledRow>;
 
-#[derive(Clone, Copy)]
-struct SettledRow {
-    status: Status,
-    attempts: u32,
-    available_at: Timestamp,
-}
-
-impl SettledRow {
-    fn read(row: &SqliteRow) -> Result<(i64, Self), sqlx::Error> {
-        let status: i64 = row.try_get(1)?;
-        // Whatever a foreign program left there, a row that is given up keeps it.
-        let attempts: i64 = row.try_get(2).unwrap_or_default();
-        let changed = Self {
-            status: Status::from_code(status).unwrap_or(Status::New),
-            attempts: u32::try_from(attempts.max(0)).unwrap_or(u32::MAX),
-            available_at: Timestamp::from_micros(row.try_get(3).unwrap_or_default()),
-        };
-        Ok((row.try_get(0)?, changed))
-    }
-}
-
-fn answers(settle: &Settle<'_>, changed: &SettledRows, now: Timestamp) -> Vec<Settled> {
-    let answer = |settlement: &Settlement| match changed.get(&settlement.lease.seq) {
-        None => Settled::Stale,
-        Some(row) => answer(settlement, row, now),
-    };
-    settle.settlements.iter().map(answer).collect()
-}
-
-fn answer(settlement: &Settlement, row: &SettledRow, now: Timestamp) -> Settled {
-    match (&settlement.verdict, row.status) {
-        (_, Status::Done) => Settled::Done,
-        (_, Status::Dead) => Settled::Dead { attempts: row.attempts },
-        (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
-            Settled::Waiting { delay: *delay }
-        }
-        _ => Settled::Retry { attempts: row.attempts, delay: row.available_at.since(now) },
-    }
+fn general_row(row: &SqliteRow) -> Result<(i64, SettledRow), sqlx::Error> {
+    // Whatever a foreign program left there, a row that is given up keeps it.
+    let attempts = row.try_get(2).unwrap_or_default();
+    Ok((row.try_get(0)?, SettledRow::new(row.try_get(1)?, attempts)))
 }
 
 /// A settlement as the general statement reads it. Durations are microseconds.

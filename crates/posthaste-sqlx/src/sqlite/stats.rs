@@ -1,19 +1,15 @@
 //! How much there is: counted as long as that is quick, and then estimated.
 
-use posthaste::Timestamp;
-use posthaste::admin::Stats;
-use sqlx::{Row as _, SqliteConnection};
+use std::time::Duration;
 
-use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, count, is_too_many, span};
+use posthaste::{StoreError, Timestamp};
+use sqlx::{Sqlite, SqliteConnection};
+
+use super::SqliteStore;
+use crate::queries::SqlQuery;
+use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-
-/// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
-pub(super) const BOUNDED: &str = r#"SELECT
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 LIMIT 100001)),
-  (SELECT count(*) FROM (SELECT 1 FROM "{table}_archive" LIMIT 100001)),
-  (SELECT json_group_array(route) FROM "{table}_control")"#;
+use crate::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! states {
     () => {
@@ -24,9 +20,6 @@ macro_rules! states {
   count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NULL)"
     };
 }
-
-const PENDING: &str =
-    concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
 
 macro_rules! sample {
     ($states:expr, $columns:literal, $from:literal) => {
@@ -49,83 +42,68 @@ pub(super) const SAMPLE_OF_PENDING: &str = sample!(
 );
 pub(super) const SAMPLE_OF_ALL: &str = sample!("", "seq", r#""{table}" WHERE"#);
 
-const PENDING_ROWS: SampledRows = SampledRows {
-    span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
-    sample: SAMPLE_OF_PENDING,
-};
-const DEAD_ROWS: SampledRows = SampledRows {
-    span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
-    sample: sample!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
-};
 const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: SAMPLE_OF_ALL };
 const ARCHIVED_ROWS: SampledRows = SampledRows {
     span: span!(r#""{table}_archive""#),
     sample: sample!("", "seq", r#""{table}_archive" WHERE"#),
 };
 
-/// All but the age of the oldest, which is the caller's to read.
-pub(super) async fn read(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-) -> Result<Stats, sqlx::Error> {
-    let bounded = sql.query(BOUNDED).fetch_one(&mut *connection).await?;
-    let mut stats = read_pending(sql, connection, now, count(&bounded, 0)?).await?;
-    (stats.done, stats.dead, stats.archived) =
-        (count(&bounded, 1)?, count(&bounded, 2)?, count(&bounded, 3)?);
-    stats.paused = serde_json::from_str(bounded.try_get(4)?).unwrap_or_default();
-    estimate_ended(sql, connection, now, &mut stats).await?;
-    Ok(stats)
-}
+/// A row has been due once if it is due, held or parked, or if anything ever happened to it. A time
+/// that a foreign program left unreadable counts for nobody's age.
+pub(super) const OLDEST_PENDING: &str = r#"SELECT
+  min(CASE WHEN typeof(inserted_at) IN ('integer', 'real') THEN CAST(inserted_at AS INTEGER) END) FROM (
+  SELECT * FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1000)
+WHERE available_at <= ?1 OR locked_by IS NOT NULL OR parked IS NOT NULL OR last_error IS NOT NULL
+   OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
-async fn read_pending(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-    counted: u64,
-) -> Result<Stats, sqlx::Error> {
-    if !is_too_many(counted) {
-        let row = sql.query(PENDING).bind(now.as_micros()).fetch_one(connection).await?;
-        return row_estimate::read_pending(&row);
-    }
-    Ok(estimate(sql, connection, now, &PENDING_ROWS).await?.pending())
-}
+impl StatsDialect for Sqlite {
+    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    const BOUNDED: &'static str = r#"SELECT
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_dead" WHERE status = 3 LIMIT 100001)),
+  (SELECT count(*) FROM (SELECT 1 FROM "{table}_archive" LIMIT 100001))"#;
+    const PENDING: &'static str =
+        concat!("SELECT ", states!(), r#" FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2)"#);
+    const PAUSED: &'static str = r#"SELECT route FROM "{table}_control""#;
+    const PENDING_ROWS: SampledRows = SampledRows {
+        span: span!(r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2)"#),
+        sample: SAMPLE_OF_PENDING,
+    };
+    const DEAD_ROWS: SampledRows = SampledRows {
+        span: span!(r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3"#),
+        sample: sample!("", "seq", r#""{table}" INDEXED BY "{table}_dead" WHERE status = 3 AND"#),
+    };
+    const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
-/// Replaces what was too much to count. What is DONE has no index by `seq`: it is all but the others.
-async fn estimate_ended(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-    stats: &mut Stats,
-) -> Result<(), sqlx::Error> {
-    if is_too_many(stats.dead) {
-        stats.dead = at_least_counted(estimate(sql, connection, now, &DEAD_ROWS).await?.rows);
-        stats.estimated.dead = true;
+    fn bind_clock(query: SqlQuery<Self>) -> SqlQuery<Self> {
+        query.bind(Timestamp::now().as_micros())
     }
-    if is_too_many(stats.done) {
-        let all = estimate(sql, connection, now, &ALL_ROWS).await?.rows;
-        stats.done = at_least_counted(all.saturating_sub(stats.new + stats.retry + stats.dead));
-        stats.estimated.done = true;
-    }
-    if is_too_many(stats.archived) {
-        stats.archived = at_least_counted(estimate(sql, connection, now, &ARCHIVED_ROWS).await?.rows);
-        stats.estimated.archived = true;
-    }
-    Ok(())
-}
 
-/// How many rows of a kind there seem to be, and in which states.
-async fn estimate(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-    kind: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
-    let row = sql.query(kind.span).fetch_one(&mut *connection).await?;
-    let Some(span) = Span::read(&row)? else { return Ok(Estimate::default()) };
-    let query = sql.at_positions(kind.sample, &span.sample_positions()).bind(now.as_micros());
-    let rows = query.fetch_all(connection).await?;
-    span.read_estimate(&rows)
+    async fn estimate_archived(sql: &Sql, connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+        Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
+    }
+
+    async fn read_oldest_pending(
+        sql: &Sql,
+        connection: &mut SqliteConnection,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, sqlx::Error> {
+        let now = now.unwrap_or_else(Timestamp::now);
+        let query = sql.scalar::<_, Option<i64>>(OLDEST_PENDING).bind(now.as_micros());
+        let oldest = query.fetch_one(connection).await?;
+        Ok(oldest.map(|inserted_at| now.since(Timestamp::from_micros(inserted_at))))
+    }
+
+    async fn oldest_pending(
+        store: &SqliteStore,
+        now: Option<Timestamp>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let read = async |connection: &mut SqliteConnection| {
+            Self::read_oldest_pending(store.sql(), connection, now).await
+        };
+        store.read(read).await
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +131,7 @@ SELECT 'event' || n, 'Tested', '{}', iif(n % 10 = 0, 2, 0), iif(n % 5 = 0, 90000
         let options = "sqlite::memory:".parse().expect("a good URL");
         let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
         let change = async |text: &str| {
-            let mut connection = store.connections().writer().await.expect("a connection");
+            let mut connection = store.connections().write.acquire().await.expect("a connection");
             let query = store.sql().query_of::<sqlx::Sqlite>(&[text]);
             query.execute(&mut *connection).await.expect("rows");
             drop(connection);

@@ -2,10 +2,9 @@
 
 use posthaste::EventId;
 use posthaste::store::Lease;
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 
 use crate::row::UNREADABLE_ID;
+pub(super) use crate::sql::limit;
 
 /// Rows as one JSON list, which is one value to bind.
 pub(super) fn seqs(seqs: &[i64]) -> String {
@@ -28,14 +27,4 @@ pub(super) fn ids(ids: &[&str]) -> String {
 /// its `seq` and token alone.
 pub(super) fn name(id: &EventId) -> Option<&str> {
     Some(id.as_str()).filter(|id| *id != UNREADABLE_ID)
-}
-
-/// A limit. To SQLite a negative number would mean none.
-pub(super) fn limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// Text that may be none: one row that is not UTF-8 must not hide the others.
-pub(super) fn lossy(row: &SqliteRow, index: usize) -> Result<String, sqlx::Error> {
-    Ok(String::from_utf8_lossy(row.try_get(index)?).into_owned())
 }

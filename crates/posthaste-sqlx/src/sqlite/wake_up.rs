@@ -4,8 +4,10 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use posthaste::store::Notifier;
+use sqlx::Sqlite;
+use tokio_util::sync::CancellationToken;
 
-use super::Inner;
+use crate::store::Inner;
 
 /// How often to look while something changes, and how often when nothing does.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
@@ -15,11 +17,14 @@ const QUIET_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// It asks on the writing connection because that one does not count its own commits: claims and
 /// settlements wake nobody.
-pub(super) async fn watch(store: Weak<Inner>, wake: Notifier) {
+pub(super) async fn watch(store: Weak<Inner<Sqlite>>, stop: CancellationToken, wake: Notifier) {
     let mut last = None;
     let mut interval = BUSY_INTERVAL;
     loop {
-        tokio::time::sleep(interval).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
+        }
         let Some(store) = store.upgrade() else { return };
         if store.connections.write.is_closed() {
             return;

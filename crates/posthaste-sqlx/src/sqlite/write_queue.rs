@@ -22,14 +22,14 @@ const ENGINE_DELAY: Duration = Duration::from_millis(1);
 const RECENT_WRITE_AGE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct WriteQueue(Arc<Mutex<LastWritten>>);
+pub(crate) struct WriteQueue(Arc<Mutex<LastWritten>>);
 
 /// When a transaction of the service ended last.
 type LastWritten = Option<Instant>;
 
 /// The permit to write, until it is dropped. None if waiting took too long.
 #[derive(Debug)]
-pub(super) struct WritePermit(Option<OwnedMutexGuard<LastWritten>>);
+pub(crate) struct WritePermit(Option<OwnedMutexGuard<LastWritten>>);
 
 impl WriteQueue {
     /// For a transaction of the service; it says when it is over.
@@ -52,7 +52,7 @@ impl WriteQueue {
 
 impl WritePermit {
     /// The service has written.
-    pub(super) fn written(mut self) {
+    pub(super) fn written(&mut self) {
         if let Some(last) = &mut self.0 {
             **last = Some(Instant::now());
         }

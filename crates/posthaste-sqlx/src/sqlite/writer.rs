@@ -1,38 +1,37 @@
-//! The Writer on the service's own pool.
+//! How SQLite takes events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::StoreError;
+use posthaste::writer::NewRow;
+use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::Statements;
-use posthaste_sql_writer::{Sqlite, WriterContext};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Executor as _, Row as _, SqliteConnection, SqlitePool};
+use sqlx::{Executor as _, Row as _, Sqlite, SqliteConnection, SqlitePool};
 
 use super::insert;
 use super::write_queue::WriteQueue;
 use crate::sql::ready;
-use crate::transaction_depth::transaction_depth;
+use crate::writer::{WriterDialect, failed};
 
-/// Writes events in transactions of the service's own pool; made by
-/// [`SqliteStore::writer`](super::SqliteStore::writer), cheap to clone.
+/// What a Writer of SQLite has besides its context.
 #[derive(Clone, Debug)]
-pub struct SqliteWriter {
-    pub(super) context: WriterContext<Sqlite>,
+pub(crate) struct WriterState {
     pub(super) write_queue: WriteQueue,
     /// Pools that are known to lead to the file of the outbox.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
-impl SqliteWriter {
-    pub(super) fn new(context: WriterContext<Sqlite>, write_queue: WriteQueue) -> Self {
-        Self { context, write_queue, known: Arc::default() }
+impl WriterState {
+    pub(super) fn new(write_queue: WriteQueue) -> Self {
+        Self { write_queue, known: Arc::default() }
     }
 
     /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
     /// with them.
     pub(super) async fn expect_database_of(
         &self,
+        context: &WriterContext<posthaste_sql_writer::Sqlite>,
         pool: &SqlitePool,
         connection: &mut SqliteConnection,
     ) -> Result<(), StoreError> {
@@ -42,7 +41,7 @@ impl SqliteWriter {
         if known().iter().any(|known| Arc::ptr_eq(known, &options)) {
             return Ok(());
         }
-        expect_database(&self.context, connection).await?;
+        Sqlite::expect_database(context, connection).await?;
         let mut known = known();
         if known.len() == MAX_KNOWN_POOLS {
             known.clear();
@@ -50,47 +49,40 @@ impl SqliteWriter {
         known.push(options);
         Ok(())
     }
-
-    /// Inserts one event into the transaction that is open on this connection. After the commit give
-    /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
-    ///
-    /// Outside a transaction, and in another file than that of the outbox, it is refused. In a savepoint the
-    /// receipt is only a wake-up.
-    pub async fn insert(
-        &self,
-        connection: &mut SqliteConnection,
-        event: Event,
-    ) -> Result<Receipt, WriteError> {
-        self.insert_all(connection, vec![event]).await
-    }
-
-    /// Inserts events, as [`insert`](Self::insert) does, in one statement.
-    pub async fn insert_all(
-        &self,
-        connection: &mut SqliteConnection,
-        events: Vec<Event>,
-    ) -> Result<Receipt, WriteError> {
-        expect_database(&self.context, connection).await?;
-        let scope = if transaction_depth::<sqlx::Sqlite>(connection) > 1 {
-            Scope::ForeignSavepoint
-        } else {
-            Scope::Transaction
-        };
-        let (_, receipt) = write(&self.context, connection, events, scope).await?;
-        Ok(receipt)
-    }
 }
 
-/// Refuses a connection to another file than that of the outbox.
-async fn expect_database(
-    context: &WriterContext<Sqlite>,
-    connection: &mut SqliteConnection,
-) -> Result<(), StoreError> {
-    if !context.statements().must_identify(None) {
-        return Ok(());
+impl WriterDialect for Sqlite {
+    type Outbox = posthaste_sql_writer::Sqlite;
+    type WriterState = WriterState;
+
+    async fn expect_database(
+        context: &WriterContext<Self::Outbox>,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), StoreError> {
+        if !context.statements().must_identify(None) {
+            return Ok(());
+        }
+        let found = identify(context.statements(), connection).await.map_err(failed::<Sqlite>)?;
+        context.statements().expect_database(&found)
     }
-    let found = identify(context.statements(), connection).await.map_err(failed)?;
-    context.statements().expect_database(&found)
+
+    async fn expect_transaction(
+        _context: &WriterContext<Self::Outbox>,
+        connection: &mut SqliteConnection,
+    ) -> Result<(), StoreError> {
+        match is_in_transaction(connection).await.map_err(failed::<Sqlite>)? {
+            true => Ok(()),
+            false => Err(StoreError::NoTransaction),
+        }
+    }
+
+    async fn insert(
+        statements: &Statements,
+        connection: &mut SqliteConnection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, sqlx::Error> {
+        insert::insert(statements, connection, rows).await
+    }
 }
 
 /// Where a connection leads, as [`posthaste_sql_writer::sqlite::DatabaseFile`] wants to know it.
@@ -98,7 +90,7 @@ pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,
 ) -> Result<Vec<(i64, String)>, sqlx::Error> {
-    let rows = ready::<sqlx::Sqlite>(&statements.identify).fetch_all(connection).await?;
+    let rows = ready::<Sqlite>(&statements.identify).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
 
@@ -106,7 +98,7 @@ pub(super) async fn identify(
 /// follows a full disk.
 ///
 /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
-/// temporary database's. A BEGIN would tell as well, but would stay open if the caller went away
+/// temporary database's. A BEGIN would tell as well, but would stay open if the caller was dropped
 /// before its ROLLBACK. Not a prepared statement: SQLite looks when it parses the text.
 async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     match connection.execute("PRAGMA temp.synchronous = OFF").await {
@@ -116,25 +108,4 @@ async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sq
             _ => Err(error),
         },
     }
-}
-
-/// Probe, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
-pub(super) async fn write(
-    context: &WriterContext<Sqlite>,
-    connection: &mut SqliteConnection,
-    events: Vec<Event>,
-    scope: Scope,
-) -> Result<(Vec<EventId>, Receipt), WriteError> {
-    if !is_in_transaction(connection).await.map_err(failed)? {
-        return Err(StoreError::NoTransaction.into());
-    }
-    let prepared = context.core().prepare(events, scope)?;
-    let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
-    let seqs = insert::insert(context.statements(), connection, prepared.rows()).await.map_err(failed)?;
-    Ok((ids, prepared.written(&seqs)))
-}
-
-/// The pool and its file are the service's own, so its errors are passed on as they are.
-pub(super) fn failed(error: sqlx::Error) -> StoreError {
-    StoreError::backend("SQLite", error)
 }

@@ -31,6 +31,7 @@ use crate::mysql::connection::{Connections, Login, SETTINGS, explain, server};
 use crate::mysql::value::{MAX_KEYS, MySqlQuery, limit, placeholder_count};
 use crate::row::RowReader;
 use crate::sql::ready;
+use crate::store::Connections as _;
 use statements::ForeignStatements;
 
 /// The names of locks are those of the whole server, and short.

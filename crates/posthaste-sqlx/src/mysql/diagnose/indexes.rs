@@ -18,8 +18,7 @@ WHERE table_schema = DATABASE() AND table_name = '{table}'";
 
 /// A server that shows no index at all does not tell.
 pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
-    let seen =
-        store.connections().viewer(async |connection: &mut MySqlConnection| read(store, connection).await);
+    let seen = store.read(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();
     if found.is_empty() { Vec::new() } else { findings_about(store, &found) }
 }
@@ -29,7 +28,7 @@ async fn read(
     store: &MySqlStore,
     connection: &mut MySqlConnection,
 ) -> Result<HashMap<String, bool>, sqlx::Error> {
-    let statement = match store.0.flavour {
+    let statement = match store.0.state.flavour {
         Flavour::MariaDb => ON_MARIADB,
         Flavour::MySql => ON_MYSQL,
     };
@@ -52,7 +51,7 @@ fn findings_about(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Find
 }
 
 fn ignored(store: &MySqlStore, name: &str) -> Finding {
-    let (why, word) = match store.0.flavour {
+    let (why, word) = match store.0.state.flavour {
         Flavour::MariaDb => ("it is IGNORED", "NOT IGNORED"),
         Flavour::MySql => ("it is INVISIBLE", "VISIBLE"),
     };

@@ -5,8 +5,7 @@ pub(super) mod rows;
 mod server;
 
 use posthaste::StoreError;
-use posthaste::admin::{Admin as _, Finding, Tolerance};
-use sqlx::MySqlConnection;
+use posthaste::admin::{Finding, Tolerance};
 
 use super::MySqlStore;
 
@@ -14,17 +13,9 @@ pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Resul
     // Statements that name an index which is gone, or not to be used, are refused.
     let indexes = indexes::findings(store).await;
     let mut findings = match indexes.is_empty() {
-        true => row_findings(store, tolerance).await?,
+        true => store.row_findings(tolerance).await?,
         false => indexes,
     };
     findings.extend(server::findings(store, tolerance).await);
     Ok(findings)
-}
-
-async fn row_findings(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-    let stats = store.stats().await?;
-    let seen = store
-        .connections()
-        .viewer(async |connection: &mut MySqlConnection| rows::read(store.sql(), connection).await);
-    Ok(seen.await?.findings(&stats, tolerance))
 }

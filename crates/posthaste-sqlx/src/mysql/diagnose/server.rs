@@ -5,11 +5,11 @@ use std::time::Duration;
 use posthaste::admin::{Finding, Tolerance};
 use posthaste::{StoreError, Timestamp};
 use sqlx::mysql::MySqlRow;
-use sqlx::{MySqlConnection, Row as _};
+use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
-use super::rows::read_clock;
-use crate::row_estimate::count;
+use crate::diagnose::DiagnoseDialect as _;
+use crate::row::ReadValues as _;
 
 /// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
 const SESSIONS: &str =
@@ -47,12 +47,12 @@ async fn ask(
     store: &MySqlStore,
     question: impl AsyncFnOnce(&mut MySqlConnection) -> Result<Vec<Finding>, sqlx::Error> + Clone,
 ) -> Result<Vec<Finding>, StoreError> {
-    store.connections().viewer(question).await
+    store.read(question).await
 }
 
 async fn clock(connection: &mut MySqlConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
     let before = Timestamp::now();
-    let store = read_clock(connection).await?;
+    let store = MySql::read_clock(connection).await?;
     Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
 }
 
@@ -83,7 +83,7 @@ async fn history(
 ) -> Result<Vec<Finding>, sqlx::Error> {
     let waiting = match status(connection, HISTORY).await? {
         Some(waiting) => waiting,
-        None => count(&sqlx::query(HISTORY_ON_MYSQL).fetch_one(connection).await?, 0)?,
+        None => sqlx::query(HISTORY_ON_MYSQL).fetch_one(connection).await?.count_at(0)?,
     };
     if waiting <= tolerance.dead_rows.saturating_mul(10) {
         return Ok(Vec::new());
@@ -106,9 +106,10 @@ async fn connections(
     let taken = status(connection, CONNECTED).await?.unwrap_or_default();
     let row = sqlx::query(LIMITS).fetch_one(connection).await?;
     let advice = "raise max_connections, or use smaller pools";
-    let of_server = Finding::connection_limit("the server", taken, count(&row, 1)?, tolerance, advice);
+    let of_server = Finding::connection_limit("the server", taken, row.count_at(1)?, tolerance, advice);
     let advice = "raise max_user_connections, of the server or of the user, or use smaller pools";
-    let of_user = Finding::connection_limit("the user", count(&row, 0)?, count(&row, 2)?, tolerance, advice);
+    let of_user =
+        Finding::connection_limit("the user", row.count_at(0)?, row.count_at(2)?, tolerance, advice);
     Ok(of_server.into_iter().chain(of_user).collect())
 }
 

@@ -6,9 +6,9 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::migrate::INDEXES;
-use super::super::stats::read_in_order;
 use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
+use crate::stats::StatsDialect as _;
 
 /// Every index of the table: its name, whether it can be used, and the column that it alone makes unique.
 const FOUND: &str = r#"SELECT c.relname::text, i.indisvalid AND i.indisready,
@@ -38,7 +38,7 @@ const KEYS: [(&str, &str, &str); 2] = [
 ];
 
 pub(super) async fn findings(store: &PgStore) -> Vec<Finding> {
-    let seen = store.connections().viewer(async |connection| read(store.sql(), connection).await);
+    let seen = store.read(async |connection| read(store.sql(), connection).await);
     seen.await.unwrap_or_default()
 }
 
@@ -94,7 +94,7 @@ fn invalid(sql: &Sql, name: &str) -> Finding {
 
 /// The settings are those of the engine, which leave the planner no choice if the index fits.
 async fn unused(sql: &Sql, connection: &mut PgConnection) -> Result<Option<Finding>, sqlx::Error> {
-    read_in_order(connection).await?;
+    Postgres::read_in_order(connection).await?;
     let rows = sql.fresh::<Postgres>(CLAIM).fetch_all(connection).await?;
     let plan = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<String>, _>>()?;
     let name = sql.text("{name}_due");

@@ -6,7 +6,7 @@ pub(super) mod rows;
 mod server;
 
 use posthaste::StoreError;
-use posthaste::admin::{Admin as _, Finding, Tolerance};
+use posthaste::admin::{Finding, Tolerance};
 
 pub(crate) use pooler::is_pooled;
 
@@ -16,7 +16,7 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<V
     let pooler = pooler::finding(store).await;
     let indexes = indexes::findings(store).await;
     let rows = match indexes.is_empty() {
-        true => row_findings(store, tolerance).await,
+        true => store.row_findings(tolerance).await,
         false => Ok(Vec::new()),
     };
     let mut findings = match rows {
@@ -28,10 +28,4 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<V
     findings.extend(indexes);
     findings.extend(server::findings(store, tolerance).await);
     Ok(findings)
-}
-
-async fn row_findings(store: &PgStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-    let stats = store.stats().await?;
-    let seen = store.connections().viewer(async |connection| rows::read(store.sql(), connection).await);
-    Ok(seen.await?.findings(&stats, tolerance))
 }

@@ -9,8 +9,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::interval;
-use super::rows::read_clock;
-use crate::row_estimate::count;
+use crate::diagnose::DiagnoseDialect as _;
+use crate::row::ReadValues as _;
 
 /// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
 /// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.
@@ -64,14 +64,14 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Find
 
 async fn ask(
     store: &PgStore,
-    question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error>,
+    question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> + Clone,
 ) -> Result<Vec<Finding>, StoreError> {
-    store.connections().viewer(question).await
+    store.read(question).await
 }
 
 async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
     let before = Timestamp::now();
-    let store = read_clock(connection).await?;
+    let store = Postgres::read_clock(connection).await?;
     Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
 }
 
@@ -109,7 +109,7 @@ async fn prepared(connection: &mut PgConnection, tolerance: &Tolerance) -> Resul
 async fn slots(connection: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
     let rows = sqlx::query(SLOTS).persistent(false).fetch_all(connection).await?;
     let slot = |row: &PgRow| {
-        let (name, age) = (row.try_get::<&str, _>(0)?, count(row, 1)?);
+        let (name, age) = (row.try_get::<&str, _>(0)?, row.count_at(1)?);
         Ok(Finding::warning(
             "replication-slot",
             format!(
@@ -133,7 +133,7 @@ async fn dead_rows(
     let Some(row) = store.sql().fresh::<Postgres>(DEAD_ROWS).fetch_optional(connection).await? else {
         return Ok(Vec::new());
     };
-    let (dead, live) = (count(&row, 0)?, count(&row, 1)?);
+    let (dead, live) = (row.count_at(0)?, row.count_at(1)?);
     if dead < tolerance.dead_rows || dead <= live {
         return Ok(Vec::new());
     }
@@ -176,7 +176,7 @@ async fn connections(
         ("the user", "raise its limit: ALTER ROLE … CONNECTION LIMIT …; or use smaller pools"),
     ];
     let limit = |(n, (whose, advice)): (usize, (&str, &str))| {
-        Ok(Finding::connection_limit(whose, count(&row, n)?, count(&row, n + 3)?, tolerance, advice))
+        Ok(Finding::connection_limit(whose, row.count_at(n)?, row.count_at(n + 3)?, tolerance, advice))
     };
     flatten(limits.into_iter().enumerate().map(limit))
 }

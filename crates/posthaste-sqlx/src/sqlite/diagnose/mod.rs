@@ -5,7 +5,7 @@ mod indexes;
 pub(super) mod rows;
 
 use posthaste::StoreError;
-use posthaste::admin::{Admin as _, Finding, Tolerance};
+use posthaste::admin::{Finding, Tolerance};
 
 use super::SqliteStore;
 
@@ -13,9 +13,7 @@ pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Resu
     // Statements that name an index which is gone, or of no use to them, are refused.
     let mut findings = store.read(async |connection| indexes::read(store.sql(), connection).await).await?;
     if findings.is_empty() {
-        let stats = store.stats().await?;
-        let observed = store.read(async |connection| rows::read(store.sql(), connection).await).await?;
-        findings = observed.findings(&stats, tolerance);
+        findings = store.row_findings(tolerance).await?;
     }
     findings.extend(file::findings(store, tolerance).await);
     Ok(findings)

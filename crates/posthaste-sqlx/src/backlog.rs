@@ -1,0 +1,48 @@
+//! What waits, by type or by tenant.
+
+use std::time::Duration;
+
+use posthaste::GLOBAL;
+use posthaste::admin::{Backlog, BacklogBy, BacklogGroup};
+
+use crate::row::ReadValues;
+use crate::sql::Sql;
+use crate::stats::StatsDialect;
+
+/// How one database groups what waits. The statements return the type or the tenant, how many events wait, and
+/// whatever [`age`](Self::age) reads.
+pub(crate) trait BacklogDialect: StatsDialect {
+    /// Takes what stands for no aggregate type, and a limit.
+    const BY_TYPE: &'static str;
+    /// Takes a limit.
+    const BY_TENANT: &'static str;
+    /// How many rows there are behind those that were grouped; at most one.
+    const MORE: &'static str;
+
+    /// How long the oldest event of a group has waited.
+    fn age(row: &Self::Row) -> Result<Option<Duration>, sqlx::Error>;
+}
+
+pub(crate) async fn read_backlog<D: BacklogDialect>(
+    sql: &Sql,
+    connection: &mut D::Connection,
+    by: BacklogBy,
+    limit: usize,
+) -> Result<Backlog, sqlx::Error> {
+    D::read_in_order(connection).await?;
+    // One more than asked for shows whether there are more.
+    let query = match by {
+        BacklogBy::Type => {
+            D::limited(sql, D::BY_TYPE, |query| D::bind_text(query, GLOBAL.to_owned()), limit + 1)
+        }
+        BacklogBy::Tenant => D::limited(sql, D::BY_TENANT, |query| query, limit + 1),
+    };
+    let rows = D::fetch_all(query, connection).await?;
+    let groups = rows.iter().map(group::<D>).collect::<Result<Vec<_>, _>>()?;
+    let more = D::fetch_one(D::fresh(sql, D::MORE), connection).await?.count_at(0)? > 0;
+    Ok(Backlog::largest(groups, limit, more))
+}
+
+fn group<D: BacklogDialect>(row: &D::Row) -> Result<BacklogGroup, sqlx::Error> {
+    Ok(BacklogGroup { key: row.text_at(0)?, count: row.count_at(1)?, oldest: D::age(row)? })
+}

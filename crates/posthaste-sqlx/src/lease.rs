@@ -1,0 +1,26 @@
+//! What happens to leases between claim and settlement: renew, release, park, and the way back.
+
+use posthaste::StoreError;
+use posthaste::store::{Lease, Park, Release, Renew, Unpark};
+
+use crate::store::{SqlStore, StoreDialect};
+
+/// How one database changes the rows that leases hold.
+pub(crate) trait LeaseDialect: StoreDialect {
+    fn renew(
+        store: &SqlStore<Self>,
+        renew: &Renew<'_>,
+    ) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
+
+    fn release(
+        store: &SqlStore<Self>,
+        release: &Release<'_>,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    fn park(store: &SqlStore<Self>, park: &Park<'_>) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    fn unpark(
+        store: &SqlStore<Self>,
+        unpark: &Unpark<'_>,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}

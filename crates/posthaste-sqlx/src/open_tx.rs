@@ -1,0 +1,77 @@
+//! An open transaction on a connection of the service's pool.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::SqlSafeStr as _;
+use sqlx::pool::PoolConnection;
+use sqlx_core::transaction::TransactionManager as _;
+
+use crate::cancel_safety::run_to_completion;
+use crate::tx::TxDialect;
+
+/// Dropped unfinished, it is rolled back.
+#[derive(Debug)]
+pub(crate) struct OpenTx<D: TxDialect> {
+    pub(crate) connection: PoolConnection<D>,
+    /// Whether a statement was begun of which it is not known that it ended, on a driver that cannot use the
+    /// connection again then. See [`TxDialect::SPOILED_BY_DROP`].
+    pub(crate) interrupted: bool,
+    /// Whether it has begun, and is not known to have ended. The driver for SQLite counts on being asked for a
+    /// ROLLBACK by a caller that drops its COMMIT.
+    open: bool,
+    // Dropped last: the next writer finds the lock free.
+    permit: D::Permit,
+}
+
+impl<D: TxDialect> OpenTx<D> {
+    /// Begins a transaction, or leaves no trace of it.
+    pub(crate) async fn begin(connection: PoolConnection<D>, permit: D::Permit) -> Result<Self, sqlx::Error> {
+        let mut tx = Self { connection, interrupted: false, open: false, permit };
+        run_to_completion(async move {
+            D::TransactionManager::begin(&mut tx.connection, Some(D::BEGIN.into_sql_str())).await?;
+            tx.open = true;
+            Ok(tx)
+        })
+        .await
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        let committed = D::TransactionManager::commit(&mut self.connection).await;
+        self.open = committed.is_err();
+        D::written(&mut self.permit);
+        committed
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+        if self.interrupted {
+            // The server rolls back what its client leaves.
+            return Ok(());
+        }
+        D::TransactionManager::rollback(&mut self.connection).await?;
+        self.open = false;
+        Ok(())
+    }
+}
+
+impl<D: TxDialect> Deref for OpenTx<D> {
+    type Target = D::Connection;
+    fn deref(&self) -> &D::Connection {
+        &self.connection
+    }
+}
+
+impl<D: TxDialect> DerefMut for OpenTx<D> {
+    fn deref_mut(&mut self) -> &mut D::Connection {
+        &mut self.connection
+    }
+}
+
+impl<D: TxDialect> Drop for OpenTx<D> {
+    fn drop(&mut self) {
+        if self.interrupted {
+            self.connection.close_on_drop();
+        } else if self.open {
+            D::TransactionManager::start_rollback(&mut self.connection);
+        }
+    }
+}

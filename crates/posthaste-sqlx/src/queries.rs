@@ -1,0 +1,85 @@
+//! Queries of any database.
+//!
+//! sqlx states what a database must be able to do in `where` clauses, which every generic function would have to
+//! repeat. The only implementation of [`Queries`] repeats them once.
+
+use sqlx::database::HasStatementCache;
+use sqlx::query::Query;
+use sqlx::{Database, Encode, Executor, IntoArguments, Type};
+
+use crate::row::{ReadColumns, ReadValues};
+
+/// A query whose values belong to it.
+pub(crate) type SqlQuery<DB> = Query<'static, DB, <DB as Database>::Arguments>;
+
+/// Binds values and runs queries.
+pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatementCache {
+    fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self>;
+
+    fn bind_text(query: SqlQuery<Self>, value: String) -> SqlQuery<Self>;
+
+    fn fetch_all(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+
+    fn fetch_one(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Self::Row, sqlx::Error>> + Send;
+
+    fn fetch_optional(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<Self::Row>, sqlx::Error>> + Send;
+
+    fn execute(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Self::QueryResult, sqlx::Error>> + Send;
+}
+
+impl<DB: HasStatementCache> Queries for DB
+where
+    DB: Database<Row: ReadColumns + ReadValues>,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'t> i64: Encode<'t, DB> + Type<DB>,
+    for<'t> String: Encode<'t, DB> + Type<DB>,
+{
+    fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self> {
+        query.bind(value)
+    }
+
+    fn bind_text(query: SqlQuery<Self>, value: String) -> SqlQuery<Self> {
+        query.bind(value)
+    }
+
+    async fn fetch_all(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> Result<Vec<Self::Row>, sqlx::Error> {
+        query.fetch_all(connection).await
+    }
+
+    async fn fetch_one(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> Result<Self::Row, sqlx::Error> {
+        query.fetch_one(connection).await
+    }
+
+    async fn fetch_optional(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> Result<Option<Self::Row>, sqlx::Error> {
+        query.fetch_optional(connection).await
+    }
+
+    async fn execute(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> Result<Self::QueryResult, sqlx::Error> {
+        query.execute(connection).await
+    }
+}

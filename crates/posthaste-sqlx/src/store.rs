@@ -1,0 +1,230 @@
+//! The store of any SQL database: what it keeps, and the calls of the engine.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use posthaste::store::{
+    Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
+};
+use posthaste::writer::{NewRow, WriterCore};
+use posthaste::{Outbox, StoreError, Timestamp};
+use posthaste_sql_writer::WriterContext;
+use tokio_util::sync::CancellationToken;
+
+use crate::OpenError;
+use crate::dialect::Dialect;
+use crate::parked_routes_cache::ParkedNames;
+use crate::server_state_cache::ServerStateCache;
+use crate::sql::Sql;
+use crate::tx::TxDialect;
+use crate::writer::{Statements, Writer};
+
+/// What a store of one database is made of.
+pub(crate) trait StoreDialect: TxDialect {
+    type Connections: Connections;
+
+    /// What the store of this database alone keeps.
+    type State: fmt::Debug + Send + Sync;
+
+    /// What a Writer of this store has besides its context.
+    fn writer_state(store: &SqlStore<Self>) -> Self::WriterState;
+
+    fn writer_context(store: &SqlStore<Self>, core: WriterCore) -> WriterContext<Self::Outbox> {
+        WriterContext::new(core, Arc::clone(&store.0.statements))
+    }
+
+    /// Notifies `wake` whenever there may be something to claim, until the store ends.
+    fn watch(
+        store: Weak<Inner<Self>>,
+        stop: CancellationToken,
+        wake: Notifier,
+    ) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Rows became due, and other processes do not see it by themselves.
+    fn notify_others(_store: &SqlStore<Self>) {}
+
+    /// Ends what is under way before the connections are closed.
+    fn finish(_store: &SqlStore<Self>) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// The connections of a store.
+pub(crate) trait Connections: fmt::Debug + Send + Sync {
+    /// Says what an error means and what to do, where that is known.
+    fn explain(&self, error: sqlx::Error) -> OpenError;
+
+    fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// An outbox in a SQL database. Cheap to clone.
+///
+/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
+/// it, nor the reverse. Any number of processes may share a table.
+#[derive(Debug)]
+pub struct SqlStore<D: StoreDialect>(pub(crate) Arc<Inner<D>>);
+
+#[derive(Debug)]
+pub(crate) struct Inner<D: StoreDialect> {
+    pub(crate) connections: D::Connections,
+    pub(crate) sql: Sql,
+    pub(crate) statements: Arc<Statements<D>>,
+    pub(crate) server_state: ServerStateCache,
+    pub(crate) parked_names: ParkedNames,
+    /// Notified when there may be something to claim; made when an engine first asks.
+    pub(crate) wake: OnceLock<Notifier>,
+    /// Cancelled when the store ends, for its tasks.
+    pub(crate) stop: CancellationToken,
+    pub(crate) state: D::State,
+}
+
+impl<D: Dialect> SqlStore<D> {
+    /// The Writer on sqlx. Made once; cheap to clone.
+    pub fn writer(&self, outbox: &Outbox) -> Writer<D> {
+        let context = D::writer_context(self, outbox.writer_core());
+        Writer { context, state: D::writer_state(self) }
+    }
+
+    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
+    /// [`Writer`].
+    #[doc(hidden)]
+    pub async fn insert_rows(
+        &self,
+        connection: &mut D::Connection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        let inserted = D::insert(&self.0.statements, connection, rows).await;
+        inserted.map_err(|error| self.failed(error))
+    }
+
+    /// Closes the store's connections. Calls after it fail.
+    pub async fn close(&self) {
+        D::finish(self).await;
+        self.connections().close().await;
+        self.0.stop.cancel();
+    }
+}
+
+impl<D: StoreDialect> SqlStore<D> {
+    pub(crate) fn new(
+        connections: D::Connections,
+        sql: Sql,
+        statements: Statements<D>,
+        state: D::State,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            connections,
+            sql,
+            statements: Arc::new(statements),
+            server_state: ServerStateCache::default(),
+            parked_names: ParkedNames::default(),
+            wake: OnceLock::new(),
+            stop: CancellationToken::new(),
+            state,
+        }))
+    }
+
+    pub(crate) fn connections(&self) -> &D::Connections {
+        &self.0.connections
+    }
+
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    pub(crate) fn failed(&self, error: sqlx::Error) -> StoreError {
+        failed::<D>(self.connections(), error)
+    }
+
+    pub(crate) fn forget_cached_state(&self) {
+        self.0.server_state.forget();
+        self.0.parked_names.forget();
+    }
+
+    /// Rows became due: this process and the others may look.
+    pub(crate) fn notify_due(&self) {
+        self.notify_engine();
+        D::notify_others(self);
+    }
+
+    pub(crate) fn notify_engine(&self) {
+        if let Some(wake) = self.0.wake.get() {
+            wake.notify();
+        }
+    }
+
+    /// Starts to watch when an engine asks for the first time.
+    fn watched(&self) -> Notifier {
+        let wake = self.0.wake.get_or_init(|| {
+            let wake = Notifier::new();
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(D::watch(Arc::downgrade(&self.0), self.0.stop.clone(), wake.clone()));
+            }
+            wake
+        });
+        wake.clone()
+    }
+}
+
+pub(crate) fn failed<D: StoreDialect>(connections: &D::Connections, error: sqlx::Error) -> StoreError {
+    match connections.explain(error) {
+        OpenError::Database(error) => StoreError::backend(D::NAME, error),
+        known => StoreError::backend(D::NAME, known),
+    }
+}
+
+impl<D: StoreDialect> Clone for SqlStore<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<D: StoreDialect> Drop for Inner<D> {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> Store for SqlStore<D> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        self.claim_rows(claim).await
+    }
+
+    async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
+        match settle.settlements {
+            [] => Ok(Vec::new()),
+            _ => D::settle(self, settle).await,
+        }
+    }
+
+    async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
+        D::renew(self, renew).await
+    }
+
+    async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError> {
+        D::release(self, release).await
+    }
+
+    async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError> {
+        D::park(self, park).await
+    }
+
+    async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
+        D::unpark(self, unpark).await
+    }
+
+    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+        D::purge(self, purge).await
+    }
+
+    async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
+        D::oldest_pending(self, now).await
+    }
+
+    fn wake(&self) -> Option<Notifier> {
+        Some(self.watched())
+    }
+}
