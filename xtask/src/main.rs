@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `services`, `tidy` and `bench`.
+//! The project's own commands: `cargo xtask test`, `services`, `tidy`, `api` and `bench`.
 
 mod bench;
 mod cargo;
@@ -19,6 +19,7 @@ Usage: cargo xtask <command>
       --test <name>      only the test programs of this name
   services up|down|env   real servers for tests: start them, stop them, print their variables
   tidy                   the rules that no compiler checks
+  api                    writes down what the libraries offer (docs/internal/api), which tidy then compares
   bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
 ";
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         ["services", "down"] => succeeds(services::down()),
         ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
+        ["api"] => tidy::write_api(),
         ["bench", name, args @ ..] => bench::run(name, args),
         _ => return usage(),
     };
