@@ -2,6 +2,7 @@
 
 mod bench;
 mod cargo;
+mod rustdoc;
 mod services;
 mod test;
 mod tidy;
@@ -24,6 +25,9 @@ Usage: cargo xtask <command>
 ";
 
 fn main() -> ExitCode {
+    if let Some(exit_code) = rustdoc::run_if_called() {
+        return exit_code;
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let passed = match args.as_slice() {
