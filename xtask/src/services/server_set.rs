@@ -193,7 +193,7 @@ impl ServerSet {
     pub(super) fn export_from_env<'a>(
         &mut self,
         name: &str,
-        url: String,
+        url: &str,
         addresses: impl IntoIterator<Item = (&'a str, u16)>,
     ) -> Result<(), String> {
         if !addresses.into_iter().all(is_listening) {
