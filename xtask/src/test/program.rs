@@ -21,8 +21,20 @@ pub(super) struct Program {
 }
 
 /// The longest first, so that none of them is left for the end.
-const SLOWEST_PROGRAMS: &[&str] =
-    &["cli", "publishers", "mysql_store", "postgres_store", "simulation", "writers", "redis"];
+const SLOWEST_PROGRAMS: &[&str] = &[
+    "cli",
+    "publishers",
+    "postgres_store",
+    "postgres_nodes",
+    "mysql_nodes",
+    "outbox",
+    "mysql_store",
+    "redis",
+    "simulation",
+    "sqlite_store",
+    "posthaste_redis",
+    "writers",
+];
 
 /// Builds the test programs that are asked for, and hands each of them to `built` as soon as it is there. Returns
 /// whether all could be built, and what clippy and the compiler say about our own code, as they print it.

@@ -38,12 +38,12 @@ mod tests {
     fn slowest_program_comes_first_and_the_others_as_they_were_built() {
         let (built, queue) = Queue::new();
         let program = |name: &str| Program::of(name.into(), ".".into());
-        for name in ["derive", "writers", "outbox", "cli"] {
+        for name in ["mounted", "writers", "examples", "cli"] {
             built.send(program(name)).unwrap();
         }
         drop(built);
         let order: Vec<Program> = std::iter::from_fn(|| queue.next()).collect();
-        assert_eq!(order, ["cli", "writers", "derive", "outbox"].map(program));
+        assert_eq!(order, ["cli", "writers", "mounted", "examples"].map(program));
     }
 
     #[test]

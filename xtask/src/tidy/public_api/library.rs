@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Attribute, ImplItem, Item, TraitItem, Visibility};
+use syn::{Attribute, Ident, ImplItem, Item, TraitItem, Visibility};
 
 use crate::tidy::source::{self, Import, Path, is_for_tests};
 
@@ -128,32 +128,29 @@ pub(super) fn is_called(item: &Item, name: &str) -> bool {
 }
 
 /// Name and visibility of what can be re-exported, other than modules.
-pub(super) fn named(item: &Item) -> Option<(&syn::Ident, &Visibility)> {
-    match item {
-        Item::Const(item) => Some((&item.ident, &item.vis)),
-        Item::Enum(item) => Some((&item.ident, &item.vis)),
-        Item::Fn(item) => Some((&item.sig.ident, &item.vis)),
-        Item::Static(item) => Some((&item.ident, &item.vis)),
-        Item::Struct(item) => Some((&item.ident, &item.vis)),
-        Item::Trait(item) => Some((&item.ident, &item.vis)),
-        Item::Type(item) => Some((&item.ident, &item.vis)),
-        _ => None,
-    }
+pub(super) fn named(item: &Item) -> Option<(&Ident, &Visibility)> {
+    let (_, name) = parts(item);
+    name.filter(|_| !matches!(item, Item::Mod(_)))
 }
 
 pub(super) fn attributes(item: &Item) -> &[Attribute] {
+    parts(item).0
+}
+
+/// The attributes of an item, and its name and visibility if it has both.
+fn parts(item: &Item) -> (&[Attribute], Option<(&Ident, &Visibility)>) {
     match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
+        Item::Const(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Enum(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Fn(item) => (&item.attrs, Some((&item.sig.ident, &item.vis))),
+        Item::Impl(item) => (&item.attrs, None),
+        Item::Macro(item) => (&item.attrs, None),
+        Item::Mod(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Static(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Struct(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Trait(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Type(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Use(item) => (&item.attrs, None),
+        _ => (&[], None),
     }
 }
