@@ -65,14 +65,7 @@ impl Programs {
         let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
         set.run(&self.java, &with(&format, &options), "")?;
         let args = with(&serve, &[&file]);
-        let start = ServerStart {
-            name: "Kafka",
-            program: &self.java,
-            args: &args,
-            env: &[],
-            port,
-            stop_signal: "TERM",
-        };
+        let start = ServerStart::new("Kafka", &self.java, &args, port);
         set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())

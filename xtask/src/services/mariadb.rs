@@ -105,14 +105,7 @@ impl Programs {
         let places = places.iter().map(String::as_str);
         let args: Vec<&str> =
             ["--no-defaults"].into_iter().chain(places).chain(SERVER_ARGS.to_vec()).collect();
-        let start = ServerStart {
-            name: "MariaDB",
-            program: &self.server,
-            args: &args,
-            env: &[],
-            port,
-            stop_signal: "TERM",
-        };
+        let start = ServerStart::new("MariaDB", &self.server, &args, port);
         set.serve(&start, || probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("mysql://root@127.0.0.1:{port}/posthaste"));
         Ok(())

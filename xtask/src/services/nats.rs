@@ -40,8 +40,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         "--store_dir",
         &data,
     ];
-    let start =
-        ServerStart { name: "NATS", program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new("NATS", &program, &args, port);
     set.serve(&start, || probe::connect(port).is_ok_and(is_ready))?;
     set.export(URL_VAR, format!("nats://127.0.0.1:{port}"));
     Ok(())

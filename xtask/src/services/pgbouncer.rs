@@ -40,7 +40,7 @@ fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Resul
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
     let args = [&*file.to_string_lossy()];
-    let start = ServerStart { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new("PgBouncer", program, &args, port);
     set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     set.export(URL_VAR, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())

@@ -69,7 +69,7 @@ fn serve(set: &mut ServerSet, program: &Path, data: &Path) -> Result<(), String>
         args.extend(["-c", setting]);
     }
     // INT: clients are cut off and the server ends in good order.
-    let start = ServerStart { name: "PostgreSQL", program, args: &args, env: &[], port, stop_signal: "INT" };
+    let start = ServerStart { stop_signal: "INT", ..ServerStart::new("PostgreSQL", program, &args, port) };
     set.serve(&start, || is_ready(data))?;
     set.export(URL_VAR, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     Ok(())

@@ -63,8 +63,7 @@ fn serve_epmd(set: &mut ServerSet) -> Result<u16, String> {
     set.run(Path::new("ln"), &["-s", &program.to_string_lossy(), &link.to_string_lossy()], "")?;
     let port = port::free()?;
     let args = ["-port", &port.to_string(), "-address", "127.0.0.1"];
-    let start =
-        ServerStart { name: "epmd", program: &link, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new("epmd", &link, &args, port);
     set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     Ok(port)
 }
@@ -78,7 +77,7 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     // Erlang does not mind a flag that it does not know, and we know the process again by this one.
     let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
-    let start = ServerStart { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
+    let start = ServerStart { env: &env, ..ServerStart::new("RabbitMQ", program, &args, port) };
     set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
     set.export(URL_VAR, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
     Ok(())

@@ -65,7 +65,7 @@ pub(super) fn serve(
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
     let args = [&["--port", &port_text, "--dir", &data], SERVER_ARGS, more].concat();
-    let start = ServerStart { name, program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new(name, program, &args, port);
     set.serve(&start, || probe::connect(port).is_ok_and(is_ready))
 }
 

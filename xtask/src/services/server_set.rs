@@ -229,6 +229,13 @@ pub(super) struct ServerStart<'a> {
     pub(super) stop_signal: &'a str,
 }
 
+impl<'a> ServerStart<'a> {
+    /// With nothing in its environment, and ended by TERM.
+    pub(super) fn new(name: &'a str, program: &'a Path, args: &'a [&'a str], port: u16) -> Self {
+        Self { name, program, args, env: &[], port, stop_signal: "TERM" }
+    }
+}
+
 /// Whether somebody listens there.
 pub(super) fn is_listening(address: (&str, u16)) -> bool {
     let addresses = address.to_socket_addrs().into_iter().flatten();
