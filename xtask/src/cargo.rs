@@ -20,6 +20,11 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// One cargo command. `Display` writes it as one would type it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cargo {
@@ -57,14 +62,6 @@ impl Cargo {
         match self.command().status() {
             Ok(status) => status.success(),
             Err(error) => self.cannot_start(&error),
-        }
-    }
-
-    /// Runs with the terminal's own error output. Returns whether it succeeded, and its standard output.
-    pub(crate) fn run_and_read(&self) -> (bool, String) {
-        match self.command().stderr(Stdio::inherit()).output() {
-            Ok(output) => (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()),
-            Err(error) => (self.cannot_start(&error), String::new()),
         }
     }
 

@@ -1,7 +1,8 @@
-//! The project's own commands: `cargo xtask test`, `services`, `tidy` and `bench`.
+//! The project's own commands: `cargo xtask test`, `services`, `tidy`, `api` and `bench`.
 
 mod bench;
 mod cargo;
+mod rustdoc;
 mod services;
 mod test;
 mod tidy;
@@ -19,10 +20,14 @@ Usage: cargo xtask <command>
       --test <name>      only the test programs of this name
   services up|down|env   real servers for tests: start them, stop them, print their variables
   tidy                   the rules that no compiler checks
+  api                    writes down what the libraries offer (docs/internal/api), which tidy then compares
   bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
 ";
 
 fn main() -> ExitCode {
+    if let Some(exit_code) = rustdoc::run_if_called() {
+        return exit_code;
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let passed = match args.as_slice() {
@@ -34,6 +39,7 @@ fn main() -> ExitCode {
         ["services", "down"] => succeeds(services::down()),
         ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
+        ["api"] => tidy::write_api(),
         ["bench", name, args @ ..] => bench::run(name, args),
         _ => return usage(),
     };

@@ -6,8 +6,6 @@
 
 mod build_libraries;
 mod cache;
-mod clients;
-mod faketime;
 mod install;
 mod kafka;
 mod mariadb;
@@ -15,12 +13,15 @@ mod nats;
 mod pgbouncer;
 mod port;
 mod postgres;
+mod probe;
 mod process;
 mod producers;
+mod programs;
 mod python;
 mod rabbitmq;
 mod redis;
 mod redis_cluster;
+mod requirement;
 mod saved_state;
 mod server_set;
 mod server_url;
@@ -34,7 +35,7 @@ use server_set::{Lifetime, ServerSet};
 /// One kind of server, or another program that tests need; each is a file of its own.
 struct Service {
     /// The Debian packages that have to be installed before it can start.
-    missing_packages: fn() -> &'static [&'static str],
+    missing_packages: fn() -> Vec<&'static str>,
     /// Starts it, or takes the one that the environment names, and exports its variables.
     start: fn(&mut ServerSet) -> Result<(), String>,
 }
@@ -49,25 +50,12 @@ const SERVICES: &[Service] = &[
     redis::SERVICE,
     redis_cluster::SERVICE,
     nats::SERVICE,
-    clients::KCAT,
-    clients::REDIS_CLI,
+    programs::KCAT,
+    programs::REDIS_CLI,
+    programs::FAKETIME,
     python::SERVICE,
     producers::SERVICE,
-    faketime::SERVICE,
-    build_libraries::PKG_CONFIG,
-    build_libraries::POSTGRES,
-    build_libraries::MYSQL,
-    build_libraries::OPENSSL,
-    build_libraries::COMPILERS,
-];
-
-/// What the compiler needs for all features, also where no server is needed.
-const LIBRARIES: &[Service] = &[
-    build_libraries::PKG_CONFIG,
-    build_libraries::POSTGRES,
-    build_libraries::MYSQL,
-    build_libraries::OPENSSL,
-    build_libraries::COMPILERS,
+    build_libraries::SERVICE,
 ];
 
 /// Starts the servers, and leaves them running.
@@ -151,18 +139,13 @@ fn env_var(name: &str) -> Option<String> {
 
 /// Returns once everything can be built, or says what the user has to install.
 pub(crate) fn install_libraries() -> Result<(), String> {
-    install_missing(LIBRARIES)
-}
-
-fn install_missing(services: &[Service]) -> Result<(), String> {
-    // Two services may need the same package.
-    let missing: BTreeSet<&str> =
-        services.iter().flat_map(|service| (service.missing_packages)()).copied().collect();
-    install::install(&Vec::from_iter(missing))
+    install::install(&build_libraries::missing_packages())
 }
 
 fn start(file: &Path, lifetime: Lifetime) -> Result<ServerSet, String> {
-    install_missing(SERVICES)?;
+    // Two services may need the same package.
+    let missing: BTreeSet<&str> = SERVICES.iter().flat_map(|service| (service.missing_packages)()).collect();
+    install::install(&Vec::from_iter(missing))?;
     ServerSet::start(file.to_owned(), SERVICES, lifetime)
 }
 

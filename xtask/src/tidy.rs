@@ -8,7 +8,9 @@ mod links;
 mod lints;
 mod module_cycles;
 mod module_docs;
+mod public_api;
 mod sleeps;
+mod source;
 mod spec_ids;
 mod spec_map;
 mod todo_marks;
@@ -31,19 +33,14 @@ const RULES: &[Rule] = &[
     module_cycles::check,
     module_docs::check,
     core_dependencies::check,
+    public_api::check,
     sleeps::check,
     spec_ids::check,
     spec_map::check,
 ];
 
 pub(crate) fn run() -> bool {
-    let tree = match Tree::load(&crate::cargo::root()) {
-        Ok(tree) => tree,
-        Err(error) => {
-            eprintln!("The repository cannot be read: {error}");
-            return false;
-        }
-    };
+    let Some(tree) = load() else { return false };
     let violations: Vec<Violation> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
     for violation in &violations {
         eprintln!("{violation}");
@@ -53,6 +50,17 @@ pub(crate) fn run() -> bool {
         n => eprintln!("tidy: {n} to put right"),
     }
     violations.is_empty()
+}
+
+/// Writes down what the libraries offer now.
+pub(crate) fn write_api() -> bool {
+    let Some(tree) = load() else { return false };
+    public_api::write(&tree).map_err(|error| eprintln!("The lists cannot be written: {error}")).is_ok()
+}
+
+fn load() -> Option<Tree> {
+    let tree = Tree::load(&crate::cargo::root());
+    tree.map_err(|error| eprintln!("The repository cannot be read: {error}")).ok()
 }
 
 /// One breach: where, and what to do about it.

@@ -1,57 +1,34 @@
-//! Libraries of C, which are no servers: diesel links them where its Writers for PostgreSQL and MySQL are built,
-//! rdkafka where the publisher for Kafka is, which builds a library of its own as well.
-//! Without `--all-features` nothing in this workspace needs them.
+//! What the compiler needs for `--all-features`: the libraries of C that diesel links where its Writers for PostgreSQL and
+//! MySQL are built, and what rdkafka builds its own library with. Without that nothing in this workspace needs them.
 
 use std::process::Command;
 
 use super::{Service, process};
 
-const PKG_CONFIG_PROGRAM: &str = "pkg-config";
+pub(super) const SERVICE: Service = Service { missing_packages, start: |_| Ok(()) };
 
-/// `pkg-config`, which finds the others.
-pub(super) const PKG_CONFIG: Service = Service {
-    missing_packages: || {
-        if process::find(PKG_CONFIG_PROGRAM).is_none() { &[PKG_CONFIG_PROGRAM] } else { &[] }
-    },
-    start: |_| Ok(()),
-};
-
-/// libpq.
-pub(super) const POSTGRES: Service =
-    Service { missing_packages: || if is_there("libpq") { &[] } else { &["libpq-dev"] }, start: |_| Ok(()) };
-
-/// MySQL's own client library, or that of MariaDB.
-pub(super) const MYSQL: Service = Service {
-    missing_packages: || {
-        if is_there("mysqlclient") || is_there("libmariadb") { &[] } else { &["libmariadb-dev"] }
-    },
-    start: |_| Ok(()),
-};
-
-/// OpenSSL, by which rdkafka encrypts.
-pub(super) const OPENSSL: Service = Service {
-    missing_packages: || if is_there("openssl") { &[] } else { &["libssl-dev"] },
-    start: |_| Ok(()),
-};
-
-/// What builds rdkafka's library.
-pub(super) const COMPILERS: Service = Service {
-    missing_packages: || missing_compilers(|name| process::find(name).is_some()),
-    start: |_| Ok(()),
-};
-
-/// The package of a compiler does not depend on the headers of C.
-fn missing_compilers(is_there: impl Fn(&str) -> bool) -> &'static [&'static str] {
-    match (["cc", "c++"].into_iter().all(&is_there), is_there("make")) {
-        (true, true) => &[],
-        (true, false) => &["make"],
-        (false, true) => &["g++", "libc6-dev"],
-        (false, false) => &["g++", "libc6-dev", "make"],
-    }
+pub(super) fn missing_packages() -> Vec<&'static str> {
+    missing(|name| process::find(name).is_some(), is_library)
 }
 
-fn is_there(library: &str) -> bool {
-    Command::new(PKG_CONFIG_PROGRAM).args(["--exists", library]).status().is_ok_and(|status| status.success())
+fn missing(is_program: impl Fn(&str) -> bool, is_library: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let compiles = ["cc", "c++"].into_iter().all(&is_program);
+    let packages = [
+        // It finds the libraries.
+        ("pkg-config", is_program("pkg-config")),
+        ("libpq-dev", is_library("libpq")),
+        ("libmariadb-dev", is_library("mysqlclient") || is_library("libmariadb")),
+        ("libssl-dev", is_library("openssl")),
+        ("g++", compiles),
+        // The package of a compiler does not depend on the headers of C.
+        ("libc6-dev", compiles),
+        ("make", is_program("make")),
+    ];
+    packages.into_iter().filter(|(_, is_there)| !is_there).map(|(package, _)| package).collect()
+}
+
+fn is_library(name: &str) -> bool {
+    Command::new("pkg-config").args(["--exists", name]).status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -60,17 +37,30 @@ mod tests {
 
     #[test]
     fn unknown_library_is_not_there() {
-        assert!(!is_there("no-such-library"));
+        assert!(!is_library("no-such-library"));
     }
+
     #[test]
     fn both_compilers_and_make_are_needed() {
         for (there, packages) in [
-            (&["cc", "c++", "make"][..], &[][..]),
-            (&["cc", "c++"], &["make"]),
-            (&["cc", "make"], &["g++", "libc6-dev"]),
-            (&[], &["g++", "libc6-dev", "make"]),
+            (&["pkg-config", "cc", "c++", "make"][..], &[][..]),
+            (&["pkg-config", "cc", "c++"], &["make"]),
+            (&["pkg-config", "cc", "make"], &["g++", "libc6-dev"]),
+            (&[], &["pkg-config", "g++", "libc6-dev", "make"]),
         ] {
-            assert_eq!(missing_compilers(|name| there.contains(&name)), packages, "{there:?}");
+            assert_eq!(missing(|name| there.contains(&name), |_| true), packages, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn one_library_of_mysql_is_enough() {
+        for (there, packages) in [
+            (&["libpq", "openssl", "mysqlclient"][..], &[][..]),
+            (&["libpq", "openssl", "libmariadb"], &[]),
+            (&["libpq"], &["libmariadb-dev", "libssl-dev"]),
+            (&["openssl"], &["libpq-dev", "libmariadb-dev"]),
+        ] {
+            assert_eq!(missing(|_| true, |name| there.contains(&name)), packages, "{there:?}");
         }
     }
 }

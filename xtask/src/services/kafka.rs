@@ -3,12 +3,11 @@
 mod jars;
 mod mock;
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart};
-use super::{Service, env_var, install, port, process, server_url};
+use super::{Service, env_var, install, port, probe, process, server_url};
 
 /// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
@@ -25,7 +24,7 @@ const JAVA_ARGS: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLe
 const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
 
 /// No package is missing for sure: without Java and Maven there is still something to test with.
-pub(super) const SERVICE: Service = Service { missing_packages: || &[], start };
+pub(super) const SERVICE: Service = Service { missing_packages: Vec::new, start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     let programs = Programs::obtain();
@@ -33,11 +32,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
         set.export(LIB_VAR, programs.jars.display().to_string());
     }
     if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(
-            URL_VAR,
-            url.clone(),
-            server_url::kafka_addresses(&url).into_iter().flatten(),
-        );
+        return set.export_from_env(URL_VAR, &url, server_url::kafka_addresses(&url).into_iter().flatten());
     }
     match programs {
         Ok(programs) => programs.serve(set),
@@ -70,15 +65,8 @@ impl Programs {
         let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
         set.run(&self.java, &with(&format, &options), "")?;
         let args = with(&serve, &[&file]);
-        let start = ServerStart {
-            name: "Kafka",
-            program: &self.java,
-            args: &args,
-            env: &[],
-            port,
-            stop_signal: "TERM",
-        };
-        set.serve_slowly(&start, |port| is_ready(port).unwrap_or(false))?;
+        let start = ServerStart::new("Kafka", &self.java, &args, port);
+        set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
@@ -136,25 +124,17 @@ background.threads=1
 }
 
 /// Whether the broker answers which versions of its protocol it knows.
-fn is_ready(port: u16) -> io::Result<bool> {
+fn is_ready(server: impl Read + Write) -> bool {
     /// Its length, the kind of request, its version, a number that comes back, and no name.
     const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
-    stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
-    stream.write_all(REQUEST)?;
     // Its length, the number, and the code of an error.
-    let mut begin = [0; 10];
-    stream.read_exact(&mut begin)?;
-    Ok(&begin[4..] == b"post\0\0")
+    probe::ask::<10>(server, REQUEST).is_ok_and(|begin| &begin[4..] == b"post\0\0")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-    use std::thread;
-
     use super::*;
+    use crate::services::probe::tests::Server;
 
     #[test]
     fn node_is_private_and_alone() {
@@ -178,15 +158,9 @@ mod tests {
             (b"\0\0\0\x0aelse\0\0\0\0\0\0", false),
             (b"", false),
         ] {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let server = thread::spawn(move || {
-                let mut stream = listener.accept().unwrap().0;
-                stream.read_exact(&mut [0; 14]).unwrap();
-                stream.write_all(answer).unwrap();
-            });
-            assert_eq!(is_ready(port).unwrap_or(false), expected, "{answer:?}");
-            server.join().unwrap();
+            let mut server = Server::new(answer);
+            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
+            assert_eq!(server.request.len(), 14);
         }
     }
 }

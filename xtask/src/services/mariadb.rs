@@ -1,21 +1,28 @@
 //! MariaDB: durable as in production, in a time zone of its own, with every login trusted but one.
 
-use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
+use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
 use super::server_url::DatabaseUrl;
-use super::{Service, env_var, port, process};
+use super::{Service, port, probe, process};
 
 /// The URL of a user with all rights who needs no password. A server that is given may be MySQL.
 const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
 
-/// The program `mariadbd`, for tests that kill and restart a server of their own.
-///
-/// Who sets it chooses the version that is started here, too. As root, such tests must start their
-/// server with `setpriv` as we do.
-const BIN_VAR: &str = "POSTHASTE_TEST_MYSQL_BIN";
+/// As root, tests that start a server of their own must do that with `setpriv` as we do. Only the programs: Debian's
+/// `mariadb-server` would create a database and start it at every boot.
+const MARIADB: Requirement = Requirement {
+    url_var: URL_VAR,
+    bin_var: "POSTHASTE_TEST_MYSQL_BIN",
+    program: "mariadbd with mariadb-install-db and my_print_defaults near it",
+    packages: &["mariadb-server-core", "mariadb-client-core"],
+    find: |given| {
+        given.or_else(|| process::find("mariadbd")).and_then(Programs::around).map(|programs| programs.server)
+    },
+    addresses: |url| DatabaseUrl::mysql(url).map(|url| url.address()).into_iter().collect(),
+};
 
 /// The database that is there for tests, and a user whose password the server asks for, so that tests
 /// can see one refused. A client on this machine may be known by its address or by its name.
@@ -40,33 +47,10 @@ const SERVER_ARGS: &[&str] = &[
     "--skip-log-bin",
 ];
 
-pub(super) const SERVICE: Service = Service { missing_packages, start };
-
-/// Only the programs: Debian's `mariadb-server` would create a database and start it at every boot.
-fn missing_packages() -> &'static [&'static str] {
-    // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
-    if is_needed && Programs::find().is_none() {
-        &["mariadb-server-core", "mariadb-client-core"]
-    } else {
-        &[]
-    }
-}
+pub(super) const SERVICE: Service = Service { missing_packages: || MARIADB.missing_packages(), start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    let programs = Programs::find();
-    if let Some(programs) = &programs {
-        set.export(BIN_VAR, programs.server.display().to_string());
-    }
-    if let Some(url) = env_var(URL_VAR) {
-        let address = DatabaseUrl::mysql(&url).map(|url| url.address());
-        return set.export_from_env(URL_VAR, url.clone(), address);
-    }
-    let programs = programs.ok_or_else(|| {
-        format!(
-            "{BIN_VAR} is no mariadbd with mariadb-install-db and my_print_defaults near it: set it to one."
-        )
-    })?;
+    let Some(programs) = MARIADB.obtain(set)?.and_then(Programs::around) else { return Ok(()) };
     let data = set.directory().join("mariadb").display().to_string();
     programs.initialise(set, &data)?;
     programs.serve(set, &data)
@@ -81,10 +65,6 @@ struct Programs {
 }
 
 impl Programs {
-    fn find() -> Option<Self> {
-        env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("mariadbd")).and_then(Self::around)
-    }
-
     fn around(server: PathBuf) -> Option<Self> {
         let base = server.parent()?.parent()?.to_owned();
         let installer = ["bin", "scripts"].map(|folder| base.join(folder).join("mariadb-install-db"));
@@ -125,40 +105,25 @@ impl Programs {
         let places = places.iter().map(String::as_str);
         let args: Vec<&str> =
             ["--no-defaults"].into_iter().chain(places).chain(SERVER_ARGS.to_vec()).collect();
-        let start = ServerStart {
-            name: "MariaDB",
-            program: &self.server,
-            args: &args,
-            env: &[],
-            port,
-            stop_signal: "TERM",
-        };
-        set.serve(&start, || is_ready(port))?;
+        let start = ServerStart::new("MariaDB", &self.server, &args, port);
+        set.serve(&start, || probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("mysql://root@127.0.0.1:{port}/posthaste"));
         Ok(())
     }
 }
 
 /// The server speaks first, once it has prepared everything: a packet of version 10 of the protocol.
-fn is_ready(port: u16) -> bool {
+fn is_ready(server: impl Read + Write) -> bool {
     const VERSION_OFFSET: usize = 4;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut begin = [0; VERSION_OFFSET + 1];
-    let greeting = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
-        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
-        stream.read_exact(&mut begin)
-    });
-    greeting.is_ok() && begin[VERSION_OFFSET] == 10
+    probe::ask::<{ VERSION_OFFSET + 1 }>(server, b"").is_ok_and(|begin| begin[VERSION_OFFSET] == 10)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Write;
-    use std::net::TcpListener;
-    use std::thread;
 
     use super::*;
+    use crate::services::probe::tests::Server;
 
     #[test]
     fn installation_is_found_around_its_server_wherever_it_keeps_its_programs() {
@@ -182,19 +147,7 @@ mod tests {
         for (greeting, expected) in
             [(&b"\x4a\0\0\0\x0a10.11"[..], true), (b"\x10\0\0\0\xff", false), (b"", false)]
         {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let server = thread::spawn(move || listener.accept().unwrap().0.write_all(greeting).unwrap());
-            assert_eq!(is_ready(port), expected, "{greeting:?}");
-            server.join().unwrap();
+            assert_eq!(is_ready(&mut Server::new(greeting)), expected, "{greeting:?}");
         }
-    }
-
-    #[test]
-    fn nobody_greets_where_nobody_listens() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        assert!(!is_ready(port));
     }
 }

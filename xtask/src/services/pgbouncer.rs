@@ -11,8 +11,8 @@ const URL_VAR: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
-fn missing_packages() -> &'static [&'static str] {
-    if env_var(URL_VAR).is_none() && find().is_none() { &["pgbouncer"] } else { &[] }
+fn missing_packages() -> Vec<&'static str> {
+    if env_var(URL_VAR).is_none() && find().is_none() { vec!["pgbouncer"] } else { Vec::new() }
 }
 
 fn find() -> Option<PathBuf> {
@@ -22,7 +22,7 @@ fn find() -> Option<PathBuf> {
 fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(url) = env_var(URL_VAR) {
         let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_from_env(URL_VAR, url.clone(), address);
+        return set.export_from_env(URL_VAR, &url, address);
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
     let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
@@ -40,7 +40,7 @@ fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Resul
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
     let args = [&*file.to_string_lossy()];
-    let start = ServerStart { name: "PgBouncer", program, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new("PgBouncer", program, &args, port);
     set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     set.export(URL_VAR, format!("postgres://{}@127.0.0.1:{port}/{}", server.user, server.database));
     Ok(())

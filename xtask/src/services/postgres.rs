@@ -3,18 +3,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
 use super::server_url::DatabaseUrl;
-use super::{Service, env_var, port};
+use super::{Service, port};
 
 /// The URL of a superuser who needs no password.
 pub(super) const URL_VAR: &str = "POSTHASTE_TEST_POSTGRES_URL";
 
-/// The folder with `initdb` and `postgres`, for tests that kill and restart a server of their own.
-///
-/// Who sets it chooses the version that is started here, too. As root, such tests must start their
-/// server with `setpriv` as we do.
-const BIN_VAR: &str = "POSTHASTE_TEST_POSTGRES_BIN";
+/// As root, tests that start a server of their own must do that with `setpriv` as we do.
+const POSTGRES: Requirement = Requirement {
+    url_var: URL_VAR,
+    bin_var: "POSTHASTE_TEST_POSTGRES_BIN",
+    program: "folder with initdb and postgres",
+    packages: &["postgresql"],
+    find: find_bin,
+    addresses: |url| DatabaseUrl::postgres(url).map(|url| url.address()).into_iter().collect(),
+};
 
 /// A superuser whose password the server asks for, so that tests can see one refused.
 const ROLE_SQL: &str = "\
@@ -28,25 +33,10 @@ local all with_password scram-sha-256
 host all with_password all scram-sha-256
 ";
 
-pub(super) const SERVICE: Service = Service { missing_packages, start };
-
-fn missing_packages() -> &'static [&'static str] {
-    // A folder that was given and has nothing in it is a mistake, which no package mends.
-    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
-    if is_needed && find_bin().is_none() { &["postgresql"] } else { &[] }
-}
+pub(super) const SERVICE: Service = Service { missing_packages: || POSTGRES.missing_packages(), start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    let bin = find_bin();
-    if let Some(bin) = &bin {
-        set.export(BIN_VAR, bin.display().to_string());
-    }
-    if let Some(url) = env_var(URL_VAR) {
-        let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_from_env(URL_VAR, url.clone(), address);
-    }
-    let bin =
-        bin.ok_or_else(|| format!("{BIN_VAR} has no initdb and postgres: set it to a folder that has."))?;
+    let Some(bin) = POSTGRES.obtain(set)? else { return Ok(()) };
     let data = set.directory().join("postgres");
     initialise(set, &bin, &data)?;
     serve(set, &bin.join("postgres"), &data)
@@ -79,7 +69,7 @@ fn serve(set: &mut ServerSet, program: &Path, data: &Path) -> Result<(), String>
         args.extend(["-c", setting]);
     }
     // INT: clients are cut off and the server ends in good order.
-    let start = ServerStart { name: "PostgreSQL", program, args: &args, env: &[], port, stop_signal: "INT" };
+    let start = ServerStart { stop_signal: "INT", ..ServerStart::new("PostgreSQL", program, &args, port) };
     set.serve(&start, || is_ready(data))?;
     set.export(URL_VAR, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     Ok(())
@@ -91,9 +81,9 @@ fn is_ready(data: &Path) -> bool {
     status.lines().nth(7).is_some_and(|line| line.trim_end() == "ready")
 }
 
-fn find_bin() -> Option<PathBuf> {
-    if let Some(bin) = env_var(BIN_VAR) {
-        return Some(bin.into()).filter(|bin: &PathBuf| has_programs(bin));
+fn find_bin(given: Option<PathBuf>) -> Option<PathBuf> {
+    if given.is_some() {
+        return given.filter(|bin| has_programs(bin));
     }
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&on_path).collect();

@@ -12,7 +12,7 @@ use super::server_set::ServerSet;
 use super::{Service, cache, env_var, process, python};
 
 pub(super) const SERVICE: Service = Service {
-    missing_packages: || &[],
+    missing_packages: Vec::new,
     start: |set| LANGUAGES.iter().try_for_each(|language| language.export(set)),
 };
 

@@ -15,8 +15,8 @@ const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0", "schemathesis==4.3
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
 
-fn missing_packages() -> &'static [&'static str] {
-    if env_var(PYTHON_VAR).is_none() && !has_venv() { &["python3-venv"] } else { &[] }
+fn missing_packages() -> Vec<&'static str> {
+    if env_var(PYTHON_VAR).is_none() && !has_venv() { vec!["python3-venv"] } else { Vec::new() }
 }
 
 /// Debian has what makes such an environment in a package of its own.

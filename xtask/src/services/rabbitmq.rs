@@ -1,19 +1,23 @@
 //! RabbitMQ without plugins: one node, with an epmd and a cookie of its own.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
+use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart, is_listening};
-use super::{Service, env_var, port, process, server_url};
+use super::{Service, port, probe, process, server_url};
 
 /// The URL of a user with all rights on its virtual host.
 const URL_VAR: &str = "POSTHASTE_TEST_AMQP_URL";
 
-/// The program `rabbitmq-server`, for tests that kill and restart a node of their own.
-///
-/// Who sets it chooses the version that is started here, too.
-const BIN_VAR: &str = "POSTHASTE_TEST_RABBITMQ_BIN";
+const RABBITMQ: Requirement = Requirement {
+    url_var: URL_VAR,
+    bin_var: "POSTHASTE_TEST_RABBITMQ_BIN",
+    program: "rabbitmq-server",
+    packages: &["rabbitmq-server"],
+    find,
+    addresses: |url| server_url::amqp_address(url).into_iter().collect(),
+};
 
 /// The program itself. What Debian has on the PATH changes to a user of its own, and wants to be root.
 const DEBIAN_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -36,29 +40,16 @@ const SERVER_ARGS: &[&str] = &[
     "{127,0,0,1}",
 ];
 
-pub(super) const SERVICE: Service = Service { missing_packages, start };
+pub(super) const SERVICE: Service = Service { missing_packages: || RABBITMQ.missing_packages(), start };
 
-fn missing_packages() -> &'static [&'static str] {
-    // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = env_var(URL_VAR).is_none() && env_var(BIN_VAR).is_none();
-    if is_needed && find().is_none() { &["rabbitmq-server"] } else { &[] }
-}
-
-fn find() -> Option<PathBuf> {
+fn find(given: Option<PathBuf>) -> Option<PathBuf> {
     let installed = || Some(PathBuf::from(DEBIAN_PROGRAM)).filter(|program| program.is_file());
-    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(installed);
-    program.or_else(|| process::find("rabbitmq-server")).filter(|program| program.is_file())
+    let program = given.or_else(installed).or_else(|| process::find("rabbitmq-server"));
+    program.filter(|program| program.is_file())
 }
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    let program = find();
-    if let Some(program) = &program {
-        set.export(BIN_VAR, program.display().to_string());
-    }
-    if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, url.clone(), server_url::amqp_address(&url));
-    }
-    let program = program.ok_or_else(|| format!("{BIN_VAR} is no rabbitmq-server: set it to one."))?;
+    let Some(program) = RABBITMQ.obtain(set)? else { return Ok(()) };
     let epmd_port = serve_epmd(set)?;
     serve(set, &program, epmd_port)
 }
@@ -72,8 +63,7 @@ fn serve_epmd(set: &mut ServerSet) -> Result<u16, String> {
     set.run(Path::new("ln"), &["-s", &program.to_string_lossy(), &link.to_string_lossy()], "")?;
     let port = port::free()?;
     let args = ["-port", &port.to_string(), "-address", "127.0.0.1"];
-    let start =
-        ServerStart { name: "epmd", program: &link, args: &args, env: &[], port, stop_signal: "TERM" };
+    let start = ServerStart::new("epmd", &link, &args, port);
     set.serve(&start, || is_listening(("127.0.0.1", port)))?;
     Ok(port)
 }
@@ -87,8 +77,8 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     // Erlang does not mind a flag that it does not know, and we know the process again by this one.
     let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
-    let start = ServerStart { name: "RabbitMQ", program, args: &args, env: &env, port, stop_signal: "TERM" };
-    set.serve_slowly(&start, is_ready)?;
+    let start = ServerStart { env: &env, ..ServerStart::new("RabbitMQ", program, &args, port) };
+    set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
     set.export(URL_VAR, format!("amqp://guest:guest@127.0.0.1:{port}/%2f"));
     Ok(())
 }
@@ -123,25 +113,16 @@ fn environment(home: &Path, port: u16, dist_port: u16, epmd_port: u16) -> Vec<(&
 }
 
 /// The server answers the greeting of the protocol's version with its first method.
-fn is_ready(port: u16) -> bool {
+fn is_ready(server: impl Read + Write) -> bool {
     const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
     const METHOD_FRAME: u8 = 1;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut begin = [0];
-    let answer = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).and_then(|mut stream| {
-        stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
-        stream.write_all(GREETING)?;
-        stream.read_exact(&mut begin)
-    });
-    answer.is_ok() && begin == [METHOD_FRAME]
+    probe::ask(server, GREETING).is_ok_and(|begin| begin == [METHOD_FRAME])
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-    use std::thread;
-
     use super::*;
+    use crate::services::probe::tests::Server;
 
     #[test]
     fn node_shares_nothing_with_a_node_of_the_system() {
@@ -158,17 +139,9 @@ mod tests {
     #[test]
     fn server_is_ready_when_it_begins_a_connection() {
         for (answer, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let server = thread::spawn(move || {
-                let mut stream = listener.accept().unwrap().0;
-                let mut greeting = [0; 8];
-                stream.read_exact(&mut greeting).unwrap();
-                stream.write_all(answer).unwrap();
-                greeting
-            });
-            assert_eq!(is_ready(port), expected, "{answer:?}");
-            assert_eq!(&server.join().unwrap(), b"AMQP\0\0\x09\x01");
+            let mut server = Server::new(answer);
+            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
+            assert_eq!(server.request, b"AMQP\0\0\x09\x01");
         }
     }
 }

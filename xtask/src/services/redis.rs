@@ -1,19 +1,28 @@
 //! Redis: every write is on the disk after a second at most, and nobody needs a password.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
-use super::{Service, env_var, port, process, server_url};
+use super::{Service, port, probe, process, server_url};
 
 /// The URL of a server that stands alone.
 const URL_VAR: &str = "POSTHASTE_TEST_REDIS_URL";
 
-/// The program `redis-server`, for tests that kill and restart a server of their own.
-///
-/// Who sets it chooses the version that is started here, too.
-const BIN_VAR: &str = "POSTHASTE_TEST_REDIS_BIN";
+const REDIS: Requirement = requirement(URL_VAR);
+
+/// For a server that the variable `url_var` could have named.
+pub(super) const fn requirement(url_var: &'static str) -> Requirement {
+    Requirement {
+        url_var,
+        bin_var: "POSTHASTE_TEST_REDIS_BIN",
+        program: "redis-server",
+        packages: &["redis-server"],
+        find: |given| given.or_else(|| process::find("redis-server")).filter(|program| program.is_file()),
+        addresses: |urls| urls.split(',').filter_map(server_url::redis_address).collect(),
+    }
+}
 
 /// What is not here stays as Redis has it.
 const SERVER_ARGS: &[&str] = &[
@@ -33,57 +42,46 @@ const SERVER_ARGS: &[&str] = &[
     "no",
 ];
 
-pub(super) const SERVICE: Service = Service { missing_packages: || missing_packages(URL_VAR), start };
-
-/// What a server that `url` could have named needs.
-pub(super) fn missing_packages(url: &str) -> &'static [&'static str] {
-    // A program that was given and is not there is a mistake, which no package mends.
-    let is_needed = env_var(url).is_none() && env_var(BIN_VAR).is_none();
-    if is_needed && find().is_none() { &["redis-server"] } else { &[] }
-}
-
-fn find() -> Option<PathBuf> {
-    let program = env_var(BIN_VAR).map(PathBuf::from).or_else(|| process::find("redis-server"));
-    program.filter(|program| program.is_file())
-}
+pub(super) const SERVICE: Service = Service { missing_packages: || REDIS.missing_packages(), start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    if let Some(program) = find() {
-        set.export(BIN_VAR, program.display().to_string());
-    }
-    if let Some(url) = env_var(URL_VAR) {
-        return set.export_from_env(URL_VAR, url.clone(), server_url::redis_address(&url));
-    }
+    let Some(program) = REDIS.obtain(set)? else { return Ok(()) };
     let port = port::free()?;
-    serve(set, "Redis", port, &[])?;
+    serve(set, "Redis", &program, port, &[])?;
     set.export(URL_VAR, format!("redis://127.0.0.1:{port}/"));
     Ok(())
 }
 
 /// Starts a server with a folder of its own and `more` settings.
-pub(super) fn serve(set: &mut ServerSet, name: &str, port: u16, more: &[&str]) -> Result<(), String> {
-    let program = find().ok_or_else(|| format!("{BIN_VAR} is no redis-server: set it to one."))?;
+pub(super) fn serve(
+    set: &mut ServerSet,
+    name: &str,
+    program: &Path,
+    port: u16,
+    more: &[&str],
+) -> Result<(), String> {
     let data = set.directory().join(name).display().to_string();
     // Made as the server runs, which has to write there.
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
     let args = [&["--port", &port_text, "--dir", &data], SERVER_ARGS, more].concat();
-    let start = ServerStart { name, program: &program, args: &args, env: &[], port, stop_signal: "TERM" };
-    set.serve(&start, || is_ready(port))
+    let start = ServerStart::new(name, program, &args, port);
+    set.serve(&start, || probe::connect(port).is_ok_and(is_ready))
 }
 
 /// A server that still reads its data answers as well, with an error.
-fn is_ready(port: u16) -> bool {
-    send_command(port, "PING").is_ok_and(|reply| reply == "+PONG")
+fn is_ready(server: impl Read + Write) -> bool {
+    exchange(server, "PING").is_ok_and(|reply| reply == "+PONG")
 }
 
 /// What the server there replies: a line with the sign of its kind, or the text of many lines.
 pub(super) fn send_command(port: u16, command: &str) -> io::Result<String> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT)?;
-    stream.set_read_timeout(Some(process::SERVER_TIMEOUT))?;
-    stream.write_all(format!("{command}\r\n").as_bytes())?;
-    read_reply(BufReader::new(stream))
+    exchange(probe::connect(port)?, command)
+}
+
+fn exchange(mut server: impl Read + Write, command: &str) -> io::Result<String> {
+    server.write_all(format!("{command}\r\n").as_bytes())?;
+    read_reply(BufReader::new(server))
 }
 
 fn read_reply(mut from: impl BufRead) -> io::Result<String> {
@@ -99,36 +97,18 @@ fn read_reply(mut from: impl BufRead) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-    use std::thread;
-
     use super::*;
+    use crate::services::probe::tests::Server;
 
     #[test]
     fn server_is_ready_when_it_answers_a_ping() {
         for (reply, expected) in
             [("+PONG\r\n", true), ("-LOADING Redis is loading\r\n", false), ("+PO", false), ("", false)]
         {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let server = thread::spawn(move || {
-                let mut stream = BufReader::new(listener.accept().unwrap().0);
-                let mut command = String::new();
-                stream.read_line(&mut command).unwrap();
-                stream.get_mut().write_all(reply.as_bytes()).unwrap();
-                command
-            });
-            assert_eq!(is_ready(port), expected, "{reply:?}");
-            assert_eq!(server.join().unwrap(), "PING\r\n");
+            let mut server = Server::new(reply.as_bytes());
+            assert_eq!(is_ready(&mut server), expected, "{reply:?}");
+            assert_eq!(server.request, b"PING\r\n");
         }
-    }
-
-    #[test]
-    fn nobody_is_ready_where_nobody_listens() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        assert!(!is_ready(port));
     }
 
     #[test]

@@ -1,29 +1,28 @@
 //! Redis Cluster: three masters without replicas, which share the slots.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 
+use super::requirement::Requirement;
 use super::server_set::ServerSet;
-use super::{Service, env_var, port, process, redis, server_url};
+use super::{Service, port, process, redis};
 
 /// The URLs of all nodes, with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_REDIS_CLUSTER_URL";
+
+const REDIS: Requirement = redis::requirement(URL_VAR);
 
 const NODES: u16 = 3;
 
 /// Every key is in one of so many slots.
 const SLOTS: u16 = 16_384;
 
-pub(super) const SERVICE: Service = Service { missing_packages: || redis::missing_packages(URL_VAR), start };
+pub(super) const SERVICE: Service = Service { missing_packages: || REDIS.missing_packages(), start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
-    if let Some(urls) = env_var(URL_VAR) {
-        return set.export_from_env(
-            URL_VAR,
-            urls.clone(),
-            urls.split(',').filter_map(server_url::redis_address),
-        );
-    }
-    let nodes: Vec<Node> = (0..NODES).map(|index| Node::start(set, index)).collect::<Result<_, _>>()?;
+    let Some(program) = REDIS.obtain(set)? else { return Ok(()) };
+    let nodes: Vec<Node> =
+        (0..NODES).map(|index| Node::start(set, &program, index)).collect::<Result<_, _>>()?;
     join(&nodes)?;
     let urls: Vec<String> = nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port)).collect();
     set.export(URL_VAR, urls.join(","));
@@ -52,7 +51,7 @@ struct Node {
 }
 
 impl Node {
-    fn start(set: &mut ServerSet, index: u16) -> Result<Self, String> {
+    fn start(set: &mut ServerSet, program: &Path, index: u16) -> Result<Self, String> {
         let (port, bus_port) = port::free_pair()?;
         let settings = [
             "--cluster-enabled",
@@ -64,7 +63,7 @@ impl Node {
             "--cluster-announce-ip",
             "127.0.0.1",
         ];
-        redis::serve(set, &format!("Redis-Cluster-{}", index + 1), port, &settings)?;
+        redis::serve(set, &format!("Redis-Cluster-{}", index + 1), program, port, &settings)?;
         let node = Self { port, bus_port };
         // Different ones, or the nodes would first have to settle whose is newer.
         node.execute(&format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;

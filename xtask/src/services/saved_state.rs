@@ -1,13 +1,15 @@
 //! What is written down about a set of servers, so that another process can use and end them.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 /// How the directories of the servers are named. Nothing else is ever removed.
 pub(super) const DIRECTORY_PREFIX: &str = "posthaste-services-";
 
-/// A set of servers: one line for each fact.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A set of servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct SavedState {
     /// Everything that the servers write is in here.
     pub(super) directory: PathBuf,
@@ -20,7 +22,8 @@ pub(super) struct SavedState {
 }
 
 /// A process that was started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) pid: u32,
@@ -39,58 +42,17 @@ impl SavedState {
     }
 
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("directory {}\n", self.directory.display());
-        for Server { name, pid, port, stop_signal } in &self.servers {
-            let _ = writeln!(text, "server {name} {pid} {port} {stop_signal}");
-        }
-        for (name, value) in &self.variables {
-            let _ = writeln!(text, "variable {name} {value}");
-        }
-        for note in &self.notes {
-            let _ = writeln!(text, "note {note}");
-        }
-        text
+        serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
     /// None if the text is not one that we wrote.
     pub(super) fn from_text(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        let directory = PathBuf::from(lines.next()?.strip_prefix("directory ")?);
-        if !is_ours(&directory) {
-            return None;
-        }
-        let mut state = Self::new(directory);
-        for line in lines {
-            match line.split_once(' ')? {
-                ("server", server) => state.servers.push(Server::from_text(server)?),
-                ("variable", variable) => {
-                    let (name, value) = variable.split_once(' ')?;
-                    state.variables.push((name.to_owned(), value.to_owned()));
-                }
-                ("note", note) => state.notes.push(note.to_owned()),
-                _ => return None,
-            }
-        }
-        Some(state)
+        serde_json::from_str(text).ok().filter(|state: &Self| is_ours(&state.directory))
     }
 
     /// Lines for a shell's `eval`.
     pub(super) fn exports(&self) -> String {
         self.variables.iter().map(|(name, value)| format!("export {name}={}\n", shell_word(value))).collect()
-    }
-}
-
-impl Server {
-    fn from_text(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        let mut word = || words.next();
-        let server = Self {
-            name: word()?.to_owned(),
-            pid: word()?.parse().ok()?,
-            port: word()?.parse().ok()?,
-            stop_signal: word()?.to_owned(),
-        };
-        word().is_none().then_some(server)
     }
 }
 
@@ -140,26 +102,26 @@ mod tests {
 
     #[test]
     fn damaged_text_is_no_state() {
-        let head = "directory /tmp/posthaste-services-1\n";
-        for text in [
-            "".to_owned(),
-            "server PostgreSQL 1 2 INT\n".to_owned(),
-            format!("{head}\n"),
-            format!("{head}server PostgreSQL 1 2\n"),
-            format!("{head}server PostgreSQL -1 2 INT\n"),
-            format!("{head}server PostgreSQL 1 70000 INT\n"),
-            format!("{head}server PostgreSQL 1 2 INT more\n"),
-            format!("{head}variable NAME\n"),
-            format!("{head}other NAME value\n"),
+        let text = example().to_text();
+        for (part, damage) in [
+            (text.as_str(), ""),
+            ("\"directory\"", "\"folder\""),
+            ("\"pid\": 17", "\"pid\": -1"),
+            ("\"port\": 20001", "\"port\": 70000"),
+            ("\"stop_signal\": \"INT\"", "\"stop_signal\": \"INT\", \"more\": 1"),
+            ("}", ""),
         ] {
-            assert_eq!(SavedState::from_text(&text), None, "{text}");
+            let damaged = text.replacen(part, damage, 1);
+            assert_ne!(damaged, text, "{part}");
+            assert_eq!(SavedState::from_text(&damaged), None, "{damaged}");
         }
     }
 
     #[test]
     fn directory_that_is_not_ours_is_refused() {
         for directory in ["/", "/home", "posthaste-services-1", "/tmp/posthaste-services-1/..", ""] {
-            assert_eq!(SavedState::from_text(&format!("directory {directory}\n")), None, "{directory}");
+            let text = SavedState::new(directory.into()).to_text();
+            assert_eq!(SavedState::from_text(&text), None, "{directory}");
         }
     }
 

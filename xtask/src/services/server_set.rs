@@ -193,7 +193,7 @@ impl ServerSet {
     pub(super) fn export_from_env<'a>(
         &mut self,
         name: &str,
-        url: String,
+        url: &str,
         addresses: impl IntoIterator<Item = (&'a str, u16)>,
     ) -> Result<(), String> {
         if !addresses.into_iter().all(is_listening) {
@@ -227,6 +227,13 @@ pub(super) struct ServerStart<'a> {
     pub(super) env: &'a [(&'a str, String)],
     pub(super) port: u16,
     pub(super) stop_signal: &'a str,
+}
+
+impl<'a> ServerStart<'a> {
+    /// With nothing in its environment, and ended by TERM.
+    pub(super) fn new(name: &'a str, program: &'a Path, args: &'a [&'a str], port: u16) -> Self {
+        Self { name, program, args, env: &[], port, stop_signal: "TERM" }
+    }
 }
 
 /// Whether somebody listens there.

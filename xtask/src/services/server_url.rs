@@ -12,25 +12,23 @@ pub(super) struct DatabaseUrl<'a> {
 
 impl<'a> DatabaseUrl<'a> {
     pub(super) fn postgres(url: &'a str) -> Option<Self> {
-        Self::parse(url, ["postgres://", "postgresql://"], "5432")
+        Self::parse(url, ["postgres://", "postgresql://"], 5432)
     }
 
     pub(super) fn mysql(url: &'a str) -> Option<Self> {
-        Self::parse(url, ["mysql://", "mariadb://"], "3306")
+        Self::parse(url, ["mysql://", "mariadb://"], 3306)
     }
 
     /// None for everything that is less plain.
-    fn parse(url: &'a str, schemes: [&str; 2], default_port: &'a str) -> Option<Self> {
+    fn parse(url: &'a str, schemes: [&str; 2], default_port: u16) -> Option<Self> {
         let rest = schemes.into_iter().find_map(|scheme| url.strip_prefix(scheme))?;
         let rest = Some(rest).filter(|rest| is_plain(rest))?;
         let (login, place) = rest.rsplit_once('@')?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (address, database) = place.split_once('/')?;
-        let (host, port) = address.split_once(':').unwrap_or((address, default_port));
-        if [user, host, database].contains(&"") {
-            return None;
-        }
-        Some(Self { user, password, host, port: port.parse().ok()?, database })
+        let (host, port) = plain_address(address, default_port)?;
+        let is_whole = !user.is_empty() && !database.is_empty();
+        is_whole.then_some(Self { user, password, host, port, database })
     }
 
     pub(super) fn address(&self) -> (&'a str, u16) {
@@ -84,27 +82,42 @@ mod tests {
 
     #[test]
     fn plain_urls_are_read() {
-        let url = DatabaseUrl::postgres("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
-        assert_eq!((url.user, url.password, url.database), ("me", "s3cr@t", "shop"));
-        assert_eq!(url.address(), ("db.local", 6000));
-        let url = DatabaseUrl::postgres("postgresql://postgres@127.0.0.1/postgres").unwrap();
-        assert_eq!((url.user, url.password, url.address()), ("postgres", "", ("127.0.0.1", 5432)));
-        let url = DatabaseUrl::mysql("mysql://root@127.0.0.1/shop").unwrap();
-        assert_eq!((url.user, url.database, url.address()), ("root", "shop", ("127.0.0.1", 3306)));
-        let url = DatabaseUrl::mysql("mariadb://root@db.local:3307/shop").unwrap();
-        assert_eq!(url.address(), ("db.local", 3307));
+        let postgres = DatabaseUrl::postgres("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
+        assert_eq!((postgres.user, postgres.password, postgres.database), ("me", "s3cr@t", "shop"));
+        assert_eq!(postgres.address(), ("db.local", 6000));
+        let mysql = DatabaseUrl::mysql("mysql://root@127.0.0.1/shop").unwrap();
+        assert_eq!((mysql.user, mysql.password, mysql.database), ("root", "", "shop"));
+        assert_eq!(mysql.address(), ("127.0.0.1", 3306));
     }
 
     #[test]
-    fn databases_are_not_mistaken_for_each_other() {
-        assert_eq!(DatabaseUrl::mysql("postgres://me@127.0.0.1/x"), None);
-        assert_eq!(DatabaseUrl::postgres("mysql://me@127.0.0.1/x"), None);
+    fn address_is_found_in_the_url_of_every_kind_of_server() {
+        let postgres = |url| DatabaseUrl::postgres(url).map(|url| url.address());
+        let mysql = |url| DatabaseUrl::mysql(url).map(|url| url.address());
+        for (found, address) in [
+            (postgres("postgresql://postgres@127.0.0.1/postgres"), ("127.0.0.1", 5432)),
+            (mysql("mariadb://root@db.local:3307/shop"), ("db.local", 3307)),
+            (redis_address("redis://127.0.0.1:7000/"), ("127.0.0.1", 7000)),
+            (redis_address("redis://127.0.0.1:7000"), ("127.0.0.1", 7000)),
+            (redis_address("redis://cache.local/3"), ("cache.local", 6379)),
+            (redis_address("redis://:s3cr@t@cache.local:7000/0"), ("cache.local", 7000)),
+            (amqp_address("amqp://guest:guest@127.0.0.1:7000/%2f"), ("127.0.0.1", 7000)),
+            (amqp_address("amqp://a%40b:c%2fd@mq.local"), ("mq.local", 5672)),
+            (nats_address("nats://127.0.0.1:7000"), ("127.0.0.1", 7000)),
+            (nats_address("nats://token@nats.local/"), ("nats.local", 4222)),
+        ] {
+            assert_eq!(found, Some(address));
+        }
+        let both = vec![("a.local", 9092), ("b.local", 7000)];
+        assert_eq!(kafka_addresses("kafka://127.0.0.1:7000"), Some(vec![("127.0.0.1", 7000)]));
+        assert_eq!(kafka_addresses("kafka://a.local,b.local:7000"), Some(both));
     }
 
     #[test]
     fn anything_else_is_left_alone() {
         for url in [
             "",
+            "mysql://me@127.0.0.1/x",
             "postgres://127.0.0.1/x",
             "postgres://me@127.0.0.1",
             "postgres://me@127.0.0.1:port/x",
@@ -117,43 +130,15 @@ mod tests {
         ] {
             assert_eq!(DatabaseUrl::postgres(url), None, "{url}");
         }
-    }
-
-    #[test]
-    fn address_of_redis_is_found() {
-        for (url, address) in [
-            ("redis://127.0.0.1:7000/", ("127.0.0.1", 7000)),
-            ("redis://127.0.0.1:7000", ("127.0.0.1", 7000)),
-            ("redis://cache.local/3", ("cache.local", 6379)),
-            ("redis://:s3cr@t@cache.local:7000/0", ("cache.local", 7000)),
-        ] {
-            assert_eq!(redis_address(url), Some(address), "{url}");
-        }
+        assert_eq!(DatabaseUrl::mysql("postgres://me@127.0.0.1/x"), None);
         for url in ["", "redis://", "redis://:7000/", "redis://a:port/", "redis://[::1]/", "mysql://a/"] {
             assert_eq!(redis_address(url), None, "{url}");
-        }
-    }
-    #[test]
-    fn address_of_a_broker_is_found() {
-        for (found, address) in [
-            (amqp_address("amqp://guest:guest@127.0.0.1:7000/%2f"), ("127.0.0.1", 7000)),
-            (amqp_address("amqp://a%40b:c%2fd@mq.local"), ("mq.local", 5672)),
-            (nats_address("nats://127.0.0.1:7000"), ("127.0.0.1", 7000)),
-            (nats_address("nats://token@nats.local/"), ("nats.local", 4222)),
-        ] {
-            assert_eq!(found, Some(address));
         }
         for url in ["", "amqp://", "amqp://a:port/", "amqp://[::1]/", "amqps://a/", "nats://a/", "amqp://a?b"]
         {
             assert_eq!(amqp_address(url), None, "{url}");
         }
         assert_eq!(nats_address("amqp://a/"), None);
-    }
-    #[test]
-    fn all_addresses_of_kafka_are_found() {
-        assert_eq!(kafka_addresses("kafka://127.0.0.1:7000"), Some(vec![("127.0.0.1", 7000)]));
-        let both = vec![("a.local", 9092), ("b.local", 7000)];
-        assert_eq!(kafka_addresses("kafka://a.local,b.local:7000"), Some(both));
         for url in [
             "",
             "kafka://",

@@ -1,6 +1,7 @@
 //! The steps that are one cargo command each, and tidy.
 
 use crate::cargo::{Cargo, has_clippy};
+use crate::rustdoc::with_pages;
 
 /// A cargo command that must succeed.
 #[derive(Clone, Debug)]
@@ -40,14 +41,13 @@ pub(super) fn first() -> Vec<Check> {
 
 /// Steps of the compiler other than the build of the tests, which has clippy in it.
 pub(super) fn compiled() -> Vec<Check> {
-    let doc =
-        Cargo::new("doc --locked --workspace --no-deps --all-features").env("RUSTDOCFLAGS", "-D warnings");
     let doc_tests = Cargo::new("test --locked --no-fail-fast --workspace --all-features --doc");
     // With the libraries that the build of the tests has made.
     let doc_tests = if has_clippy() { doc_tests.by_clippy() } else { doc_tests };
+    let own_pages = Cargo::new("doc --locked --no-deps -p xtask").env("RUSTDOCFLAGS", "-D warnings");
     let mut checks = vec![
-        Check { has_tests: true, ..Check::new("doc tests", doc_tests) },
-        Check::new("documentation", doc),
+        Check { has_tests: true, ..Check::new("documentation and doc tests", with_pages(doc_tests)) },
+        Check::new("documentation of xtask", own_pages),
     ];
     checks.extend(FEATURE_SETS.iter().map(|(package, features)| with_features(package, features)));
     checks

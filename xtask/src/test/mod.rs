@@ -1,24 +1,29 @@
 //! `cargo xtask test`: everything that must pass before a merge.
 //!
-//! First what takes seconds, then the build of all test programs by clippy, then the programs, several at a time, and
-//! beside them what is left for the compiler. Everything runs to its end, and every failure is named at the end.
+//! First what takes seconds, then the build of all test programs by clippy. Meanwhile the servers are installed and
+//! started, and then each program runs as soon as it is built, several at a time, and beside the last of them what is
+//! left for the compiler. Everything runs to its end, and every failure is named at the end.
 
 mod checks;
 mod options;
 mod output;
 mod program;
+mod queue;
 mod report;
 mod runner;
+mod targets;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use checks::Check;
 pub(crate) use options::Options;
 use output::Results;
-use program::{Build, Program};
+use program::{Program, build};
+use queue::Queue;
 use report::Report;
 use runner::Runner;
 
@@ -35,73 +40,65 @@ pub(crate) fn run(options: &Options) -> bool {
             run_checks(checks::first(), options, &report);
         }
     }
-    match options.quick {
-        true => run_quick(options, &report),
-        false => run_full(options, &report),
+    match services::install_libraries() {
+        Ok(()) => run_compiled(options, &report),
+        Err(error) => report.failed(format!("not everything can be built.\n{error}")),
     }
     report.finish()
 }
 
-/// Tests without servers, with a short simulation.
-fn run_quick(options: &Options, report: &Report) {
-    if let Err(error) = services::install_libraries() {
-        return report.failed(format!("not everything can be built.\n{error}"));
-    }
-    let runner =
-        Runner { jobs: options.jobs(), servers: None, filter: options.filter.clone(), seeds: Some("50") };
-    if let Some(programs) = build(options, report) {
-        runner.run(&programs, report);
-    }
-}
-
-fn run_full(options: &Options, report: &Report) {
-    let checks = || {
-        if !options.is_narrow() {
-            run_checks(checks::compiled(), options, report);
-        }
-    };
-    if !options.wants("tests") {
-        if options.wants("clippy") {
-            build(options, report);
-        }
-        return checks();
-    }
-    // Before the build: a machine that cannot have them shall not build for minutes to say so.
-    let servers = match ServersForRun::start() {
-        Ok(servers) => servers,
-        Err(error) => return report.failed(format!("the tests need real servers.\n{error}")),
-    };
-    servers.notes().iter().for_each(|note| report.note(note));
-    let runner = Runner {
-        jobs: options.jobs(),
-        servers: Some(servers.variables().to_vec()),
-        filter: options.filter.clone(),
-        seeds: None,
-    };
-    if let Some(programs) = build(options, report) {
-        std::thread::scope(|scope| {
-            scope.spawn(checks);
-            runner.run(&programs, report);
+fn run_compiled(options: &Options, report: &Report) {
+    let (built, programs) = Queue::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if options.wants("tests") || options.wants("clippy") {
+                run_build(options, report, built);
+            }
+            if !options.quick && !options.is_narrow() {
+                run_checks(checks::compiled(), options, report);
+            }
         });
+        if options.wants("tests") {
+            run_tests(options, report, &programs);
+        }
+    });
+}
+
+/// Servers end with the thread that starts them: this has to be one that does not end before the tests.
+fn run_tests(options: &Options, report: &Report, programs: &Queue) {
+    let runner = Runner { jobs: options.jobs(), servers: None, filter: options.filter.clone(), seeds: None };
+    if options.quick {
+        return Runner { seeds: Some("50"), ..runner }.run(programs, report);
+    }
+    match ServersForRun::start() {
+        Ok(servers) => {
+            servers.notes().iter().for_each(|note| report.note(note));
+            Runner { servers: Some(servers.variables().to_vec()), ..runner }.run(programs, report);
+        }
+        Err(error) => report.failed(format!("the tests need real servers.\n{error}")),
     }
 }
 
-fn build(options: &Options, report: &Report) -> Option<Vec<Program>> {
+fn run_build(options: &Options, report: &Report, built: Sender<Program>) {
     let (started, clippy) = (Instant::now(), has_clippy());
-    let Build { programs, diagnostics } = Build::run(options, clippy);
+    // Nobody takes it if the servers have failed.
+    let result = build(options, clippy, |program| drop(built.send(program)));
+    drop(built);
     report.step("clippy and build of the tests", started.elapsed());
-    diagnostics.iter().for_each(|diagnostic| println!("{diagnostic}"));
     if !clippy {
         report.skip("clippy");
     }
-    match &programs {
-        None => report.failed("build of the tests".to_owned()),
-        Some(_) if !diagnostics.is_empty() => {
-            report.failed(format!("clippy: {} warnings", diagnostics.len()));
+    match result {
+        Ok((passed, diagnostics)) => {
+            diagnostics.iter().for_each(|diagnostic| println!("{diagnostic}"));
+            if !passed {
+                report.failed("build of the tests".to_owned());
+            } else if !diagnostics.is_empty() {
+                report.failed(format!("clippy: {} warnings", diagnostics.len()));
+            }
         }
-        Some(_) => {}
+        Err(error) => report.failed(format!("build of the tests: {error}")),
     }
-    programs
 }
 
 fn run_tidy(options: &Options, report: &Report) {

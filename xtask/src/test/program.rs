@@ -1,12 +1,13 @@
-//! Test programs: built by cargo all together, then run by us.
+//! Test programs: built by cargo all together, and run by us.
 
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use super::options::Options;
-use crate::cargo::Cargo;
+use super::targets;
 
 /// A test program that has been built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,27 +21,43 @@ pub(super) struct Program {
 }
 
 /// The longest first, so that none of them is left for the end.
-const SLOWEST_PROGRAMS: &[&str] =
-    &["cli", "publishers", "mysql_store", "postgres_store", "simulation", "writers", "redis"];
+const SLOWEST_PROGRAMS: &[&str] = &[
+    "cli",
+    "publishers",
+    "postgres_store",
+    "postgres_nodes",
+    "mysql_nodes",
+    "outbox",
+    "mysql_store",
+    "redis",
+    "simulation",
+    "sqlite_store",
+    "posthaste_redis",
+    "writers",
+];
 
-/// What a build made.
-#[derive(Debug)]
-pub(super) struct Build {
-    /// `None` if it failed.
-    pub(super) programs: Option<Vec<Program>>,
-    /// What clippy and the compiler say about our own code, as they print it.
-    pub(super) diagnostics: Vec<String>,
-}
-
-impl Build {
-    /// Builds the test programs that are asked for. With `clippy` every crate of ours is compiled by clippy's driver:
-    /// it makes the same programs as the compiler, so that one build serves both.
-    pub(super) fn run(options: &Options, clippy: bool) -> Self {
-        let cargo = build_command(options);
-        let (succeeded, messages) = if clippy { cargo.by_clippy() } else { cargo }.run_and_read();
-        let diagnostics = messages.lines().filter_map(diagnostic).collect();
-        Self { programs: succeeded.then(|| Program::all(&messages, options)), diagnostics }
+/// Builds the test programs that are asked for, and hands each of them to `built` as soon as it is there. Returns
+/// whether all could be built, and what clippy and the compiler say about our own code, as they print it.
+///
+/// With `clippy` every crate of ours is compiled by clippy's driver: it makes the same programs as the compiler, so that
+/// one build serves both. The build yields to the programs that run already, some of which have to be in time.
+pub(super) fn build(
+    options: &Options,
+    clippy: bool,
+    built: impl Fn(Program),
+) -> io::Result<(bool, Vec<String>)> {
+    let Some(cargo) = targets::build_command(options) else {
+        return Err(io::Error::other("there is no test program of this name"));
+    };
+    let mut command = if clippy { cargo.by_clippy() } else { cargo }.nice();
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut diagnostics = Vec::new();
+    for message in BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines() {
+        let message = message?;
+        Program::read(&message).filter(|program| program.is_wanted(options)).into_iter().for_each(&built);
+        diagnostics.extend(diagnostic(&message));
     }
+    Ok((child.wait()?.success(), diagnostics))
 }
 
 /// Reads a warning or an error from one of cargo's messages. Cargo repeats those of crates that were built before.
@@ -53,18 +70,14 @@ fn diagnostic(message: &str) -> Option<String> {
 }
 
 impl Program {
-    fn all(messages: &str, options: &Options) -> Vec<Self> {
-        let mut programs: Vec<Self> = messages.lines().filter_map(Self::read).collect();
-        if let Some(test) = &options.test {
-            programs.retain(|program| program.target == *test);
-        }
-        if let Some(package) = &options.package {
-            programs.retain(|program| program.package == *package);
-        }
-        let rank = |program: &Self| SLOWEST_PROGRAMS.iter().position(|name| *name == program.target);
-        programs
-            .sort_by_key(|program| (rank(program).unwrap_or(SLOWEST_PROGRAMS.len()), program.to_string()));
-        programs
+    fn is_wanted(&self, options: &Options) -> bool {
+        options.test.as_ref().is_none_or(|test| *test == self.target)
+            && options.package.as_ref().is_none_or(|package| *package == self.package)
+    }
+
+    /// The program that runs first has the lowest one.
+    pub(super) fn rank(&self) -> usize {
+        SLOWEST_PROGRAMS.iter().position(|name| *name == self.target).unwrap_or(SLOWEST_PROGRAMS.len())
     }
 
     /// Reads one of cargo's messages.
@@ -107,33 +120,6 @@ impl std::fmt::Display for Program {
     }
 }
 
-/// Always of the whole workspace, and narrowed by target: with `-p`, cargo would choose the features of dependencies for
-/// that package alone, and build them again.
-fn build_command(options: &Options) -> Cargo {
-    let cargo = Cargo::new("test --locked --no-run --workspace --all-features --message-format json");
-    let tests = match (&options.test, &options.package) {
-        (Some(test), _) => vec![test.clone()],
-        (None, Some(package)) => integration_tests(package),
-        (None, None) => {
-            let targets: &[&str] = if options.quick { &[] } else { &["--bins", "--examples"] };
-            return cargo.args(&["--lib", "--tests"]).args(targets);
-        }
-    };
-    let cargo = if options.test.is_none() { cargo.args(&["--lib", "--bins"]) } else { cargo };
-    tests.iter().fold(cargo, |cargo, test| cargo.args(&["--test", test]))
-}
-
-/// The names of a package's integration tests.
-fn integration_tests(package: &str) -> Vec<String> {
-    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let targets =
-        packages.filter(|found| found["name"] == package).flat_map(|found| found["targets"].as_array());
-    let tests = targets.flatten().filter(|target| target["kind"][0] == "test");
-    tests.filter_map(|target| target["name"].as_str().map(str::to_owned)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,18 +131,6 @@ mod tests {
         assert_eq!(diagnostic(message).as_deref(), Some("warning: x\n"));
         assert_eq!(diagnostic(&message.replace("compiler-message", "compiler-artifact")), None);
         assert_eq!(diagnostic("   Compiling something"), None);
-    }
-
-    #[test]
-    fn narrow_build_keeps_the_features_of_the_workspace() {
-        let options = |args: &[&str]| build_command(&Options::parse(args).unwrap()).to_string();
-        let package = options(&["--package", "posthaste-rusqlite"]);
-        assert!(
-            package.contains("--workspace --all-features") && package.ends_with("--test writers"),
-            "{package}"
-        );
-        let test = options(&["--package", "posthaste-sqlx", "--test", "sqlite_store"]);
-        assert!(test.contains("--workspace") && test.ends_with("json --test sqlite_store"), "{test}");
     }
 
     #[test]

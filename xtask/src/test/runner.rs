@@ -1,6 +1,5 @@
 //! Runs test programs, several at a time if that is asked for.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::output::Results;
 use super::program::Program;
+use super::queue::Queue;
 use super::report::Report;
 
 /// A program that has printed nothing for so long is ended: a test hangs. A program prints a line when a test ends, and
@@ -43,18 +43,15 @@ struct Run {
 }
 
 impl Runner {
-    /// Runs all programs, then each test that failed once more and alone.
-    pub(super) fn run(&self, programs: &[Program], report: &Report) {
-        let waiting = Mutex::new(programs.iter().collect::<VecDeque<_>>());
-        // Its own function: in the condition of a loop, the lock would be held while the program runs.
-        let next = || locked(&waiting).pop_front();
+    /// Runs all programs as they come, then each test that failed once more and alone.
+    pub(super) fn run(&self, programs: &Queue, report: &Report) {
         let failed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
                 scope.spawn(|| {
-                    while let Some(program) = next() {
-                        let tests = self.run_program(program, report);
-                        locked(&failed).extend(tests.into_iter().map(|test| (program, test)));
+                    while let Some(program) = programs.next() {
+                        let tests = self.run_program(&program, report);
+                        locked(&failed).extend(tests.into_iter().map(|test| (program.clone(), test)));
                     }
                 });
             }
@@ -63,7 +60,7 @@ impl Runner {
         let is_retried = failed.len() <= MAX_RETRIES;
         for (program, test) in failed {
             let name = format!("{program} {test}");
-            match is_retried && self.passes_alone(program, &test) {
+            match is_retried && self.passes_alone(&program, &test) {
                 true => report.flaky(name),
                 false => report.failed(name),
             }
@@ -264,7 +261,11 @@ mod tests {
         };
         let runner = Runner { jobs: 2, servers: None, filter: None, seeds: None };
         let report = Report::default();
-        runner.run(&[program("one", "two"), program("two", "one")], &report);
+        let (built, queue) = Queue::new();
+        built.send(program("one", "two")).unwrap();
+        built.send(program("two", "one")).unwrap();
+        drop(built);
+        runner.run(&queue, &report);
         assert!(report.finish());
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use syn::visit::{self, Visit};
-use syn::{Attribute, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemUse, Macro, UseTree, Visibility};
+use syn::{ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemUse, Macro, Visibility};
 
+use super::source::{self, Path, is_for_tests};
 use super::tree::Tree;
 use super::{Violation, has_word, numbered};
-
-/// The names on the way from the root of a crate to a module, or to an item in one.
-type Path = Vec<String>;
 
 /// For each module the modules beside it that it uses, with the file and the item of one such use.
 type Uses<'t> = BTreeMap<String, BTreeMap<String, (&'t str, String)>>;
@@ -19,21 +17,13 @@ const MAX_REEXPORTS: usize = 8;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut crates: BTreeMap<&str, Crate<'_>> = BTreeMap::new();
-    for (path, text) in tree.rust_files() {
-        let Some((root, file)) = path.split_once("src/") else { continue };
-        // The compiler complains about the others.
-        let Ok(parsed) = syn::parse_file(text) else { continue };
-        let names = file.trim_end_matches(".rs").split('/').map(str::to_owned);
-        let read = crates.entry(root).or_default();
-        (read.file, read.at) = (path, names.filter(|name| !is_file_of_parent(name)).collect());
-        read.modules.insert(read.at.clone());
-        read.visit_file(&parsed);
+    for file in source::files(tree) {
+        let read = crates.entry(file.krate).or_default();
+        read.modules.insert(file.module.clone());
+        (read.file, read.at) = (file.path, file.module);
+        read.visit_file(&file.code);
     }
     crates.values().flat_map(Crate::uses).flat_map(|uses| violations(tree, &uses)).collect()
-}
-
-fn is_file_of_parent(name: &str) -> bool {
-    ["lib", "main", "mod"].contains(&name)
 }
 
 fn violations(tree: &Tree, uses: &Uses<'_>) -> Vec<Violation> {
@@ -111,56 +101,13 @@ impl<'t> Crate<'t> {
         Path::new()
     }
 
-    /// The path from the root.
     fn absolute(&self, path: impl IntoIterator<Item = String>) -> Path {
-        let mut absolute = self.at.clone();
-        for name in path {
-            match name.as_str() {
-                "crate" => absolute.clear(),
-                "super" => drop(absolute.pop()),
-                "self" => {}
-                _ => absolute.push(name),
-            }
-        }
-        absolute
+        source::absolute(&self.at, path)
     }
 
     fn refer(&mut self, path: Path) {
         self.references.entry((self.at.clone(), path)).or_insert(self.file);
     }
-
-    fn import(&mut self, tree: &UseTree, mut prefix: Path) {
-        let (name, alias) = match tree {
-            UseTree::Group(group) => {
-                return group.items.iter().for_each(|tree| self.import(tree, prefix.clone()));
-            }
-            UseTree::Path(path) => {
-                prefix.push(path.ident.to_string());
-                return self.import(&path.tree, prefix);
-            }
-            UseTree::Glob(_) => ("self".to_owned(), None),
-            UseTree::Name(name) => (name.ident.to_string(), Some(name.ident.to_string())),
-            UseTree::Rename(rename) => (rename.ident.to_string(), Some(rename.rename.to_string())),
-        };
-        let alias = alias
-            .map(|alias| if alias == "self" { prefix.last().cloned().unwrap_or_default() } else { alias });
-        prefix.push(name);
-        let target = self.absolute(prefix);
-        if let Some(alias) = alias {
-            self.imports.insert(self.absolute([alias]), target.clone());
-        }
-        self.refer(target);
-    }
-}
-
-fn is_for_tests(attrs: &[Attribute]) -> bool {
-    let mut conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
-    conditions.any(|attr| {
-        attr.meta.require_list().is_ok_and(|list| {
-            let condition = list.tokens.to_string();
-            condition == "test" || condition.starts_with("all (test")
-        })
-    })
 }
 
 macro_rules! skip_tests {
@@ -189,7 +136,13 @@ impl<'a> Visit<'a> for Crate<'_> {
 
     fn visit_item_use(&mut self, item: &'a ItemUse) {
         if item.leading_colon.is_none() && !is_for_tests(&item.attrs) {
-            self.import(&item.tree, Path::new());
+            for import in source::imports(&item.tree) {
+                let target = self.absolute(import.path);
+                if let Some(name) = import.name {
+                    self.imports.insert(self.absolute([name]), target.clone());
+                }
+                self.refer(target);
+            }
         }
     }
 

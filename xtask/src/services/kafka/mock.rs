@@ -30,14 +30,8 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     let log = set.log(SERVER_NAME);
     // It chooses the port itself.
     let said = || fs::read_to_string(&log).unwrap_or_default();
-    let start = ServerStart {
-        name: SERVER_NAME,
-        program: Path::new("sh"),
-        args: &["-c", SCRIPT, &program],
-        env: &[],
-        port: 0,
-        stop_signal: "TERM",
-    };
+    let args = ["-c", SCRIPT, &program];
+    let start = ServerStart::new(SERVER_NAME, Path::new("sh"), &args, 0);
     set.serve(&start, || bootstrap_address(&said()).is_some())?;
     let said = said();
     let address = bootstrap_address(&said).unwrap_or_default();

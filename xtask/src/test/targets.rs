@@ -1,0 +1,131 @@
+//! Which targets of the workspace are built as test programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::options::Options;
+use crate::cargo::Cargo;
+
+/// A target of a package, as cargo knows it.
+#[derive(Clone, Debug)]
+struct Target {
+    package: String,
+    name: String,
+    /// `lib`, `bin`, `test`, `example` or another.
+    kind: String,
+    source: PathBuf,
+}
+
+/// The command that builds the test programs that are asked for. `None` if there are none.
+///
+/// Always of the whole workspace, and narrowed by target: with `-p`, cargo would choose the features of dependencies
+/// for that package alone, and build them again.
+pub(super) fn build_command(options: &Options) -> Option<Cargo> {
+    let targets = all();
+    let wanted = targets.iter().filter(|target| target.is_wanted(options));
+    let mut filters: Vec<Vec<&str>> = wanted.map(Target::filter).collect();
+    filters.sort_unstable();
+    filters.dedup();
+    let command = Cargo::new("test --locked --no-run --workspace --all-features --message-format json");
+    (!filters.is_empty()).then(|| command.args(&filters.concat()))
+}
+
+impl Target {
+    fn is_wanted(&self, options: &Options) -> bool {
+        let is_asked_for = options.test.as_ref().is_none_or(|test| *test == self.name)
+            && options.package.as_ref().is_none_or(|package| *package == self.package);
+        is_asked_for
+            && match self.kind.as_str() {
+                "lib" | "proc-macro" | "test" => true,
+                // The tests of its package build it as a program, with all warnings: it need not be one of tests too.
+                "bin" => has_tests(&self.source),
+                // Nothing else compiles them.
+                "example" => !options.quick && !options.is_narrow(),
+                _ => false,
+            }
+    }
+
+    fn filter(&self) -> Vec<&str> {
+        match self.kind.as_str() {
+            "bin" => vec!["--bin", &self.name],
+            "test" => vec!["--test", &self.name],
+            "example" => vec!["--example", &self.name],
+            _ => vec!["--lib"],
+        }
+    }
+}
+
+/// Whether a program has tests of its own, in its file or, if that is `main.rs`, in its folder.
+fn has_tests(source: &Path) -> bool {
+    let files = match source.file_name().is_some_and(|name| name == "main.rs") {
+        true => source.parent().map(files_below).unwrap_or_default(),
+        false => vec![source.to_owned()],
+    };
+    let is_marked = |text: &str| ["#[test]", "::test]", "::test("].iter().any(|mark| text.contains(mark));
+    files.iter().any(|file| fs::read_to_string(file).is_ok_and(|text| is_marked(&text)))
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+fn all() -> Vec<Target> {
+    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    packages
+        .flat_map(|package| {
+            let targets = package["targets"].as_array().into_iter().flatten();
+            targets.filter_map(|target| Target::read(package["name"].as_str()?, target))
+        })
+        .collect()
+}
+
+impl Target {
+    fn read(package: &str, target: &Value) -> Option<Self> {
+        Some(Self {
+            package: package.to_owned(),
+            name: target["name"].as_str()?.to_owned(),
+            kind: target["kind"][0].as_str()?.to_owned(),
+            source: target["src_path"].as_str()?.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(args: &[&str]) -> String {
+        build_command(&Options::parse(args).unwrap()).map(|cargo| cargo.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn everything_has_the_programs_with_tests_and_no_others() {
+        let command = command(&[]);
+        for filter in
+            ["--lib", "--bin posthaste", "--bin service_tests", "--test cli", "--example kafka_mock"]
+        {
+            assert!(format!("{command} ").contains(&format!(" {filter} ")), "{filter}: {command}");
+        }
+        assert!(!command.contains("--bin quickstart"), "{command}");
+    }
+
+    #[test]
+    fn narrow_build_keeps_the_features_of_the_workspace() {
+        let package = command(&["--package", "posthaste-rusqlite"]);
+        assert!(package.contains("--workspace --all-features"), "{package}");
+        assert!(package.ends_with("json --lib --test writers"), "{package}");
+        let test = command(&["--package", "posthaste-sqlx", "--test", "sqlite_store"]);
+        assert!(test.contains("--workspace") && test.ends_with("json --test sqlite_store"), "{test}");
+    }
+
+    #[test]
+    fn library_is_asked_for_by_its_name() {
+        assert!(command(&["--test", "posthaste_sqlx"]).ends_with("json --lib"));
+        assert_eq!(command(&["--test", "no_such_program"]), "");
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes the types of an item as a user would: by their full paths, wherever they are imported from.
+
+use proc_macro2::Span;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Generics, Ident, Item, PatIdent, PathSegment, Receiver, Signature, TypePath};
+
+use super::library::{Library, PublicPaths, Target};
+
+/// A copy of an item of `module` that reads the same wherever the item and what it names are moved.
+pub(super) fn write(library: &Library, public: &PublicPaths, module: &[String], item: &Item) -> Item {
+    let mut item = item.clone();
+    FullPaths { library, public, module }.visit_item_mut(&mut item);
+    item
+}
+
+struct FullPaths<'l> {
+    library: &'l Library,
+    public: &'l PublicPaths,
+    module: &'l [String],
+}
+
+impl FullPaths<'_> {
+    fn full(&self, path: &syn::Path) -> Option<Vec<String>> {
+        let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        match self.library.resolve(self.module, &names) {
+            Target::External(path) => Some(path),
+            Target::Module(_) => None,
+            Target::Item(module, name) => {
+                let path = self.public.get(&(module, name))?.first()?;
+                Some(path.split("::").map(str::to_owned).collect())
+            }
+        }
+    }
+}
+
+impl VisitMut for FullPaths<'_> {
+    fn visit_path_mut(&mut self, path: &mut syn::Path) {
+        if path.leading_colon.is_none()
+            && let (Some(full), Some(last)) = (self.full(path), path.segments.last())
+        {
+            let arguments = last.arguments.clone();
+            let segment = |name: &String| PathSegment::from(Ident::new(name, Span::call_site()));
+            path.segments = full.iter().map(segment).collect();
+            if let Some(last) = path.segments.last_mut() {
+                last.arguments = arguments;
+            }
+        }
+        visit_mut::visit_path_mut(self, path);
+    }
+
+    /// `<T as Trait>::Name` counts its names.
+    fn visit_type_path_mut(&mut self, path: &mut TypePath) {
+        if path.qself.is_none() {
+            visit_mut::visit_type_path_mut(self, path);
+        }
+    }
+
+    fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
+        let counts = ["derive", "doc", "macro_export", "non_exhaustive", "proc_macro_derive"];
+        attrs.retain(|attr| counts.iter().any(|name| attr.path().is_ident(name)));
+        attrs.retain(|attr| !matches!(attr.meta, syn::Meta::NameValue(_)));
+    }
+
+    /// A comma at the end is there or not as the line is long or short.
+    fn visit_signature_mut(&mut self, signature: &mut Signature) {
+        signature.inputs.pop_punct();
+        visit_mut::visit_signature_mut(self, signature);
+    }
+
+    fn visit_generics_mut(&mut self, generics: &mut Generics) {
+        generics.params.pop_punct();
+        visit_mut::visit_generics_mut(self, generics);
+    }
+
+    /// Whether a function changes its arguments is its own affair.
+    fn visit_pat_ident_mut(&mut self, argument: &mut PatIdent) {
+        argument.mutability = None;
+    }
+
+    fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
+        receiver.mutability = None;
+        visit_mut::visit_receiver_mut(self, receiver);
+    }
+}

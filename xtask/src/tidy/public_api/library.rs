@@ -1,0 +1,156 @@
+//! The items of a library, and where the paths in its modules lead.
+
+use std::collections::BTreeMap;
+
+use syn::{Attribute, Ident, ImplItem, Item, TraitItem, Visibility};
+
+use crate::tidy::source::{self, Import, Path, is_for_tests};
+
+/// How many re-exports are followed from one to the next.
+const MAX_REEXPORTS: usize = 8;
+
+/// The paths by which users reach an item, by its module and its name, the shortest first. That one stands for it everywhere.
+pub(super) type PublicPaths = BTreeMap<(Path, String), Vec<String>>;
+
+/// What every module of a library has in it.
+pub(super) struct Library {
+    /// As its users write it.
+    pub(super) name: String,
+    pub(super) modules: BTreeMap<Path, Vec<Item>>,
+}
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Module(Path),
+    /// In a module of this library, by its name.
+    Item(Path, String),
+    /// In another crate, or in the language.
+    External(Path),
+}
+
+impl Library {
+    pub(super) fn new(package: &str) -> Self {
+        Self { name: package.replace('-', "_"), modules: BTreeMap::new() }
+    }
+
+    /// Adds what a file has in it, without its tests.
+    pub(super) fn add(&mut self, module: Path, items: Vec<Item>) {
+        let mut kept = Vec::new();
+        for mut item in items {
+            if is_for_tests(attributes(&item)) {
+                continue;
+            }
+            if let Item::Mod(inner) = &mut item
+                && let Some((_, items)) = inner.content.take()
+            {
+                self.add([&*module, &[inner.ident.to_string()]].concat(), items);
+            }
+            remove_bodies(&mut item);
+            kept.push(item);
+        }
+        self.modules.entry(module).or_default().extend(kept);
+    }
+
+    pub(super) fn items(&self, module: &[String]) -> &[Item] {
+        self.modules.get(module).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Where `path` leads that stands in `module`.
+    pub(super) fn resolve(&self, module: &[String], path: &[String]) -> Target {
+        self.follow(module, path, MAX_REEXPORTS).unwrap_or_else(|| Target::External(path.to_vec()))
+    }
+
+    fn follow(&self, module: &[String], path: &[String], reexports: usize) -> Option<Target> {
+        let absolute = source::absolute(module, path.iter().cloned());
+        let mut len = 0;
+        // A module and a function may have the same name.
+        while len < absolute.len()
+            && self.modules.contains_key(&absolute[..=len])
+            && !self.ends_at(&absolute, len)
+        {
+            len += 1;
+        }
+        let (at, rest) = absolute.split_at(len);
+        let Some((name, rest)) = rest.split_first() else { return Some(Target::Module(absolute)) };
+        if self.items(at).iter().any(|item| is_called(item, name)) {
+            return rest.is_empty().then(|| Target::Item(at.to_vec(), name.clone()));
+        }
+        self.follow_imports(at, name, rest, reexports.checked_sub(1)?)
+    }
+
+    /// Whether the name at `len` is the last one, and an item has it.
+    fn ends_at(&self, path: &[String], len: usize) -> bool {
+        len + 1 == path.len() && self.items(&path[..len]).iter().any(|item| is_called(item, &path[len]))
+    }
+
+    fn follow_imports(&self, at: &[String], name: &str, rest: &[String], reexports: usize) -> Option<Target> {
+        let imports =
+            || self.items(at).iter().filter_map(as_use).flat_map(|item| source::imports(&item.tree));
+        if let Some(import) = imports().find(|import| import.name.as_deref() == Some(name)) {
+            let path = [&*import.path, rest].concat();
+            let target = self.follow(at, &path, reexports);
+            return Some(target.unwrap_or(Target::External(path)));
+        }
+        let globs = imports().filter(|import| import.name.is_none());
+        let mut targets = globs.filter_map(|Import { path, .. }| {
+            let Target::Module(module) = self.follow(at, &path, reexports)? else { return None };
+            self.follow(&module, &[&[name.to_owned()], rest].concat(), reexports)
+        });
+        targets.find(|target| !matches!(target, Target::External(_)))
+    }
+}
+
+/// No user sees them, and they are most of the code.
+fn remove_bodies(item: &mut Item) {
+    match item {
+        Item::Fn(item) => item.block.stmts.clear(),
+        Item::Impl(item) => item.items.iter_mut().for_each(|item| {
+            if let ImplItem::Fn(item) = item {
+                item.block.stmts.clear();
+            }
+        }),
+        Item::Trait(item) => item.items.iter_mut().for_each(|item| {
+            if let TraitItem::Fn(item) = item {
+                item.default.iter_mut().for_each(|body| body.stmts.clear());
+            }
+        }),
+        _ => {}
+    }
+}
+
+fn as_use(item: &Item) -> Option<&syn::ItemUse> {
+    if let Item::Use(item) = item { Some(item) } else { None }
+}
+
+pub(super) fn is_called(item: &Item, name: &str) -> bool {
+    named(item).is_some_and(|(ident, _)| ident == name)
+}
+
+/// Name and visibility of what can be re-exported, other than modules.
+pub(super) fn named(item: &Item) -> Option<(&Ident, &Visibility)> {
+    let (_, name) = parts(item);
+    name.filter(|_| !matches!(item, Item::Mod(_)))
+}
+
+pub(super) fn attributes(item: &Item) -> &[Attribute] {
+    parts(item).0
+}
+
+/// The attributes of an item, and its name and visibility if it has both.
+fn parts(item: &Item) -> (&[Attribute], Option<(&Ident, &Visibility)>) {
+    match item {
+        Item::Const(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Enum(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Fn(item) => (&item.attrs, Some((&item.sig.ident, &item.vis))),
+        Item::Impl(item) => (&item.attrs, None),
+        Item::Macro(item) => (&item.attrs, None),
+        Item::Mod(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Static(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Struct(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Trait(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Type(item) => (&item.attrs, Some((&item.ident, &item.vis))),
+        Item::Use(item) => (&item.attrs, None),
+        _ => (&[], None),
+    }
+}

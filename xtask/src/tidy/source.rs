@@ -1,0 +1,89 @@
+//! The Rust code of a crate, parsed: its modules, and where the paths in them lead.
+
+use syn::{Attribute, UseTree};
+
+use super::tree::Tree;
+
+/// The names on the way from the root of a crate to a module, or to an item in one.
+pub(super) type Path = Vec<String>;
+
+/// A file of a crate's `src` folder.
+pub(super) struct SourceFile<'t> {
+    pub(super) path: &'t str,
+    /// The folder of the crate, with a slash at its end.
+    pub(super) krate: &'t str,
+    pub(super) module: Path,
+    pub(super) code: syn::File,
+}
+
+/// Every file of every crate that can be parsed: the compiler complains about the others.
+pub(super) fn files(tree: &Tree) -> impl Iterator<Item = SourceFile<'_>> {
+    tree.rust_files().filter_map(|(path, text)| {
+        let (krate, file) = path.split_once("src/")?;
+        let names = file.trim_end_matches(".rs").split('/').map(str::to_owned);
+        let module = names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect();
+        Some(SourceFile { path, krate, module, code: syn::parse_file(text).ok()? })
+    })
+}
+
+pub(super) fn is_for_tests(attrs: &[Attribute]) -> bool {
+    let mut conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+    conditions.any(|attr| {
+        attr.meta.require_list().is_ok_and(|list| {
+            let condition = list.tokens.to_string();
+            condition == "test" || condition.starts_with("all (test")
+        })
+    })
+}
+
+/// One name of a `use`.
+#[derive(Debug)]
+pub(super) struct Import {
+    pub(super) path: Path,
+    /// What it is called here; `None` for everything that is in there.
+    pub(super) name: Option<String>,
+}
+
+/// The names of a `use`, whose groups are taken apart.
+pub(super) fn imports(tree: &UseTree) -> Vec<Import> {
+    let mut imports = Vec::new();
+    add_imports(tree, Path::new(), &mut imports);
+    imports
+}
+
+fn add_imports(tree: &UseTree, mut path: Path, imports: &mut Vec<Import>) {
+    let name = match tree {
+        UseTree::Group(group) => {
+            return group.items.iter().for_each(|tree| add_imports(tree, path.clone(), imports));
+        }
+        UseTree::Path(part) => {
+            path.push(part.ident.to_string());
+            return add_imports(&part.tree, path, imports);
+        }
+        UseTree::Glob(_) => None,
+        UseTree::Name(name) if name.ident == "self" => path.last().cloned(),
+        UseTree::Name(name) => {
+            path.push(name.ident.to_string());
+            Some(name.ident.to_string())
+        }
+        UseTree::Rename(rename) => {
+            path.push(rename.ident.to_string());
+            Some(rename.rename.to_string())
+        }
+    };
+    imports.push(Import { path, name });
+}
+
+/// A path of the module `at`, from the root of the crate.
+pub(super) fn absolute(at: &[String], path: impl IntoIterator<Item = String>) -> Path {
+    let mut absolute = at.to_vec();
+    for name in path {
+        match name.as_str() {
+            "crate" => absolute.clear(),
+            "super" => drop(absolute.pop()),
+            "self" => {}
+            _ => absolute.push(name),
+        }
+    }
+    absolute
+}
