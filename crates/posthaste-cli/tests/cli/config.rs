@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 const CONFIG_WITH_TEN_MISTAKES: &str = r#"# A relay for the shop.
 [admin]
@@ -60,9 +61,9 @@ route = [{ publish = "stdout:" }]
 const SIGNING_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn run(file: &str, args: &[&str]) -> CommandOutput {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
-    let mut command = shop.command(&["config"]);
+    let mut command = shop.command("config");
     command
         .args(args)
         .env("TOKEN", "s3ntinel-PW-9f-and-more")
@@ -534,13 +535,13 @@ missing.toml: is not there: see whether the path is right
 
 #[test]
 fn environment_is_applied() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     std::fs::write(
         shop.path("posthaste.toml"),
         "[outbox.shop]\nstore = \"sqlite:a.db\"\nroute = [{ publish = \"stdout:\" }]\n",
     )
     .unwrap();
-    let mut command = shop.command(&["config", "show", "--config", "posthaste.toml", "--output", "json"]);
+    let mut command = shop.command("config show --config posthaste.toml --output json");
     command
         .env("POSTHASTE__OUTBOX__SHOP__WORKERS", "9")
         .env("POSTHASTE__OUTBOX__SHOP__ROUTE__0__RATE", "0.5");
@@ -548,7 +549,7 @@ fn environment_is_applied() {
     let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(document["outbox"]["shop"]["workers"], 9);
     assert_eq!(document["outbox"]["shop"]["route"][0]["rate"], 0.5);
-    let mut command = shop.command(&["config", "check", "--config", "posthaste.toml"]);
+    let mut command = shop.command("config check --config posthaste.toml");
     let output = CommandOutput::of(
         command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap(),
     );

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 const WATCH_TWICE: &str = "status --watch --count 2 --interval 100ms";
 
@@ -22,7 +23,7 @@ fn samples(output: &CommandOutput) -> Vec<Value> {
 
 #[test]
 fn every_look_is_a_block_of_text() {
-    assert_snapshot!(without_times(SqliteOutbox::seeded().run(WATCH_TWICE)), @"
+    assert_snapshot!(without_times(Shop::seeded(StoreKind::Sqlite).run(WATCH_TWICE)), @"
     outbox_event in sqlite:shop.db
 
     pending      2  1 NEW, 1 RETRY
@@ -82,7 +83,7 @@ fn every_look_is_a_block_of_text() {
 
 #[test]
 fn every_look_is_a_line_of_json() {
-    let output = SqliteOutbox::seeded().run(&format!("{WATCH_TWICE} --output json"));
+    let output = Shop::seeded(StoreKind::Sqlite).run(&format!("{WATCH_TWICE} --output json"));
     let samples = samples(&output);
     assert_eq!((output.code, samples.len()), (0, 2), "{output}");
     assert_eq!(samples[0]["rates"], Value::Null);
@@ -95,8 +96,8 @@ fn every_look_is_a_line_of_json() {
 
 #[test]
 fn rates_say_what_happened_between_two_looks() {
-    let shop = SqliteOutbox::seeded();
-    let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
+    let shop = Shop::seeded(StoreKind::Sqlite);
+    let mut command = shop.command("status --watch --output json --interval 100ms");
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut next_sample = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
@@ -130,8 +131,8 @@ fn rates_say_what_happened_between_two_looks() {
 
 #[test]
 fn error_of_the_store_is_shown_and_tried_again() {
-    let shop = SqliteOutbox::seeded();
-    let mut command = shop.command(&["status", "--watch", "--output", "json", "--interval", "100ms"]);
+    let shop = Shop::seeded(StoreKind::Sqlite);
+    let mut command = shop.command("status --watch --output json --interval 100ms");
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut samples = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut errors = BufReader::new(watch.stderr.take().unwrap()).lines();
@@ -147,7 +148,7 @@ fn error_of_the_store_is_shown_and_tried_again() {
 
 #[test]
 fn last_look_that_fails_is_the_exit_code() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("DROP TABLE outbox_event_control");
     let output = shop.run("status --watch --count 1");
     assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
