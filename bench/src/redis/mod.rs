@@ -11,7 +11,7 @@ use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
-use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard, TableFill};
+use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, TableFill};
 use super::cross_process;
 use super::figures::per_second;
 use super::full_table::HandDrivenTable;
@@ -122,9 +122,5 @@ impl BenchStore for RedisBench {
         let tables = self.fresh().await?;
         let reading = self.store(&tables.name).await?;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
-    }
-
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(None)
     }
 }
