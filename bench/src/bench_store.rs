@@ -162,19 +162,21 @@ pub(super) enum WriterCalls {
     OneEach,
 }
 
+/// What one transaction writes.
+pub(super) struct Written<'b> {
+    pub(super) business: Option<Business<'b>>,
+    pub(super) events: Vec<Event>,
+    pub(super) calls: WriterCalls,
+}
+
 /// The store's Writer, on these tables.
 pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
-    /// One transaction with these rows.
-    fn transaction(
-        &self,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    /// One transaction.
+    fn transaction(&self, written: Written<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
     /// One transaction with these events alone, in one call.
     fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send {
-        self.transaction(None, events, WriterCalls::OneForAll)
+        self.transaction(Written { business: None, events, calls: WriterCalls::OneForAll })
     }
 
     /// One transaction with a row of business and one event.
@@ -183,7 +185,8 @@ pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
         business: Business<'_>,
         event: Event,
     ) -> impl Future<Output = anyhow::Result<()>> + Send {
-        self.transaction(Some(business), vec![event], WriterCalls::OneEach)
+        let (business, events) = (Some(business), vec![event]);
+        self.transaction(Written { business, events, calls: WriterCalls::OneEach })
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::memory::{MemoryWriter, RawRow};
-use posthaste::{Event, MemoryStore, Outbox, Store};
+use posthaste::{MemoryStore, Outbox, Store};
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
 use super::load;
 
 pub(super) struct MemoryBench;
@@ -80,12 +80,7 @@ pub(super) struct MemoryTablesWriter {
 }
 
 impl BenchWriter for MemoryTablesWriter {
-    async fn transaction(
-        &self,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
         if let Some((number, body)) = business {
             self.business.insert(number, body);
         }

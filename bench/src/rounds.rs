@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
 use super::call_size::{self, CallSizeRound};
 use super::load::{EVENT_TYPE, Load};
 use super::measured_engine::{self, CountingEngine};
@@ -160,7 +160,8 @@ async fn few<T: BenchTables>(tables: &T, load: &Load, calls: WriterCalls) -> any
     let writer = tables.writer(&outbox);
     let transactions = load.events.div_ceil(FEW_EVENTS);
     let took = load.spread(transactions, &writer, move |writer, load, _| async move {
-        writer.transaction(None, load.events(FEW_EVENTS)?, calls).await
+        let events = load.events(FEW_EVENTS)?;
+        writer.transaction(Written { business: None, events, calls }).await
     });
     let took = took.await?;
     outbox.abort();

@@ -5,13 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Event, EventId, GLOBAL, Outbox};
+use anyhow::Result;
+use async_trait::async_trait;
+use posthaste::{EventId, GLOBAL, Outbox};
 use posthaste_sqlx::{SqliteStore, SqliteWriter, TableName};
 use posthaste_stores::OutboxRef;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
-use crate::bench_store::{Business, WriterCalls};
+use crate::bench_store::{Business, WriterCalls, Written};
 use crate::load;
 use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
 
@@ -27,7 +29,7 @@ pub(super) struct SqliteFile {
 }
 
 impl SqliteBench {
-    pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> anyhow::Result<Self> {
+    pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> Result<Self> {
         let file = options.get_filename().to_owned();
         let created = (!file.exists()).then_some(file);
         // As the store's own connections, so that nothing but the statements differs.
@@ -44,6 +46,7 @@ impl SqliteBench {
     }
 }
 
+#[async_trait]
 impl SqlDatabase for SqliteFile {
     type Statements = SqliteStatements;
 
@@ -51,7 +54,7 @@ impl SqlDatabase for SqliteFile {
         "sqlite"
     }
 
-    async fn create(&self, pool: &SqlitePool, set: u32) -> anyhow::Result<SqlTables<SqliteStatements>> {
+    async fn create(&self, pool: &SqlitePool, set: u32) -> Result<SqlTables<SqliteStatements>> {
         let table = TableName::from_str(&format!("{}_{set}", self.prefix))?;
         let store = SqliteStore::builder(&self.options).table(table.clone()).migrate().connect().await?;
         let statements = SqliteStatements::create(pool, &table).await?;
@@ -59,7 +62,7 @@ impl SqlDatabase for SqliteFile {
         Ok(SqlTables { pool: pool.clone(), store, outbox, statements })
     }
 
-    async fn drop_tables(&self, pool: &SqlitePool) -> anyhow::Result<()> {
+    async fn drop_tables(&self, pool: &SqlitePool) -> Result<()> {
         let tables: Vec<String> = sqlx::query_scalar(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, length(?1)) = ?1",
         )
@@ -72,7 +75,7 @@ impl SqlDatabase for SqliteFile {
         Ok(())
     }
 
-    async fn close(&self, pool: &SqlitePool) -> anyhow::Result<()> {
+    async fn close(&self, pool: &SqlitePool) -> Result<()> {
         pool.close().await;
         if let Some(file) = &self.created {
             for suffix in ["", "-wal", "-shm"] {
@@ -94,7 +97,7 @@ pub(super) struct SqliteStatements {
 }
 
 impl SqliteStatements {
-    async fn create(pool: &SqlitePool, table: &TableName) -> anyhow::Result<Self> {
+    async fn create(pool: &SqlitePool, table: &TableName) -> Result<Self> {
         let business = format!("{table}_business");
         let create = format!("CREATE TABLE \"{business}\" (number INTEGER PRIMARY KEY, body TEXT NOT NULL)");
         sqlx::query(AssertSqlSafe(create)).execute(pool).await?;
@@ -109,6 +112,7 @@ impl SqliteStatements {
     }
 }
 
+#[async_trait]
 impl Statements for SqliteStatements {
     type Db = Sqlite;
     type Store = SqliteStore;
@@ -124,35 +128,21 @@ impl Statements for SqliteStatements {
         store.close().await;
     }
 
-    async fn insert_business(
-        &self,
-        connection: &mut SqliteConnection,
-        (number, body): Business<'_>,
-    ) -> anyhow::Result<()> {
+    async fn insert_business(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.business)));
-        query.bind(i64::try_from(number)?).bind(body).execute(connection).await?;
+        query.bind(i64::try_from(number)?).bind(body).execute(db).await?;
         Ok(())
     }
 
-    async fn insert_event(
-        &self,
-        connection: &mut SqliteConnection,
-        (number, body): Business<'_>,
-    ) -> anyhow::Result<()> {
+    async fn insert_event(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.event))).bind(EventId::uuid_v7().to_string());
         let query = query.bind(load::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
-        query.execute(connection).await?;
+        query.execute(db).await?;
         Ok(())
     }
 
-    async fn write(
-        &self,
-        writer: &SqliteWriter,
-        pool: &SqlitePool,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
+    async fn write(&self, writer: &SqliteWriter, pool: &SqlitePool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;

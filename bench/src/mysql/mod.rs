@@ -4,6 +4,8 @@ mod statements;
 
 use std::str::FromStr;
 
+use anyhow::Result;
+use async_trait::async_trait;
 use posthaste_sqlx::{ForeignTableStore, MySqlStore, TableName};
 use posthaste_stores::OutboxRef;
 use sqlx::MySqlPool;
@@ -29,7 +31,7 @@ pub(super) struct MySqlTables {
 }
 
 impl MySqlBench {
-    pub(super) async fn open(options: MySqlConnectOptions, writers: usize) -> anyhow::Result<Self> {
+    pub(super) async fn open(options: MySqlConnectOptions, writers: usize) -> Result<Self> {
         let pool = sql::pool(options.clone(), writers).await?;
         let name = if statements::is_mariadb(&pool).await? { "mariadb" } else { "mysql" };
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
@@ -37,6 +39,7 @@ impl MySqlBench {
     }
 }
 
+#[async_trait]
 impl SqlDatabase for MySqlTables {
     type Statements = MySqlStatements;
 
@@ -44,7 +47,7 @@ impl SqlDatabase for MySqlTables {
         self.name
     }
 
-    async fn create(&self, pool: &MySqlPool, set: u32) -> anyhow::Result<SqlTables<MySqlStatements>> {
+    async fn create(&self, pool: &MySqlPool, set: u32) -> Result<SqlTables<MySqlStatements>> {
         let table = TableName::from_str(&format!("{}_{set}", self.prefix))?;
         let store = MySqlStore::builder(&self.options).table(table.clone()).migrate().connect().await?;
         let statements = MySqlStatements::create(pool, &table).await?;
@@ -52,26 +55,21 @@ impl SqlDatabase for MySqlTables {
         Ok(SqlTables { pool: pool.clone(), store, outbox, statements })
     }
 
-    async fn drop_tables(&self, pool: &MySqlPool) -> anyhow::Result<()> {
+    async fn drop_tables(&self, pool: &MySqlPool) -> Result<()> {
         statements::drop_tables(pool, &self.prefix).await
     }
 
-    async fn close(&self, pool: &MySqlPool) -> anyhow::Result<()> {
-        pool.close().await;
-        Ok(())
-    }
-
-    async fn another_store(&self, outbox: &OutboxRef) -> anyhow::Result<Option<MySqlStore>> {
+    async fn another_store(&self, outbox: &OutboxRef) -> Result<Option<MySqlStore>> {
         let builder = MySqlStore::builder(&self.options).table(outbox.table.parse()?);
         Ok(Some(builder.connect().await?))
     }
 
     /// Processes are not notified here: each looks by itself whether something is due.
-    async fn by_hand(bench: &MySqlBench, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
+    async fn by_hand(bench: &MySqlBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
         by_hand::measure(bench, load, progress).await.map(Some)
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
+    async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
@@ -80,7 +78,7 @@ impl SqlDatabase for MySqlTables {
         pool: &MySqlPool,
         preset: ForeignPreset,
         load: &Load,
-    ) -> anyhow::Result<Option<ForeignTableStore>> {
+    ) -> Result<Option<ForeignTableStore>> {
         let table = format!("{}_foreign", self.prefix);
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {
             statements::run(pool, statement).await?;

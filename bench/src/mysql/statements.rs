@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
+use async_trait::async_trait;
 use posthaste::store::LeaseToken;
-use posthaste::{Event, EventId, GLOBAL, Outbox};
+use posthaste::{EventId, GLOBAL, Outbox};
 use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions};
 use sqlx::query::Query;
@@ -12,7 +14,7 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, MySqlPool,
 };
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls};
+use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
 use crate::load::{self, Load};
 use crate::sql::Statements;
 use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
@@ -22,12 +24,12 @@ const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 type MySqlQuery = Query<'static, MySql, MySqlArguments>;
 
-pub(super) async fn is_mariadb(pool: &MySqlPool) -> anyhow::Result<bool> {
+pub(super) async fn is_mariadb(pool: &MySqlPool) -> Result<bool> {
     let version: String = sqlx::query_scalar("SELECT VERSION()").fetch_one(pool).await?;
     Ok(version.contains("MariaDB"))
 }
 
-pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Result<()> {
+pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> Result<()> {
     let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
        WHERE table_schema = DATABASE() AND LEFT(table_name, CHAR_LENGTH(?)) = ?";
     let tables: Vec<String> = sqlx::query_scalar(tables).bind(prefix).bind(prefix).fetch_all(pool).await?;
@@ -37,13 +39,13 @@ pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Resul
     run(pool, format!("DROP TABLE `{}`", tables.join("`, `"))).await
 }
 
-pub(super) async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &MySqlPool, text: String) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> anyhow::Result<SnapshotGuard> {
+pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
     Ok(Box::new(connection))
@@ -75,7 +77,7 @@ const NUMBERS: &str =
    FROM digits a, digits b, digits c, digits e, digits f) AS numbers";
 
 impl MySqlStatements {
-    pub(super) async fn create(pool: &MySqlPool, table: &TableName) -> anyhow::Result<Self> {
+    pub(super) async fn create(pool: &MySqlPool, table: &TableName) -> Result<Self> {
         let (outbox, business) = (format!("`{table}`"), format!("`{table}_business`"));
         run(
             pool,
@@ -124,6 +126,7 @@ impl MySqlStatements {
     }
 }
 
+#[async_trait]
 impl Statements for MySqlStatements {
     type Db = MySql;
     type Store = MySqlStore;
@@ -137,32 +140,18 @@ impl Statements for MySqlStatements {
         store.close().await;
     }
 
-    async fn insert_business(
-        &self,
-        connection: &mut MySqlConnection,
-        (number, body): Business<'_>,
-    ) -> anyhow::Result<()> {
-        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(connection).await?;
+    async fn insert_business(&self, db: &mut MySqlConnection, (number, body): Business<'_>) -> Result<()> {
+        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(db).await?;
         Ok(())
     }
 
-    async fn insert_event(
-        &self,
-        connection: &mut MySqlConnection,
-        (_, body): Business<'_>,
-    ) -> anyhow::Result<()> {
-        event_values(query(&self.event), body).execute(connection).await?;
+    async fn insert_event(&self, db: &mut MySqlConnection, (_, body): Business<'_>) -> Result<()> {
+        event_values(query(&self.event), body).execute(db).await?;
         Ok(())
     }
 
-    async fn write(
-        &self,
-        writer: &MySqlWriter,
-        pool: &MySqlPool,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
+    async fn write(&self, writer: &MySqlWriter, pool: &MySqlPool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
@@ -183,35 +172,31 @@ impl Statements for MySqlStatements {
         pool: &MySqlPool,
         events: u64,
         load: &Load,
-    ) -> anyhow::Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await.map(Some)
+    ) -> Result<Option<Duration>> {
+        by_hand::settle_one_by_one(pool, self, events, load).await
     }
 
-    async fn fill(&self, pool: &MySqlPool, full: TableFill, load: &Load) -> anyhow::Result<bool> {
-        by_hand::fill(pool, self, full, load).await?;
-        Ok(true)
+    async fn fill(&self, pool: &MySqlPool, full: TableFill, load: &Load) -> Result<bool> {
+        by_hand::fill(pool, self, full, load).await
     }
 }
 
+#[async_trait]
 impl RelayStatements for MySqlStatements {
-    async fn connect(pool: &MySqlPool, _: RelayMode) -> anyhow::Result<MySqlConnection> {
+    async fn connect(pool: &MySqlPool, _: RelayMode) -> Result<MySqlConnection> {
         let options = MySqlConnectOptions::clone(&pool.connect_options());
         let mut connection = options.disable_statement_logging().connect().await?;
         connection.execute(ISOLATION).await?;
         Ok(connection)
     }
 
-    async fn insert_proved(
-        &self,
-        connection: &mut MySqlConnection,
-        (_, body): Business<'_>,
-    ) -> anyhow::Result<bool> {
-        let inserted = event_values(query(&self.event), body).execute(&mut *connection).await?;
-        Ok(query(&self.present).bind(inserted.last_insert_id()).fetch_all(connection).await?.len() == 1)
+    async fn insert_proved(&self, db: &mut MySqlConnection, (_, body): Business<'_>) -> Result<bool> {
+        let inserted = event_values(query(&self.event), body).execute(&mut *db).await?;
+        Ok(query(&self.present).bind(inserted.last_insert_id()).fetch_all(db).await?.len() == 1)
     }
 
-    async fn claim(&self, connection: &mut MySqlConnection) -> anyhow::Result<Vec<i64>> {
-        let mut tx = connection.begin().await?;
+    async fn claim(&self, db: &mut MySqlConnection) -> Result<Vec<i64>> {
+        let mut tx = db.begin().await?;
         let find = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.find)));
         let rows: Vec<ClaimedRow<i64>> = find.fetch_all(&mut *tx).await?;
         let seqs = by_hand::positions(&rows);
@@ -222,25 +207,25 @@ impl RelayStatements for MySqlStatements {
         Ok(seqs)
     }
 
-    async fn settle(&self, connection: &mut MySqlConnection, seqs: &[i64]) -> anyhow::Result<u64> {
+    async fn settle(&self, db: &mut MySqlConnection, seqs: &[i64]) -> Result<u64> {
         let settle = bind_all(listed(&self.settle, seqs.len()), seqs);
-        Ok(settle.execute(connection).await?.rows_affected())
+        Ok(settle.execute(db).await?.rows_affected())
     }
 
-    async fn insert_rows(&self, connection: &mut MySqlConnection, rows: Rows<'_>) -> anyhow::Result<()> {
-        let Rows { count: mut left, status, due_in_s, event_type, body } = rows;
+    async fn insert_rows(&self, db: &mut MySqlConnection, rows: Rows<'_>) -> Result<()> {
+        let Rows { count: mut left, status, due_in_s, body } = rows;
         let attempts = i32::from(status == 2);
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
-            let query = query(&self.fill).bind(ids).bind(event_type).bind(body.to_owned()).bind(status);
+            let query = query(&self.fill).bind(ids).bind(load::EVENT_TYPE).bind(body.to_owned()).bind(status);
             let query = query.bind(attempts).bind(due_in_s).bind(status).bind(status);
-            query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *connection).await?;
+            query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *db).await?;
             left -= left.min(FILL_BATCH_ROWS);
         }
         Ok(())
     }
 
-    async fn analyze(&self, pool: &MySqlPool) -> anyhow::Result<()> {
+    async fn analyze(&self, pool: &MySqlPool) -> Result<()> {
         run(pool, self.analyze.to_string()).await
     }
 }

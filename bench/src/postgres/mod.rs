@@ -5,6 +5,8 @@ mod statements;
 
 use std::str::FromStr;
 
+use anyhow::Result;
+use async_trait::async_trait;
 use posthaste_sqlx::postgres::Notify;
 use posthaste_sqlx::{ForeignTableStore, PgStore, SchemaName, TableName};
 use posthaste_stores::OutboxRef;
@@ -29,7 +31,7 @@ pub(super) struct PostgresSchema {
 }
 
 impl PostgresBench {
-    pub(super) async fn open(options: PgConnectOptions, writers: usize) -> anyhow::Result<Self> {
+    pub(super) async fn open(options: PgConnectOptions, writers: usize) -> Result<Self> {
         let pool = sql::pool(options.clone(), writers).await?;
         let schema = SchemaName::from_str(&format!("posthaste_bench_{:08x}", fastrand::u32(..)))?;
         statements::create_schema(&pool, &schema).await?;
@@ -37,7 +39,7 @@ impl PostgresBench {
     }
 
     /// A store on these tables as another process has one.
-    async fn another(&self, outbox: &OutboxRef, notify: Notify) -> anyhow::Result<PgStore> {
+    async fn another(&self, outbox: &OutboxRef, notify: Notify) -> Result<PgStore> {
         let store = self.database.another(outbox, notify).await?;
         self.close_at_the_end(&store).await;
         Ok(store)
@@ -45,12 +47,13 @@ impl PostgresBench {
 }
 
 impl PostgresSchema {
-    async fn another(&self, outbox: &OutboxRef, notify: Notify) -> anyhow::Result<PgStore> {
+    async fn another(&self, outbox: &OutboxRef, notify: Notify) -> Result<PgStore> {
         let builder = PgStore::builder(&self.options).schema(self.schema.clone()).notify(notify);
         Ok(builder.table(outbox.table.parse()?).connect().await?)
     }
 }
 
+#[async_trait]
 impl SqlDatabase for PostgresSchema {
     type Statements = PgStatements;
 
@@ -58,7 +61,7 @@ impl SqlDatabase for PostgresSchema {
         "postgres"
     }
 
-    async fn create(&self, pool: &PgPool, set: u32) -> anyhow::Result<SqlTables<PgStatements>> {
+    async fn create(&self, pool: &PgPool, set: u32) -> Result<SqlTables<PgStatements>> {
         let table = TableName::from_str(&format!("outbox_{set}"))?;
         let builder = PgStore::builder(&self.options).schema(self.schema.clone());
         let store = builder.table(table.clone()).migrate().connect().await?;
@@ -67,26 +70,22 @@ impl SqlDatabase for PostgresSchema {
         Ok(SqlTables { pool: pool.clone(), store, outbox, statements })
     }
 
-    async fn drop_tables(&self, pool: &PgPool) -> anyhow::Result<()> {
+    async fn drop_tables(&self, pool: &PgPool) -> Result<()> {
         statements::drop_schema(pool, &self.schema).await?;
         statements::create_schema(pool, &self.schema).await
     }
 
-    async fn close(&self, pool: &PgPool) -> anyhow::Result<()> {
+    async fn close(&self, pool: &PgPool) -> Result<()> {
         statements::drop_schema(pool, &self.schema).await?;
         pool.close().await;
         Ok(())
     }
 
-    async fn another_store(&self, outbox: &OutboxRef) -> anyhow::Result<Option<PgStore>> {
+    async fn another_store(&self, outbox: &OutboxRef) -> Result<Option<PgStore>> {
         self.another(outbox, Notify::Off).await.map(Some)
     }
 
-    async fn by_hand(
-        bench: &PostgresBench,
-        load: &Load,
-        progress: &Progress,
-    ) -> anyhow::Result<Option<ByHand>> {
+    async fn by_hand(bench: &PostgresBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
         let by_hand = by_hand::measure(bench, load, progress).await?;
         progress.begin("without an engine, waking others");
         let with_notify = notify_cost::transactions_per_second(bench, load, Notify::AfterCommit).await?;
@@ -96,7 +95,7 @@ impl SqlDatabase for PostgresSchema {
         Ok(Some(ByHand { notify_cost, ..by_hand }))
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
+    async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {
         Ok(Some(statements::hold_snapshot(&self.options).await?))
     }
 
@@ -105,7 +104,7 @@ impl SqlDatabase for PostgresSchema {
         pool: &PgPool,
         preset: ForeignPreset,
         load: &Load,
-    ) -> anyhow::Result<Option<ForeignTableStore>> {
+    ) -> Result<Option<ForeignTableStore>> {
         let layout = preset.layout();
         let table = format!("\"{}\".\"{}\"", self.schema, layout.table_name());
         for statement in preset.statements(&table, "waiting", COLUMN_TYPES, load) {

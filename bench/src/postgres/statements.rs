@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
+use async_trait::async_trait;
 use posthaste::store::LeaseToken;
-use posthaste::{Event, EventId, GLOBAL, Outbox};
+use posthaste::{EventId, GLOBAL, Outbox};
 use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls};
+use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
 use crate::load::{self, Load};
 use crate::sql::Statements;
 use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
@@ -25,21 +27,21 @@ const SETTINGS: [(&str, &str); 6] = [
     ("enable_mergejoin", "off"),
 ];
 
-pub(super) async fn create_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::Result<()> {
+pub(super) async fn create_schema(pool: &PgPool, schema: &SchemaName) -> Result<()> {
     run(pool, format!("CREATE SCHEMA \"{schema}\"")).await
 }
 
-pub(super) async fn drop_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::Result<()> {
+pub(super) async fn drop_schema(pool: &PgPool, schema: &SchemaName) -> Result<()> {
     run(pool, format!("SET client_min_messages = warning; DROP SCHEMA IF EXISTS \"{schema}\" CASCADE")).await
 }
 
-pub(super) async fn run(pool: &PgPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &PgPool, text: String) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> anyhow::Result<SnapshotGuard> {
+pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
     Ok(Box::new(connection))
@@ -62,11 +64,7 @@ const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at
                        lease_token, inserted_at, locked_at";
 
 impl PgStatements {
-    pub(super) async fn create(
-        pool: &PgPool,
-        schema: &SchemaName,
-        table: &TableName,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn create(pool: &PgPool, schema: &SchemaName, table: &TableName) -> Result<Self> {
         let (outbox, business) =
             (format!("\"{schema}\".\"{table}\""), format!("\"{schema}\".\"{table}_business\""));
         run(pool, format!("CREATE TABLE {business} (number bigint PRIMARY KEY, body text NOT NULL)")).await?;
@@ -109,6 +107,7 @@ impl PgStatements {
     }
 }
 
+#[async_trait]
 impl Statements for PgStatements {
     type Db = Postgres;
     type Store = PgStore;
@@ -122,32 +121,18 @@ impl Statements for PgStatements {
         store.close().await;
     }
 
-    async fn insert_business(
-        &self,
-        connection: &mut PgConnection,
-        (number, body): Business<'_>,
-    ) -> anyhow::Result<()> {
-        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(connection).await?;
+    async fn insert_business(&self, db: &mut PgConnection, (number, body): Business<'_>) -> Result<()> {
+        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(db).await?;
         Ok(())
     }
 
-    async fn insert_event(
-        &self,
-        connection: &mut PgConnection,
-        (_, body): Business<'_>,
-    ) -> anyhow::Result<()> {
-        event_values(query(&self.event), body).execute(connection).await?;
+    async fn insert_event(&self, db: &mut PgConnection, (_, body): Business<'_>) -> Result<()> {
+        event_values(query(&self.event), body).execute(db).await?;
         Ok(())
     }
 
-    async fn write(
-        &self,
-        writer: &PgWriter,
-        pool: &PgPool,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
+    async fn write(&self, writer: &PgWriter, pool: &PgPool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
@@ -163,58 +148,49 @@ impl Statements for PgStatements {
         Ok(())
     }
 
-    async fn settle_one_by_one(
-        &self,
-        pool: &PgPool,
-        events: u64,
-        load: &Load,
-    ) -> anyhow::Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await.map(Some)
+    async fn settle_one_by_one(&self, pool: &PgPool, events: u64, load: &Load) -> Result<Option<Duration>> {
+        by_hand::settle_one_by_one(pool, self, events, load).await
     }
 
-    async fn fill(&self, pool: &PgPool, full: TableFill, load: &Load) -> anyhow::Result<bool> {
-        by_hand::fill(pool, self, full, load).await?;
-        Ok(true)
+    async fn fill(&self, pool: &PgPool, full: TableFill, load: &Load) -> Result<bool> {
+        by_hand::fill(pool, self, full, load).await
     }
 }
 
+#[async_trait]
 impl RelayStatements for PgStatements {
     /// Batches wait for no disk, as those of the store. A simple relay has the server's own settings.
-    async fn connect(pool: &PgPool, mode: RelayMode) -> anyhow::Result<PgConnection> {
+    async fn connect(pool: &PgPool, mode: RelayMode) -> Result<PgConnection> {
         let options = PgConnectOptions::clone(&pool.connect_options()).disable_statement_logging();
         let settings = if mode == RelayMode::InBatches { &SETTINGS[..] } else { &[] };
         Ok(options.options(settings.iter().copied()).connect().await?)
     }
 
-    async fn insert_proved(
-        &self,
-        connection: &mut PgConnection,
-        (_, body): Business<'_>,
-    ) -> anyhow::Result<bool> {
-        let row = event_values(query(&self.event_returning), body).fetch_one(&mut *connection).await?;
+    async fn insert_proved(&self, db: &mut PgConnection, (_, body): Business<'_>) -> Result<bool> {
+        let row = event_values(query(&self.event_returning), body).fetch_one(&mut *db).await?;
         let seq: i64 = row.try_get(0)?;
-        Ok(query(&self.present).bind(vec![seq]).fetch_all(connection).await?.len() == 1)
+        Ok(query(&self.present).bind(vec![seq]).fetch_all(db).await?.len() == 1)
     }
 
-    async fn claim(&self, connection: &mut PgConnection) -> anyhow::Result<Vec<i64>> {
+    async fn claim(&self, db: &mut PgConnection) -> Result<Vec<i64>> {
         let claim = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.claim))).bind("by hand").bind(1_i64);
-        let rows: Vec<ClaimedRow<String>> = claim.fetch_all(connection).await?;
+        let rows: Vec<ClaimedRow<String>> = claim.fetch_all(db).await?;
         Ok(by_hand::positions(&rows))
     }
 
-    async fn settle(&self, connection: &mut PgConnection, seqs: &[i64]) -> anyhow::Result<u64> {
-        Ok(query(&self.settle).bind(seqs).execute(connection).await?.rows_affected())
+    async fn settle(&self, db: &mut PgConnection, seqs: &[i64]) -> Result<u64> {
+        Ok(query(&self.settle).bind(seqs).execute(db).await?.rows_affected())
     }
 
-    async fn insert_rows(&self, connection: &mut PgConnection, rows: Rows<'_>) -> anyhow::Result<()> {
-        let Rows { count, status, due_in_s, event_type, body } = rows;
+    async fn insert_rows(&self, db: &mut PgConnection, rows: Rows<'_>) -> Result<()> {
+        let Rows { count, status, due_in_s, body } = rows;
         let attempts = i32::from(status == 2);
-        let query = query(&self.fill).bind(i64::try_from(count)?).bind(event_type).bind(body);
-        query.bind(status).bind(attempts).bind(due_in_s as f64).execute(connection).await?;
+        let query = query(&self.fill).bind(i64::try_from(count)?).bind(load::EVENT_TYPE).bind(body);
+        query.bind(status).bind(attempts).bind(due_in_s as f64).execute(db).await?;
         Ok(())
     }
 
-    async fn analyze(&self, pool: &PgPool) -> anyhow::Result<()> {
+    async fn analyze(&self, pool: &PgPool) -> Result<()> {
         run(pool, self.vacuum.to_string()).await
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Event, EventId, Outbox, Store};
+use posthaste::{EventId, Outbox, Store};
 use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
-use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls};
+use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls, Written};
 use super::super::full_table::HandDrivenTable;
 use super::super::load::Load;
 use super::super::progress::Progress;
@@ -83,12 +83,7 @@ pub(crate) struct RedisTablesWriter {
 }
 
 impl BenchWriter for RedisTablesWriter {
-    async fn transaction(
-        &self,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
         let mut tx = self.writer.begin();
         if let Some(business) = business {
             self.tables.set_business(&mut tx, business);

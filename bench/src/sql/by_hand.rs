@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, Result};
+use async_trait::async_trait;
 use sqlx::Pool;
 use tokio::sync::mpsc;
 
@@ -11,7 +12,7 @@ use super::{Connection, SqlBench, SqlDatabase, SqlTables, Statements};
 use crate::bench_store::{BenchTables as _, Business, ByHand, TableFill};
 use crate::figures::per_second;
 use crate::full_table::FAR_FUTURE;
-use crate::load::{self, Load};
+use crate::load::Load;
 use crate::progress::Progress;
 
 /// Events per claim: as many as the engine takes.
@@ -29,46 +30,28 @@ pub(crate) struct Rows<'l> {
     pub(crate) count: u64,
     pub(crate) status: i16,
     pub(crate) due_in_s: i64,
-    pub(crate) event_type: &'static str,
     pub(crate) body: &'l str,
 }
 
 /// The statements of a relay by hand.
+#[async_trait]
 pub(crate) trait RelayStatements: Statements {
     /// A connection with the settings of a relay that settles many events, or one after the other.
-    fn connect(
-        pool: &Pool<Self::Db>,
-        mode: RelayMode,
-    ) -> impl Future<Output = anyhow::Result<Connection<Self>>> + Send;
+    async fn connect(pool: &Pool<Self::Db>, mode: RelayMode) -> Result<Connection<Self>>;
 
     /// Inserts an event and finds it again, which makes a commit certain.
-    fn insert_proved(
-        &self,
-        connection: &mut Connection<Self>,
-        business: Business<'_>,
-    ) -> impl Future<Output = anyhow::Result<bool>> + Send;
+    async fn insert_proved(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<bool>;
 
     /// The positions of at most [`CLAIM_EVENTS`] events.
-    fn claim(
-        &self,
-        connection: &mut Connection<Self>,
-    ) -> impl Future<Output = anyhow::Result<Vec<i64>>> + Send;
+    async fn claim(&self, db: &mut Connection<Self>) -> Result<Vec<i64>>;
 
     /// How many events were settled.
-    fn settle(
-        &self,
-        connection: &mut Connection<Self>,
-        seqs: &[i64],
-    ) -> impl Future<Output = anyhow::Result<u64>> + Send;
+    async fn settle(&self, db: &mut Connection<Self>, seqs: &[i64]) -> Result<u64>;
 
-    fn insert_rows(
-        &self,
-        connection: &mut Connection<Self>,
-        rows: Rows<'_>,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn insert_rows(&self, db: &mut Connection<Self>, rows: Rows<'_>) -> Result<()>;
 
     /// What the server does with a table sooner or later, now.
-    fn analyze(&self, pool: &Pool<Self::Db>) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn analyze(&self, pool: &Pool<Self::Db>) -> Result<()>;
 }
 
 /// How a relay by hand settles.
@@ -79,11 +62,7 @@ pub(crate) enum RelayMode {
 }
 
 /// Everything but what it costs to notify other processes.
-pub(crate) async fn measure<D>(
-    bench: &SqlBench<D>,
-    load: &Load,
-    progress: &Progress,
-) -> anyhow::Result<ByHand>
+pub(crate) async fn measure<D>(bench: &SqlBench<D>, load: &Load, progress: &Progress) -> Result<ByHand>
 where
     D: SqlDatabase<Statements: RelayStatements>,
 {
@@ -103,14 +82,14 @@ async fn backlog<D: SqlDatabase>(
     bench: &SqlBench<D>,
     load: &Load,
     events: u64,
-) -> anyhow::Result<SqlTables<D::Statements>> {
+) -> Result<SqlTables<D::Statements>> {
     let tables = bench.fresh().await?;
     tables.fill(TableFill::pending(events), load).await?;
     Ok(tables)
 }
 
 /// Transactions per second.
-async fn proved<S: RelayStatements>(tables: &SqlTables<S>, load: &Load) -> anyhow::Result<f64> {
+async fn proved<S: RelayStatements>(tables: &SqlTables<S>, load: &Load) -> Result<f64> {
     let took =
         load.spread(load.events, tables, |SqlTables { pool, statements, .. }, load, number| async move {
             let mut tx = pool.begin_with(S::BEGIN).await?;
@@ -124,7 +103,7 @@ async fn proved<S: RelayStatements>(tables: &SqlTables<S>, load: &Load) -> anyho
 
 /// The best that claims of rows allow: the next batch is claimed while the last one is settled. Returns how long it
 /// took.
-async fn best_case<S: RelayStatements>(tables: &SqlTables<S>, events: u64) -> anyhow::Result<Duration> {
+async fn best_case<S: RelayStatements>(tables: &SqlTables<S>, events: u64) -> Result<Duration> {
     let SqlTables { pool, statements, .. } = tables;
     let mut claiming = S::connect(pool, RelayMode::InBatches).await?;
     let mut settling = S::connect(pool, RelayMode::InBatches).await?;
@@ -159,11 +138,7 @@ struct OneByOne {
 }
 
 /// As a simple relay: a batch is claimed, and each event is settled by a transaction of its own.
-async fn one_by_one<S: RelayStatements>(
-    pool: &Pool<S::Db>,
-    statements: &S,
-    events: u64,
-) -> anyhow::Result<OneByOne> {
+async fn one_by_one<S: RelayStatements>(pool: &Pool<S::Db>, statements: &S, events: u64) -> Result<OneByOne> {
     let mut connection = S::connect(pool, RelayMode::OneByOne).await?;
     let started = Instant::now();
     let (mut left, mut settling) = (events, Duration::ZERO);
@@ -185,11 +160,10 @@ pub(crate) async fn settle_one_by_one<S: RelayStatements>(
     statements: &S,
     events: u64,
     load: &Load,
-) -> anyhow::Result<Duration> {
-    let rows =
-        Rows { count: events, status: 0, due_in_s: 0, event_type: load::EVENT_TYPE, body: load.body() };
+) -> Result<Option<Duration>> {
+    let rows = Rows { count: events, status: 0, due_in_s: 0, body: load.body() };
     statements.insert_rows(&mut *pool.acquire().await?, rows).await?;
-    Ok(one_by_one(pool, statements, events).await?.settling)
+    Ok(Some(one_by_one(pool, statements, events).await?.settling))
 }
 
 pub(crate) async fn fill<S: RelayStatements>(
@@ -197,17 +171,18 @@ pub(crate) async fn fill<S: RelayStatements>(
     statements: &S,
     full: TableFill,
     load: &Load,
-) -> anyhow::Result<()> {
+) -> Result<bool> {
     let mut connection = pool.acquire().await?;
     let later = i64::try_from(FAR_FUTURE.as_secs())?;
     for (count, status, due_in_s) in
         [(full.done_rows, 1, 0), (full.future_rows, 2, later), (full.pending_rows, 0, 0)]
     {
-        let rows = Rows { count, status, due_in_s, event_type: load::EVENT_TYPE, body: load.body() };
+        let rows = Rows { count, status, due_in_s, body: load.body() };
         statements.insert_rows(&mut *connection, rows).await?;
     }
     drop(connection);
-    statements.analyze(pool).await
+    statements.analyze(pool).await?;
+    Ok(true)
 }
 
 /// Everything of a claimed event but its position, which comes first: a handler wants an event of its own.

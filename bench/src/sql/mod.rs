@@ -6,6 +6,8 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use anyhow::Result;
+use async_trait::async_trait;
 use posthaste_sqlx::ForeignTableStore;
 use posthaste_stores::OutboxRef;
 use sqlx::{Database, Pool};
@@ -19,55 +21,48 @@ use crate::progress::Progress;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 
 /// What a database is asked for besides its [`Statements`]. What it cannot be asked for has a default of nothing.
+#[async_trait]
 pub(crate) trait SqlDatabase: Sized + Send + Sync + 'static {
     type Statements: Statements;
 
     fn name(&self) -> &'static str;
 
     /// New tables, the `set`-th of this run.
-    fn create(
-        &self,
-        pool: &PoolOf<Self>,
-        set: u32,
-    ) -> impl Future<Output = anyhow::Result<SqlTables<Self::Statements>>> + Send;
+    async fn create(&self, pool: &PoolOf<Self>, set: u32) -> Result<SqlTables<Self::Statements>>;
 
     /// Drops all tables that were made here.
-    fn drop_tables(&self, pool: &PoolOf<Self>) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn drop_tables(&self, pool: &PoolOf<Self>) -> Result<()>;
 
     /// Leaves nothing behind, after the tables were dropped.
-    fn close(&self, pool: &PoolOf<Self>) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn close(&self, pool: &PoolOf<Self>) -> Result<()> {
+        pool.close().await;
+        Ok(())
+    }
 
     /// A store on these tables as another process has one. None where a process learns of the events of others by
     /// polling alone.
-    fn another_store(
-        &self,
-        _outbox: &OutboxRef,
-    ) -> impl Future<Output = anyhow::Result<Option<StoreOf<Self>>>> + Send {
-        std::future::ready(Ok(None))
+    async fn another_store(&self, _: &OutboxRef) -> Result<Option<StoreOf<Self>>> {
+        Ok(None)
     }
 
     /// As [`BenchStore::by_hand`].
-    fn by_hand(
-        _bench: &SqlBench<Self>,
-        _load: &Load,
-        _progress: &Progress,
-    ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send {
-        std::future::ready(Ok(None))
+    async fn by_hand(_: &SqlBench<Self>, _: &Load, _: &Progress) -> Result<Option<ByHand>> {
+        Ok(None)
     }
 
     /// As [`BenchStore::hold_snapshot`].
-    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<SnapshotGuard>>> + Send {
-        std::future::ready(Ok(None))
+    async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {
+        Ok(None)
     }
 
     /// As [`BenchStore::foreign`].
-    fn foreign(
+    async fn foreign(
         &self,
-        _pool: &PoolOf<Self>,
-        _preset: ForeignPreset,
-        _load: &Load,
-    ) -> impl Future<Output = anyhow::Result<Option<ForeignTableStore>>> + Send {
-        std::future::ready(Ok(None))
+        _: &PoolOf<Self>,
+        _: ForeignPreset,
+        _: &Load,
+    ) -> Result<Option<ForeignTableStore>> {
+        Ok(None)
     }
 }
 
@@ -89,7 +84,7 @@ impl<D: SqlDatabase> SqlBench<D> {
         Self { database, pool, sets: AtomicU32::new(0), open: Mutex::default() }
     }
 
-    pub(crate) async fn fresh(&self) -> anyhow::Result<SqlTables<D::Statements>> {
+    pub(crate) async fn fresh(&self) -> Result<SqlTables<D::Statements>> {
         self.clear().await?;
         self.create().await
     }
@@ -107,41 +102,41 @@ impl<D: SqlDatabase> BenchStore for SqlBench<D> {
         self.database.name()
     }
 
-    async fn create(&self) -> anyhow::Result<Self::Tables> {
+    async fn create(&self) -> Result<Self::Tables> {
         let set = self.sets.fetch_add(1, Ordering::Relaxed);
         let tables = self.database.create(&self.pool, set).await?;
         self.close_at_the_end(&tables.store).await;
         Ok(tables)
     }
 
-    async fn clear(&self) -> anyhow::Result<()> {
+    async fn clear(&self) -> Result<()> {
         for store in self.open.lock().await.drain(..) {
             D::Statements::close(&store).await;
         }
         self.database.drop_tables(&self.pool).await
     }
 
-    async fn close(&self) -> anyhow::Result<()> {
+    async fn close(&self) -> Result<()> {
         self.clear().await?;
         self.database.close(&self.pool).await
     }
 
-    async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
+    async fn by_hand(&self, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
         D::by_hand(self, load, progress).await
     }
 
-    async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
+    async fn cross_process_latency(&self, load: &Load) -> Result<Option<CrossProcessLatency>> {
         let tables = self.fresh().await?;
         let Some(reading) = self.database.another_store(&tables.outbox).await? else { return Ok(None) };
         self.close_at_the_end(&reading).await;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
     }
 
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
+    async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {
         self.database.hold_snapshot().await
     }
 
-    async fn foreign(&self, preset: ForeignPreset, load: &Load) -> anyhow::Result<Option<ForeignTableStore>> {
+    async fn foreign(&self, preset: ForeignPreset, load: &Load) -> Result<Option<ForeignTableStore>> {
         self.database.foreign(&self.pool, preset, load).await
     }
 }
@@ -150,7 +145,7 @@ impl<D: SqlDatabase> BenchStore for SqlBench<D> {
 pub(crate) async fn pool<DB: Database>(
     options: <DB::Connection as sqlx::Connection>::Options,
     writers: usize,
-) -> anyhow::Result<Pool<DB>> {
+) -> Result<Pool<DB>> {
     let connections = u32::try_from(writers)?.saturating_add(2);
     let pool = sqlx::pool::PoolOptions::new().min_connections(connections).max_connections(connections);
     // A round trip more for every transaction would hide what an outbox costs.

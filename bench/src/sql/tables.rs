@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Event, Outbox, Store};
+use anyhow::Result;
+use async_trait::async_trait;
+use posthaste::{Outbox, Store};
 use posthaste_stores::OutboxRef;
 use sqlx::{Database, Pool};
 
-use crate::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls};
+use crate::bench_store::{BenchTables, BenchWriter, Business, TableFill, Written};
 use crate::load::Load;
 
 pub(crate) type Connection<S> = <<S as Statements>::Db as Database>::Connection;
 
 /// The statements on one set of tables, and the store and the Writer of their database.
+#[async_trait]
 pub(crate) trait Statements: Clone + Send + Sync + 'static {
     type Db: Database;
     type Store: Store + Clone;
@@ -23,49 +26,24 @@ pub(crate) trait Statements: Clone + Send + Sync + 'static {
 
     fn writer(store: &Self::Store, outbox: &Outbox) -> Self::Writer;
 
-    fn close(store: &Self::Store) -> impl Future<Output = ()> + Send;
+    async fn close(store: &Self::Store);
 
-    fn insert_business(
-        &self,
-        connection: &mut Connection<Self>,
-        business: Business<'_>,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn insert_business(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<()>;
 
     /// An event as the Writer writes it, with a lease on it.
-    fn insert_event(
-        &self,
-        connection: &mut Connection<Self>,
-        business: Business<'_>,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn insert_event(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<()>;
 
     /// As [`BenchWriter::transaction`].
-    fn write(
-        &self,
-        writer: &Self::Writer,
-        pool: &Pool<Self::Db>,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
+    async fn write(&self, writer: &Self::Writer, pool: &Pool<Self::Db>, written: Written<'_>) -> Result<()>;
 
     /// As [`BenchTables::settle_one_by_one`].
-    fn settle_one_by_one(
-        &self,
-        _pool: &Pool<Self::Db>,
-        _events: u64,
-        _load: &Load,
-    ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send {
-        std::future::ready(Ok(None))
+    async fn settle_one_by_one(&self, _: &Pool<Self::Db>, _: u64, _: &Load) -> Result<Option<Duration>> {
+        Ok(None)
     }
 
     /// As [`BenchTables::fill`].
-    fn fill(
-        &self,
-        _pool: &Pool<Self::Db>,
-        _full: TableFill,
-        _load: &Load,
-    ) -> impl Future<Output = anyhow::Result<bool>> + Send {
-        std::future::ready(Ok(false))
+    async fn fill(&self, _: &Pool<Self::Db>, _: TableFill, _: &Load) -> Result<bool> {
+        Ok(false)
     }
 }
 
@@ -104,24 +82,24 @@ impl<S: Statements> BenchTables for SqlTables<S> {
         Some(self.outbox.clone())
     }
 
-    async fn business(&self, business: Business<'_>) -> anyhow::Result<()> {
+    async fn business(&self, business: Business<'_>) -> Result<()> {
         let mut tx = self.pool.begin_with(S::BEGIN).await?;
         self.statements.insert_business(&mut tx, business).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
+    async fn hand_written(&self, business: Business<'_>) -> Result<()> {
         let mut tx = self.pool.begin_with(S::BEGIN).await?;
         self.statements.insert_business(&mut tx, business).await?;
         self.statements.insert_event(&mut tx, business).await?;
         Ok(tx.commit().await?)
     }
 
-    async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
+    async fn settle_one_by_one(&self, events: u64, load: &Load) -> Result<Option<Duration>> {
         self.statements.settle_one_by_one(&self.pool, events, load).await
     }
 
-    async fn fill(&self, full: TableFill, load: &Load) -> anyhow::Result<bool> {
+    async fn fill(&self, full: TableFill, load: &Load) -> Result<bool> {
         self.statements.fill(&self.pool, full, load).await
     }
 }
@@ -140,13 +118,7 @@ pub(crate) struct SqlTablesWriter<S: Statements> {
 }
 
 impl<S: Statements> BenchWriter for SqlTablesWriter<S> {
-    async fn transaction(
-        &self,
-        business: Option<Business<'_>>,
-        events: Vec<Event>,
-        calls: WriterCalls,
-    ) -> anyhow::Result<()> {
-        let SqlTables { pool, statements, .. } = &self.tables;
-        statements.write(&self.writer, pool, business, events, calls).await
+    async fn transaction(&self, written: Written<'_>) -> Result<()> {
+        self.tables.statements.write(&self.writer, &self.tables.pool, written).await
     }
 }
