@@ -12,6 +12,7 @@ use super::statements::PgStatements;
 use crate::bench_store::BenchWriter as _;
 use crate::figures::per_second;
 use crate::load::Load;
+use crate::rounds::fresh;
 use crate::sql::SqlTables;
 
 /// How long to wait until the listener is connected.
@@ -24,7 +25,7 @@ pub(super) async fn transactions_per_second(
     load: &Load,
     notify: Notify,
 ) -> anyhow::Result<f64> {
-    let tables = bench.fresh().await?;
+    let tables = fresh(bench).await?;
     let _listening = listen(bench, &tables).await?;
     let outbox = Outbox::builder(tables.store.clone(), Routes::new()).writer_only().build()?;
     let store = bench.another(&tables.outbox, notify).await?;

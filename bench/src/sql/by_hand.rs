@@ -14,6 +14,7 @@ use crate::figures::per_second;
 use crate::full_table::FAR_FUTURE;
 use crate::load::Load;
 use crate::progress::Progress;
+use crate::rounds::fresh;
 
 /// Events per claim: as many as the engine takes.
 pub(crate) const CLAIM_EVENTS: usize = crate::measured_engine::CLAIM_EVENTS;
@@ -67,7 +68,7 @@ where
     D: SqlDatabase<Statements: RelayStatements>,
 {
     progress.begin("a hand-written INSERT that is proved");
-    let proved = proved(&bench.fresh().await?, load).await?;
+    let proved = proved(&fresh(bench).await?, load).await?;
     progress.begin("drained by hand");
     let tables = backlog(bench, load, load.events).await?;
     let drain = per_second(load.events, best_case(&tables, load.events).await?);
@@ -83,7 +84,7 @@ async fn backlog<D: SqlDatabase>(
     load: &Load,
     events: u64,
 ) -> Result<SqlTables<D::Statements>> {
-    let tables = bench.fresh().await?;
+    let tables = fresh(bench).await?;
     tables.fill(TableFill::pending(events), load).await?;
     Ok(tables)
 }

@@ -18,6 +18,7 @@ use crate::cross_process;
 use crate::foreign_preset::ForeignPreset;
 use crate::load::Load;
 use crate::progress::Progress;
+use crate::rounds::fresh;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 
 /// What a database is asked for besides its [`Statements`]. What it cannot be asked for has a default of nothing.
@@ -84,11 +85,6 @@ impl<D: SqlDatabase> SqlBench<D> {
         Self { database, pool, sets: AtomicU32::new(0), open: Mutex::default() }
     }
 
-    pub(crate) async fn fresh(&self) -> Result<SqlTables<D::Statements>> {
-        self.clear().await?;
-        self.create().await
-    }
-
     /// This store is closed before its tables are dropped.
     pub(crate) async fn close_at_the_end(&self, store: &StoreOf<D>) {
         self.open.lock().await.push(store.clone());
@@ -126,7 +122,7 @@ impl<D: SqlDatabase> BenchStore for SqlBench<D> {
     }
 
     async fn cross_process_latency(&self, load: &Load) -> Result<Option<CrossProcessLatency>> {
-        let tables = self.fresh().await?;
+        let tables = fresh(self).await?;
         let Some(reading) = self.database.another_store(&tables.outbox).await? else { return Ok(None) };
         self.close_at_the_end(&reading).await;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
