@@ -139,17 +139,6 @@ fn old_done_events_are_purged() {
 }
 
 #[test]
-fn old_dead_events_are_archived() {
-    let shop = Shop::seeded(StoreKind::Sqlite);
-    assert_snapshot!(shop.run("purge --dead --older-than 7d --archive --yes --output json"), @r#"
-    {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
-    --- exit code 0
-    "#);
-    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
-    assert_eq!(shop.query("SELECT event_id FROM outbox_event_archive ORDER BY seq"), "d-1 d-2 d-3");
-}
-
-#[test]
 fn nothing_to_do_needs_no_answer() {
     let shop = Shop::empty(StoreKind::Sqlite);
     for args in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {

@@ -158,6 +158,9 @@ fn old_events_are_purged_and_archived(kind: StoreKind) {
     // Archived events are in a table of their own, but for Redis.
     let archived = if kind == StoreKind::Redis { "d-1=4 d-2=4 d-3=4 " } else { "" };
     assert_eq!(states(&shop), format!("{archived}f-3=1 n-1=0 n-2=2"));
+    if kind != StoreKind::Redis {
+        assert_eq!(shop.query("SELECT event_id FROM outbox_event_archive ORDER BY seq"), "d-1 d-2 d-3");
+    }
     assert_eq!(shop.json("event show d-1")["status"], "ARCHIVED");
 }
 
