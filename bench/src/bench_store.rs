@@ -34,18 +34,26 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         &self,
         load: &Load,
         progress: &Progress,
-    ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send;
+    ) -> impl Future<Output = anyhow::Result<Option<ByHand>>> + Send {
+        let _ = (load, progress);
+        std::future::ready(Ok(None))
+    }
 
     /// From the answer to COMMIT in one process to the handler in another. None where a process learns of
     /// the events of others by polling alone.
     fn cross_process_latency(
         &self,
         load: &Load,
-    ) -> impl Future<Output = anyhow::Result<Option<CrossProcessLatency>>> + Send;
+    ) -> impl Future<Output = anyhow::Result<Option<CrossProcessLatency>>> + Send {
+        let _ = load;
+        std::future::ready(Ok(None))
+    }
 
     /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
     /// where there is no such thing.
-    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<SnapshotGuard>>> + Send;
+    fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<SnapshotGuard>>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// The table of a preset, full of events that wait. None where there are no layouts.
     fn foreign(
@@ -93,6 +101,9 @@ pub(super) struct NotifyCost {
     pub(super) without_notify: f64,
 }
 
+/// A row of business: its number and its text.
+pub(super) type Business<'b> = (u64, &'b str);
+
 /// A business table and an outbox table.
 pub(super) trait BenchTables: Clone + Send + Sync + 'static {
     type Writer: BenchWriter;
@@ -102,13 +113,15 @@ pub(super) trait BenchTables: Clone + Send + Sync + 'static {
     fn writer(&self, outbox: &Outbox) -> Self::Writer;
 
     /// Where another process finds the outbox. None where it cannot.
-    fn outbox_ref(&self) -> Option<OutboxRef>;
+    fn outbox_ref(&self) -> Option<OutboxRef> {
+        None
+    }
 
     /// One transaction with a row of business and no event.
-    fn business(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+    fn business(&self, business: Business<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
     /// The same with an event that is inserted by hand, as somebody would without a library.
-    fn hand_written(&self, number: u64, body: &str) -> impl Future<Output = anyhow::Result<()>> + Send;
+    fn hand_written(&self, business: Business<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
     /// Writes so many events, claims them, and marks each as DONE by an UPDATE and a commit of its own,
     /// as a simple relay does; answers how long the last took. None where nobody has written it.
@@ -116,10 +129,16 @@ pub(super) trait BenchTables: Clone + Send + Sync + 'static {
         &self,
         events: u64,
         load: &Load,
-    ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send;
+    ) -> impl Future<Output = anyhow::Result<Option<Duration>>> + Send {
+        let _ = (events, load);
+        std::future::ready(Ok(None))
+    }
 
     /// Fills the outbox with rows by a short cut; false where there is none.
-    fn fill(&self, full: TableFill, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send;
+    fn fill(&self, full: TableFill, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send {
+        let _ = (full, load);
+        std::future::ready(Ok(false))
+    }
 }
 
 /// How full the table shall be.
@@ -136,31 +155,47 @@ impl TableFill {
     }
 }
 
+/// How the Writer is called for the events of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriterCalls {
+    OneForAll,
+    OneEach,
+}
+
+/// What one transaction writes.
+pub(super) struct Written<'b> {
+    pub(super) business: Option<Business<'b>>,
+    pub(super) events: Vec<Event>,
+    pub(super) calls: WriterCalls,
+}
+
 /// The store's Writer, on these tables.
 pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
+    /// One transaction.
+    fn transaction(&self, written: Written<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
+
+    /// One transaction with these events alone, in one call.
+    fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send {
+        self.transaction(Written { business: None, events, calls: WriterCalls::OneForAll })
+    }
+
     /// One transaction with a row of business and one event.
     fn business_and_event(
         &self,
-        number: u64,
-        body: &str,
+        business: Business<'_>,
         event: Event,
-    ) -> impl Future<Output = anyhow::Result<()>> + Send;
-
-    /// One transaction with these events alone, in one call.
-    fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
-
-    /// The same with one call per event.
-    fn events_singly(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send;
+    ) -> impl Future<Output = anyhow::Result<()>> + Send {
+        let (business, events) = (Some(business), vec![event]);
+        self.transaction(Written { business, events, calls: WriterCalls::OneEach })
+    }
 }
 
 impl Load {
     /// Writes all events, so many per transaction; answers how long it took.
     pub(super) async fn write<W: BenchWriter>(&self, writer: &W, batch: u64) -> anyhow::Result<Duration> {
-        let (load, writer) = (self.clone(), writer.clone());
-        let work = move |number: u64| {
-            let (load, writer) = (load.clone(), writer.clone());
-            async move { writer.events(load.events(batch.min(load.events - number * batch))?).await }
+        let write = move |writer: W, load: Self, number| async move {
+            writer.events(load.events(batch.min(load.events - number * batch))?).await
         };
-        self.spread(self.events.div_ceil(batch), work).await
+        self.spread(self.events.div_ceil(batch), writer, write).await
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::bench_store::{BenchStore, TableFill};
+use super::bench_store::BenchStore;
 use super::figures::per_second;
-use super::full_table::HandDrivenTable;
+use super::full_table::backlog;
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::{Ratio, median};
@@ -80,9 +80,7 @@ async fn rate<B: BenchStore>(
     on_done: OnDone,
     progress: &Progress,
 ) -> anyhow::Result<f64> {
-    bench.clear().await?;
-    let mut table = HandDrivenTable::new(bench.create().await?, load)?;
-    table.fill(TableFill::pending(events), progress).await?;
+    let table = backlog(bench, load, events, progress).await?;
     let mut took = Duration::ZERO;
     for _ in 0..events / size {
         let (claim, settle) = table.claim_and_settle(size, &Verdict::Done, on_done).await?;

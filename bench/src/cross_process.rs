@@ -47,7 +47,7 @@ pub(super) async fn latency<T: BenchTables>(
     let (mut histogram, mut late) = (Histogram::default(), 0);
     for number in 0..load.events.min(LATENCY_COMMITS) {
         tokio::time::sleep(Duration::from_micros(fastrand::u64(..MAX_COMMIT_PAUSE_MS * 1_000))).await;
-        writer.business_and_event(number, load.body(), load.event()?).await?;
+        writer.business_and_event((number, load.body()), load.event()?).await?;
         let arrived = timeout(ARRIVAL_TIMEOUT, arrivals.recv()).await;
         let arrived = arrived.map_err(|_| anyhow::anyhow!("an event did not reach the other process"))?;
         if let (Some(arrived), Some(answered), true) = (arrived, clock.read(), number > 0) {

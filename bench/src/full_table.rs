@@ -14,6 +14,7 @@ use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::rounded;
+use super::rounds::fresh;
 use crate::figures::{Histogram, Quantiles};
 
 /// The small table that the large one is compared with.
@@ -55,8 +56,7 @@ pub(super) async fn measure<B: BenchStore>(
     full: TableFill,
     progress: &Progress,
 ) -> anyhow::Result<TableSizeComparison> {
-    bench.clear().await?;
-    let mut few = HandDrivenTable::new(bench.create().await?, load)?;
+    let mut few = HandDrivenTable::new(fresh(bench).await?, load)?;
     let mut many = HandDrivenTable::new(bench.create().await?, load)?;
     few.fill(TableFill { done_rows: SMALL_TABLE_ROWS, ..TableFill::default() }, progress).await?;
     many.fill(full, progress).await?;
@@ -91,6 +91,18 @@ pub(super) struct HandDrivenTable<T: BenchTables> {
     future_rows: u64,
     claims: Histogram,
     settles: Histogram,
+}
+
+/// A new table with so many events that wait, and nothing else in the way.
+pub(super) async fn backlog<B: BenchStore>(
+    bench: &B,
+    load: &Load,
+    events: u64,
+    progress: &Progress,
+) -> anyhow::Result<HandDrivenTable<B::Tables>> {
+    let mut table = HandDrivenTable::new(fresh(bench).await?, load)?;
+    table.fill(TableFill::pending(events), progress).await?;
+    Ok(table)
 }
 
 impl<T: BenchTables> HandDrivenTable<T> {

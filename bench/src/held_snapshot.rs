@@ -4,8 +4,8 @@
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
-use super::bench_store::{BenchStore, TableFill};
-use super::full_table::HandDrivenTable;
+use super::bench_store::{BenchStore, BenchTables};
+use super::full_table::{HandDrivenTable, backlog};
 use super::load::Load;
 use super::progress::Progress;
 use crate::figures::{Histogram, Quantiles};
@@ -32,7 +32,7 @@ pub(super) async fn measure<B: BenchStore>(
 ) -> anyhow::Result<Option<HeldSnapshot>> {
     let rows = (rows / CLAIM_EVENTS).max(1) * CLAIM_EVENTS;
     let (without, _) = drain(bench, load, rows, progress).await?;
-    let mut table = fill(bench, load, rows, progress).await?;
+    let mut table = backlog(bench, load, rows, progress).await?;
     let Some(snapshot) = bench.hold_snapshot().await? else { return Ok(None) };
     progress.begin("drain with a snapshot held");
     let (with, last) = claims(&mut table, rows).await?;
@@ -48,28 +48,13 @@ async fn drain<B: BenchStore>(
     rows: u64,
     progress: &Progress,
 ) -> anyhow::Result<ClaimQuantiles> {
-    let mut table = fill(bench, load, rows, progress).await?;
+    let mut table = backlog(bench, load, rows, progress).await?;
     progress.begin("drain without a snapshot");
     claims(&mut table, rows).await
 }
 
-async fn fill<B: BenchStore>(
-    bench: &B,
-    load: &Load,
-    rows: u64,
-    progress: &Progress,
-) -> anyhow::Result<HandDrivenTable<B::Tables>> {
-    bench.clear().await?;
-    let mut table = HandDrivenTable::new(bench.create().await?, load)?;
-    table.fill(TableFill::pending(rows), progress).await?;
-    Ok(table)
-}
-
 /// How long the claims took: all of them, and those of the last fifth.
-async fn claims<T: super::bench_store::BenchTables>(
-    table: &mut HandDrivenTable<T>,
-    rows: u64,
-) -> anyhow::Result<ClaimQuantiles> {
+async fn claims<T: BenchTables>(table: &mut HandDrivenTable<T>, rows: u64) -> anyhow::Result<ClaimQuantiles> {
     let (mut all, mut last) = (Histogram::default(), Histogram::default());
     for number in 0..rows / CLAIM_EVENTS {
         let (claim, _) = table.claim_and_settle(CLAIM_EVENTS, &Verdict::Done, OnDone::Keep).await?;

@@ -27,6 +27,7 @@ mod report;
 mod rounds;
 mod settle_rate;
 mod soak;
+mod sql;
 mod sqlite;
 mod text_report;
 

@@ -41,24 +41,26 @@ impl Load {
         (0..count).map(|_| self.event()).collect()
     }
 
-    /// Runs `work` for 0, 1, …, `times` - 1, on all writers at once; answers how long it took.
-    pub(super) async fn spread<F, Fut>(&self, times: u64, work: F) -> anyhow::Result<Duration>
+    /// Runs `work` for 0, 1, …, `times` - 1, on all writers at once, each time with what it needs. Returns how long it
+    /// took.
+    pub(super) async fn spread<T, F, Fut>(&self, times: u64, with: &T, work: F) -> anyhow::Result<Duration>
     where
-        F: Fn(u64) -> Fut + Clone + Send + 'static,
+        T: Clone + Send + Sync + 'static,
+        F: Fn(T, Self, u64) -> Fut + Copy + Send + 'static,
         Fut: Future<Output = anyhow::Result<()>> + Send,
     {
         let next = Arc::new(AtomicU64::new(0));
         let started = Instant::now();
         let mut writers = JoinSet::new();
         for _ in 0..self.writers {
-            let (next, work) = (Arc::clone(&next), work.clone());
+            let (next, with, load) = (Arc::clone(&next), with.clone(), self.clone());
             writers.spawn(async move {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= times {
                         return anyhow::Ok(());
                     }
-                    work(number).await?;
+                    work(with.clone(), load.clone(), number).await?;
                     // A store that answers at once must not keep the engine from running.
                     tokio::task::yield_now().await;
                 }

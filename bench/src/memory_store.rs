@@ -2,17 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use posthaste::memory::{MemoryWriter, RawRow};
-use posthaste::{Event, MemoryStore, Outbox, Store};
+use posthaste::{MemoryStore, Outbox, Store};
 
-use super::bench_store::{
-    BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard, TableFill,
-};
-use super::load::{self, Load};
-use super::progress::Progress;
-use posthaste_stores::OutboxRef;
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
+use super::load;
 
 pub(super) struct MemoryBench;
 
@@ -24,7 +19,7 @@ impl BenchStore for MemoryBench {
     }
 
     async fn create(&self) -> anyhow::Result<MemoryTables> {
-        Ok(MemoryTables { store: MemoryStore::new(), business: Business::default() })
+        Ok(MemoryTables { store: MemoryStore::new(), business: BusinessTable::default() })
     }
 
     async fn clear(&self) -> anyhow::Result<()> {
@@ -34,24 +29,12 @@ impl BenchStore for MemoryBench {
     async fn close(&self) -> anyhow::Result<()> {
         Ok(())
     }
-
-    async fn by_hand(&self, _: &Load, _: &Progress) -> anyhow::Result<Option<ByHand>> {
-        Ok(None)
-    }
-
-    async fn cross_process_latency(&self, _: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
-        Ok(None)
-    }
-
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(None)
-    }
 }
 
 #[derive(Clone, Default)]
-struct Business(Arc<Mutex<HashMap<u64, String>>>);
+struct BusinessTable(Arc<Mutex<HashMap<u64, String>>>);
 
-impl Business {
+impl BusinessTable {
     fn insert(&self, number: u64, body: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(number, body.to_owned());
     }
@@ -60,7 +43,7 @@ impl Business {
 #[derive(Clone)]
 pub(super) struct MemoryTables {
     store: MemoryStore,
-    business: Business,
+    business: BusinessTable,
 }
 
 impl BenchTables for MemoryTables {
@@ -74,11 +57,7 @@ impl BenchTables for MemoryTables {
         MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
     }
 
-    fn outbox_ref(&self) -> Option<OutboxRef> {
-        None
-    }
-
-    async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {
+    async fn business(&self, (number, body): Business<'_>) -> anyhow::Result<()> {
         let mut connection = self.store.connect();
         connection.begin().await?;
         self.business.insert(number, body);
@@ -86,45 +65,32 @@ impl BenchTables for MemoryTables {
         Ok(())
     }
 
-    async fn hand_written(&self, number: u64, body: &str) -> anyhow::Result<()> {
-        self.business(number, body).await?;
-        let payload = Some(body.to_owned().into());
+    async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
+        self.business(business).await?;
+        let payload = Some(business.1.to_owned().into());
         self.store.insert_raw(RawRow { event_type: load::EVENT_TYPE.into(), payload, ..RawRow::default() });
         Ok(())
-    }
-
-    async fn settle_one_by_one(&self, _: u64, _: &Load) -> anyhow::Result<Option<Duration>> {
-        Ok(None)
-    }
-
-    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
-        Ok(false)
     }
 }
 
 #[derive(Clone)]
 pub(super) struct MemoryTablesWriter {
     writer: MemoryWriter,
-    business: Business,
+    business: BusinessTable,
 }
 
 impl BenchWriter for MemoryTablesWriter {
-    async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
-        self.business.insert(number, body);
-        self.events(vec![event]).await
-    }
-
-    async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
+        if let Some((number, body)) = business {
+            self.business.insert(number, body);
+        }
         let mut tx = self.writer.begin().await?;
-        tx.write_all(events).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
-    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin().await?;
-        for event in events {
-            tx.write(event).await?;
+        if calls == WriterCalls::OneForAll {
+            tx.write_all(events).await?;
+        } else {
+            for event in events {
+                tx.write(event).await?;
+            }
         }
         tx.commit().await?;
         Ok(())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
 use super::call_size::{self, CallSizeRound};
 use super::load::{EVENT_TYPE, Load};
 use super::measured_engine::{self, CountingEngine};
@@ -76,9 +76,9 @@ pub(super) async fn measure<B: BenchStore>(
     progress.begin("live, one event and business per transaction");
     let live_single = live(&fresh(bench).await?, load, 1).await?;
     progress.begin("a few events by one call");
-    let few_together = few(&fresh(bench).await?, load, true).await?;
+    let few_together = few(&fresh(bench).await?, load, WriterCalls::OneForAll).await?;
     progress.begin("a few events by one call each");
-    let few_singly = few(&fresh(bench).await?, load, false).await?;
+    let few_singly = few(&fresh(bench).await?, load, WriterCalls::OneEach).await?;
     progress.begin("live, in batches");
     let live_batch = live(&fresh(bench).await?, load, BATCH_EVENTS).await?;
     progress.begin("backlog");
@@ -122,25 +122,17 @@ pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables>
 }
 
 async fn business<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
-    let work = {
-        let (tables, load) = (tables.clone(), load.clone());
-        move |number| {
-            let (tables, load) = (tables.clone(), load.clone());
-            async move { tables.business(number, load.body()).await }
-        }
-    };
-    Ok(per_second(load.events, load.spread(load.events, work).await?))
+    let took = load.spread(load.events, tables, |tables, load, number| async move {
+        tables.business((number, load.body())).await
+    });
+    Ok(per_second(load.events, took.await?))
 }
 
 async fn hand_written<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
-    let work = {
-        let (tables, load) = (tables.clone(), load.clone());
-        move |number| {
-            let (tables, load) = (tables.clone(), load.clone());
-            async move { tables.hand_written(number, load.body()).await }
-        }
-    };
-    Ok(per_second(load.events, load.spread(load.events, work).await?))
+    let took = load.spread(load.events, tables, |tables, load, number| async move {
+        tables.hand_written((number, load.body())).await
+    });
+    Ok(per_second(load.events, took.await?))
 }
 
 async fn outbox<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
@@ -156,34 +148,22 @@ async fn writer_only<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<
 }
 
 async fn write_with_business<W: BenchWriter>(writer: &W, load: &Load) -> anyhow::Result<Duration> {
-    let work = {
-        let (writer, load) = (writer.clone(), load.clone());
-        move |number| {
-            let (writer, load) = (writer.clone(), load.clone());
-            async move { writer.business_and_event(number, load.body(), load.event()?).await }
-        }
+    let work = |writer: W, load: Load, number| async move {
+        writer.business_and_event((number, load.body()), load.event()?).await
     };
-    load.spread(load.events, work).await
+    load.spread(load.events, writer, work).await
 }
 
 /// Events in transactions of a few; the engine takes them and delivers none.
-async fn few<T: BenchTables>(tables: &T, load: &Load, together: bool) -> anyhow::Result<f64> {
+async fn few<T: BenchTables>(tables: &T, load: &Load, calls: WriterCalls) -> anyhow::Result<f64> {
     let outbox = measured_engine::start_stalled(tables.store(), load)?;
     let writer = tables.writer(&outbox);
     let transactions = load.events.div_ceil(FEW_EVENTS);
-    let work = {
-        let load = load.clone();
-        move |_| {
-            let (writer, load) = (writer.clone(), load.clone());
-            async move {
-                match together {
-                    true => writer.events(load.events(FEW_EVENTS)?).await,
-                    false => writer.events_singly(load.events(FEW_EVENTS)?).await,
-                }
-            }
-        }
-    };
-    let took = load.spread(transactions, work).await?;
+    let took = load.spread(transactions, &writer, move |writer, load, _| async move {
+        let events = load.events(FEW_EVENTS)?;
+        writer.transaction(Written { business: None, events, calls }).await
+    });
+    let took = took.await?;
     outbox.abort();
     Ok(per_second(transactions * FEW_EVENTS, took))
 }
@@ -235,7 +215,7 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
     let mut histogram = Histogram::default();
     for number in 0..load.events.min(MAX_LATENCY_COMMITS) {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        writer.business_and_event(number, load.body(), load.event()?).await?;
+        writer.business_and_event((number, load.body()), load.event()?).await?;
         let arrival = arrivals.recv().await;
         if let (Some(arrived), Some(answered)) = (arrival, clock.read()) {
             histogram.add(arrived.saturating_duration_since(answered));

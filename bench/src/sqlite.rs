@@ -3,38 +3,35 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use posthaste::{Event, EventId, GLOBAL, Outbox, Store};
+use anyhow::Result;
+use async_trait::async_trait;
+use posthaste::{EventId, GLOBAL, Outbox};
 use posthaste_sqlx::{SqliteStore, SqliteWriter, TableName};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, SqliteConnection, SqlitePool};
-use tokio::sync::Mutex;
-
-use super::bench_store::{
-    BenchStore, BenchTables, BenchWriter, ByHand, CrossProcessLatency, SnapshotGuard, TableFill,
-};
-use super::load::{self, Load};
-use super::progress::Progress;
 use posthaste_stores::OutboxRef;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
-/// A SQLite file with tables that nobody else has.
-pub(super) struct SqliteBench {
+use crate::bench_store::{Business, WriterCalls, Written};
+use crate::load;
+use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
+
+pub(super) type SqliteBench = SqlBench<SqliteFile>;
+
+/// A file with tables that no other process has.
+pub(super) struct SqliteFile {
     options: SqliteConnectOptions,
-    pool: SqlitePool,
-    /// What all our tables begin with, random so that they are nobody else's.
+    /// What the names of all these tables begin with, random so that no other process has it.
     prefix: String,
-    sets: AtomicU32,
-    open: Mutex<Vec<SqliteStore>>,
     /// The file, if it was not there before.
-    ours: Option<PathBuf>,
+    created: Option<PathBuf>,
 }
 
 impl SqliteBench {
-    pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> anyhow::Result<Self> {
+    pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> Result<Self> {
         let file = options.get_filename().to_owned();
-        let ours = (!file.exists()).then_some(file);
+        let created = (!file.exists()).then_some(file);
         // As the store's own connections, so that nothing but the statements differs.
         let options = options
             .create_if_missing(true)
@@ -45,56 +42,42 @@ impl SqliteBench {
         let pool =
             SqlitePoolOptions::new().max_connections(connections).connect_with(options.clone()).await?;
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
-        Ok(Self { options, pool, prefix, sets: AtomicU32::new(0), open: Mutex::default(), ours })
+        Ok(Self::new(SqliteFile { options, prefix, created }, pool))
     }
 }
 
-impl BenchStore for SqliteBench {
-    type Tables = SqliteTables;
+#[async_trait]
+impl SqlDatabase for SqliteFile {
+    type Statements = SqliteStatements;
 
     fn name(&self) -> &'static str {
         "sqlite"
     }
 
-    async fn create(&self) -> anyhow::Result<SqliteTables> {
-        let set = self.sets.fetch_add(1, Ordering::Relaxed);
-        let outbox = TableName::from_str(&format!("{}_{set}", self.prefix))?;
-        let business = format!("{outbox}_business");
-        let create = format!("CREATE TABLE \"{business}\" (number INTEGER PRIMARY KEY, body TEXT NOT NULL)");
-        sqlx::query(AssertSqlSafe(create)).execute(&self.pool).await?;
-        let store = SqliteStore::builder(&self.options).table(outbox.clone()).migrate().connect().await?;
-        self.open.lock().await.push(store.clone());
-        let statements = Statements {
-            business: format!("INSERT INTO \"{business}\" (number, body) VALUES (?, ?)").into(),
-            event: format!(
-                "INSERT INTO \"{outbox}\" (event_id, event_type, aggregate_type, aggregate_id, payload) \
-                 VALUES (?, ?, ?, ?, ?)"
-            )
-            .into(),
-        };
-        Ok(SqliteTables { pool: self.pool.clone(), store, table: outbox, statements })
+    async fn create(&self, pool: &SqlitePool, set: u32) -> Result<SqlTables<SqliteStatements>> {
+        let table = TableName::from_str(&format!("{}_{set}", self.prefix))?;
+        let store = SqliteStore::builder(&self.options).table(table.clone()).migrate().connect().await?;
+        let statements = SqliteStatements::create(pool, &table).await?;
+        let outbox = OutboxRef { table: table.to_string(), schema: None };
+        Ok(SqlTables { pool: pool.clone(), store, outbox, statements })
     }
 
-    async fn clear(&self) -> anyhow::Result<()> {
-        for store in self.open.lock().await.drain(..) {
-            store.close().await;
-        }
+    async fn drop_tables(&self, pool: &SqlitePool) -> Result<()> {
         let tables: Vec<String> = sqlx::query_scalar(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, length(?1)) = ?1",
         )
         .bind(&self.prefix)
-        .fetch_all(&self.pool)
+        .fetch_all(pool)
         .await?;
         for table in tables {
-            sqlx::query(AssertSqlSafe(format!("DROP TABLE \"{table}\""))).execute(&self.pool).await?;
+            sqlx::query(AssertSqlSafe(format!("DROP TABLE \"{table}\""))).execute(pool).await?;
         }
         Ok(())
     }
 
-    async fn close(&self) -> anyhow::Result<()> {
-        self.clear().await?;
-        self.pool.close().await;
-        if let Some(file) = &self.ours {
+    async fn close(&self, pool: &SqlitePool) -> Result<()> {
+        pool.close().await;
+        if let Some(file) = &self.created {
             for suffix in ["", "-wal", "-shm"] {
                 let mut name = file.clone().into_os_string();
                 name.push(suffix);
@@ -104,123 +87,72 @@ impl BenchStore for SqliteBench {
         }
         Ok(())
     }
-
-    async fn by_hand(&self, _: &Load, _: &Progress) -> anyhow::Result<Option<ByHand>> {
-        Ok(None)
-    }
-
-    async fn cross_process_latency(&self, _: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
-        Ok(None)
-    }
-
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(None)
-    }
 }
 
 /// Only names that were made above are in them.
 #[derive(Clone)]
-struct Statements {
+pub(super) struct SqliteStatements {
     business: Arc<str>,
     event: Arc<str>,
 }
 
-impl Statements {
-    async fn insert_business(
-        &self,
-        connection: &mut SqliteConnection,
-        number: u64,
-        body: &str,
-    ) -> anyhow::Result<()> {
-        sqlx::query(AssertSqlSafe(Arc::clone(&self.business)))
-            .bind(i64::try_from(number)?)
-            .bind(body)
-            .execute(connection)
-            .await?;
-        Ok(())
+impl SqliteStatements {
+    async fn create(pool: &SqlitePool, table: &TableName) -> Result<Self> {
+        let business = format!("{table}_business");
+        let create = format!("CREATE TABLE \"{business}\" (number INTEGER PRIMARY KEY, body TEXT NOT NULL)");
+        sqlx::query(AssertSqlSafe(create)).execute(pool).await?;
+        Ok(Self {
+            business: format!("INSERT INTO \"{business}\" (number, body) VALUES (?, ?)").into(),
+            event: format!(
+                "INSERT INTO \"{table}\" (event_id, event_type, aggregate_type, aggregate_id, payload) \
+                 VALUES (?, ?, ?, ?, ?)"
+            )
+            .into(),
+        })
     }
 }
 
-#[derive(Clone)]
-pub(super) struct SqliteTables {
-    pool: SqlitePool,
-    store: SqliteStore,
-    table: TableName,
-    statements: Statements,
-}
+#[async_trait]
+impl Statements for SqliteStatements {
+    type Db = Sqlite;
+    type Store = SqliteStore;
+    type Writer = SqliteWriter;
 
-impl BenchTables for SqliteTables {
-    type Writer = SqliteTablesWriter;
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.store.clone())
+    fn writer(store: &SqliteStore, outbox: &Outbox) -> SqliteWriter {
+        store.writer(outbox)
     }
 
-    fn writer(&self, outbox: &Outbox) -> SqliteTablesWriter {
-        SqliteTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+    async fn close(store: &SqliteStore) {
+        store.close().await;
     }
 
-    fn outbox_ref(&self) -> Option<OutboxRef> {
-        Some(OutboxRef { table: self.table.to_string(), schema: None })
-    }
-
-    async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        self.statements.insert_business(&mut tx, number, body).await?;
-        tx.commit().await?;
+    async fn insert_business(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
+        let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.business)));
+        query.bind(i64::try_from(number)?).bind(body).execute(db).await?;
         Ok(())
     }
 
-    async fn hand_written(&self, number: u64, body: &str) -> anyhow::Result<()> {
-        let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        self.statements.insert_business(&mut tx, number, body).await?;
-        sqlx::query(AssertSqlSafe(Arc::clone(&self.statements.event)))
-            .bind(EventId::uuid_v7().as_str())
-            .bind(load::EVENT_TYPE)
-            .bind(GLOBAL)
-            .bind(number.to_string())
-            .bind(body)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
+    async fn insert_event(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
+        let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.event))).bind(EventId::uuid_v7().to_string());
+        let query = query.bind(load::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
+        query.execute(db).await?;
         Ok(())
     }
 
-    async fn settle_one_by_one(&self, _: u64, _: &Load) -> anyhow::Result<Option<Duration>> {
-        Ok(None)
-    }
-
-    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
-        Ok(false)
-    }
-}
-
-#[derive(Clone)]
-pub(super) struct SqliteTablesWriter {
-    tables: SqliteTables,
-    writer: SqliteWriter,
-}
-
-impl BenchWriter for SqliteTablesWriter {
-    async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin(&self.tables.pool).await?;
-        self.tables.statements.insert_business(&mut tx, number, body).await?;
-        tx.write(event).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
-    async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin(&self.tables.pool).await?;
-        tx.write_all(events).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
-    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin(&self.tables.pool).await?;
-        for event in events {
-            tx.write(event).await?;
+    async fn write(&self, writer: &SqliteWriter, pool: &SqlitePool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
+        let mut tx = writer.begin(pool).await?;
+        if let Some(business) = business {
+            self.insert_business(&mut tx, business).await?;
+        }
+        if calls == WriterCalls::OneForAll {
+            tx.write_all(events).await?;
+        } else {
+            for event in events {
+                tx.write(event).await?;
+            }
         }
         tx.commit().await?;
         Ok(())

@@ -39,9 +39,7 @@ impl StoreReport {
         }
         text
     }
-}
 
-impl StoreReport {
     fn sections(&self) -> Vec<(&'static str, Vec<Row>)> {
         let mut sections = vec![
             ("Writing", self.writing()),
@@ -242,6 +240,11 @@ fn p50(quantiles: Option<Quantiles>) -> String {
 
 fn times(ratio: f64) -> String {
     format!("{ratio:.2} ×")
+}
+
+/// Events per second, and what they are.
+pub(super) fn rate(events_per_s: f64, sentence: &str) -> Row {
+    row(per_second(events_per_s, "ev"), sentence)
 }
 
 fn per_second(rate: f64, unit: &str) -> String {

@@ -7,6 +7,7 @@
 //! ```
 
 mod postgres;
+mod sea_orm;
 mod sqlite;
 
 use std::time::{Duration, Instant};

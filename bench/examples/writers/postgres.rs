@@ -4,12 +4,12 @@ use deadpool_postgres::{Manager, Pool};
 use diesel::sql_types::Text;
 use diesel_async::AsyncPgConnection;
 use posthaste::{BoxError, EventId};
+use posthaste_sea_orm::SeaWriter;
 use posthaste_sql_writer::{Postgres, WriterContext};
 use posthaste_sqlx::PgStore;
-use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 use tokio_postgres::NoTls;
 
-use super::{PAYLOAD, compare, event};
+use super::{PAYLOAD, compare, event, sea_orm};
 
 const SCHEMA: &str = "posthaste_bench_writers";
 const ORDER_SQL: &str = "INSERT INTO posthaste_bench_writers.bench_order DEFAULT VALUES";
@@ -30,7 +30,7 @@ pub(super) async fn run(url: &str) -> Result<(), BoxError> {
     let context = WriterContext::<Postgres>::writer_only().schema(SCHEMA.parse()?).build();
     on_tokio_postgres(&pool, &context).await?;
     on_diesel_async(url, &context).await?;
-    on_sea_orm(url, &context).await?;
+    sea_orm::measure("SeaORM, PostgreSQL", url, &SeaWriter::new(context), [ORDER_SQL, BY_HAND_SQL]).await?;
     pool.get().await?.batch_execute(&drop).await?;
     Ok(())
 }
@@ -80,30 +80,6 @@ async fn on_diesel_async(url: &str, context: &WriterContext<Postgres>) -> Result
         }
         let mut tx = writer.begin(&mut connection).await?;
         diesel::sql_query(ORDER_SQL).execute(tx.conn()).await?;
-        tx.write(event()?).await?;
-        Ok(tx.commit().await?)
-    })
-    .await
-}
-
-async fn on_sea_orm(url: &str, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
-    let mut options = sea_orm::ConnectOptions::new(url);
-    options.max_connections(1).sqlx_logging(false);
-    let db = Database::connect(options).await?;
-    let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
-    let order = || Statement::from_string(db.get_database_backend(), ORDER_SQL);
-    compare("SeaORM, PostgreSQL", async |by_hand| {
-        if by_hand {
-            let tx = db.begin().await?;
-            tx.execute_raw(order()).await?;
-            let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
-                .map(sea_orm::Value::from);
-            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND_SQL, values))
-                .await?;
-            return Ok(tx.commit().await?);
-        }
-        let tx = writer.begin(&db).await?;
-        tx.execute_raw(order()).await?;
         tx.write(event()?).await?;
         Ok(tx.commit().await?)
     })

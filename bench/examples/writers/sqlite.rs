@@ -5,11 +5,11 @@ use std::path::Path;
 use diesel::connection::SimpleConnection as _;
 use diesel::sql_types::Text;
 use posthaste::{BoxError, EventId};
+use posthaste_sea_orm::SeaWriter;
 use posthaste_sql_writer::{Sqlite, WriterContext};
 use posthaste_sqlx::SqliteStore;
-use sea_orm::{ConnectionTrait as _, Database, Statement, TransactionTrait as _};
 
-use super::{PAYLOAD, compare, event};
+use super::{PAYLOAD, compare, event, sea_orm};
 
 const TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS bench_order (id INTEGER PRIMARY KEY)";
 const ORDER_SQL: &str = "INSERT INTO bench_order DEFAULT VALUES";
@@ -26,7 +26,7 @@ pub(super) async fn run() -> Result<(), BoxError> {
     let context = WriterContext::<Sqlite>::writer_only().build();
     on_rusqlite(&file, &context).await?;
     on_diesel(&file, &context).await?;
-    on_sea_orm(&url, &context).await
+    sea_orm::measure("SeaORM, SQLite", &url, &SeaWriter::new(context), [ORDER_SQL, BY_HAND_SQL]).await
 }
 
 async fn on_rusqlite(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
@@ -71,30 +71,6 @@ async fn on_diesel(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), B
             tx.write(event()?)?;
             Ok(())
         })
-    })
-    .await
-}
-
-async fn on_sea_orm(url: &str, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
-    let mut options = sea_orm::ConnectOptions::new(url);
-    options.max_connections(1).sqlx_logging(false);
-    let db = Database::connect(options).await?;
-    let writer = posthaste_sea_orm::SeaWriter::new(context.clone());
-    let order = || Statement::from_string(db.get_database_backend(), ORDER_SQL);
-    compare("SeaORM, SQLite", async |by_hand| {
-        if by_hand {
-            let tx = db.begin().await?;
-            tx.execute_raw(order()).await?;
-            let values = [EventId::uuid_v7().as_str(), "OrderPlaced", "Order", "17", PAYLOAD]
-                .map(sea_orm::Value::from);
-            tx.execute_raw(Statement::from_sql_and_values(db.get_database_backend(), BY_HAND_SQL, values))
-                .await?;
-            return Ok(tx.commit().await?);
-        }
-        let tx = writer.begin(&db).await?;
-        tx.execute_raw(order()).await?;
-        tx.write(event()?).await?;
-        Ok(tx.commit().await?)
     })
     .await
 }

@@ -6,7 +6,7 @@ use crate::BenchArgs;
 use crate::figures::count;
 use crate::foreign_preset::ForeignPreset;
 use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, write_rows};
+use crate::text_report::{counted, rate, write_rows};
 
 /// What one round measured, in events per second.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +49,7 @@ impl ForeignReport {
             layout_to_own: Ratio::of(rounds.iter().map(|round| round.foreign / round.own)),
         }
     }
-}
 
-impl ForeignReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
@@ -62,7 +60,6 @@ impl ForeignReport {
             counted(self.events, "event"),
             count(self.payload_bytes as u64),
         );
-        let rate = |rate: f64, what: &str| (format!("{} ev/s", count(rate as u64)), what.to_owned());
         let mut rows = vec![
             rate(self.own_events_per_s, "drained from a table of Posthaste's own"),
             rate(self.layout_events_per_s, "drained from the table of the layout"),

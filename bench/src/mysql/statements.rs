@@ -1,23 +1,35 @@
 //! Statements on the benchmark's own tables. Only names that were made here are in them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use posthaste_sqlx::TableName;
+use anyhow::Result;
+use async_trait::async_trait;
+use posthaste::store::LeaseToken;
+use posthaste::{EventId, GLOBAL, Outbox};
+use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, MySqlConnection, MySqlPool};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, MySqlPool,
+};
 
-use super::super::bench_store::SnapshotGuard;
-use super::CLAIM_EVENTS;
+use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
+use crate::load::{self, Load};
+use crate::sql::Statements;
+use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 
-pub(super) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
+/// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
+const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
-pub(super) async fn is_mariadb(pool: &MySqlPool) -> anyhow::Result<bool> {
+type MySqlQuery = Query<'static, MySql, MySqlArguments>;
+
+pub(super) async fn is_mariadb(pool: &MySqlPool) -> Result<bool> {
     let version: String = sqlx::query_scalar("SELECT VERSION()").fetch_one(pool).await?;
     Ok(version.contains("MariaDB"))
 }
 
-pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Result<()> {
+pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> Result<()> {
     let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
        WHERE table_schema = DATABASE() AND LEFT(table_name, CHAR_LENGTH(?)) = ?";
     let tables: Vec<String> = sqlx::query_scalar(tables).bind(prefix).bind(prefix).fetch_all(pool).await?;
@@ -27,20 +39,20 @@ pub(super) async fn drop_tables(pool: &MySqlPool, prefix: &str) -> anyhow::Resul
     run(pool, format!("DROP TABLE `{}`", tables.join("`, `"))).await
 }
 
-pub(super) async fn run(pool: &MySqlPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &MySqlPool, text: String) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> anyhow::Result<SnapshotGuard> {
+pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
     Ok(Box::new(connection))
 }
 
 #[derive(Clone)]
-pub(super) struct Statements {
+pub(crate) struct MySqlStatements {
     business: Arc<str>,
     event: Arc<str>,
     present: Arc<str>,
@@ -64,8 +76,8 @@ const NUMBERS: &str =
    SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS n
    FROM digits a, digits b, digits c, digits e, digits f) AS numbers";
 
-impl Statements {
-    pub(super) async fn create(pool: &MySqlPool, table: &TableName) -> anyhow::Result<Self> {
+impl MySqlStatements {
+    pub(super) async fn create(pool: &MySqlPool, table: &TableName) -> Result<Self> {
         let (outbox, business) = (format!("`{table}`"), format!("`{table}_business`"));
         run(
             pool,
@@ -109,56 +121,119 @@ impl Statements {
         })
     }
 
-    pub(super) fn insert_business(&self) -> MySqlQuery {
-        query(&self.business)
-    }
-
-    pub(super) fn insert_event(&self) -> MySqlQuery {
-        query(&self.event)
-    }
-
-    /// The row, if it is still there.
-    pub(super) fn present(&self) -> MySqlQuery {
-        query(&self.present)
-    }
-
-    /// Due rows, which nobody else gets until the transaction ends.
-    pub(super) fn find(&self) -> MySqlQuery {
-        query(&self.find)
-    }
-
-    pub(super) fn lease(&self, owner: &'static str, token: i64, seqs: &[i64]) -> MySqlQuery {
+    fn lease(&self, owner: &'static str, token: i64, seqs: &[i64]) -> MySqlQuery {
         bind_all(listed(&self.lease, seqs.len()).bind(owner).bind(token), seqs)
     }
+}
 
-    pub(super) fn settle(&self, seqs: &[i64]) -> MySqlQuery {
-        bind_all(listed(&self.settle, seqs.len()), seqs)
+#[async_trait]
+impl Statements for MySqlStatements {
+    type Db = MySql;
+    type Store = MySqlStore;
+    type Writer = MySqlWriter;
+
+    fn writer(store: &MySqlStore, outbox: &Outbox) -> MySqlWriter {
+        store.writer(outbox)
     }
 
-    /// So many rows, of a status, and due in so many seconds.
-    pub(super) async fn fill(
+    async fn close(store: &MySqlStore) {
+        store.close().await;
+    }
+
+    async fn insert_business(&self, db: &mut MySqlConnection, (number, body): Business<'_>) -> Result<()> {
+        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(db).await?;
+        Ok(())
+    }
+
+    async fn insert_event(&self, db: &mut MySqlConnection, (_, body): Business<'_>) -> Result<()> {
+        event_values(query(&self.event), body).execute(db).await?;
+        Ok(())
+    }
+
+    async fn write(&self, writer: &MySqlWriter, pool: &MySqlPool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
+        let mut tx = writer.begin(pool).await?;
+        if let Some(business) = business {
+            self.insert_business(&mut tx, business).await?;
+        }
+        if calls == WriterCalls::OneForAll {
+            tx.write_all(events).await?;
+        } else {
+            for event in events {
+                tx.write(event).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn settle_one_by_one(
         &self,
-        connection: &mut MySqlConnection,
-        rows: u64,
-        (status, due_in_s): (i8, i64),
-        (event_type, body): (&str, &str),
-    ) -> anyhow::Result<()> {
+        pool: &MySqlPool,
+        events: u64,
+        load: &Load,
+    ) -> Result<Option<Duration>> {
+        by_hand::settle_one_by_one(pool, self, events, load).await
+    }
+
+    async fn fill(&self, pool: &MySqlPool, full: TableFill, load: &Load) -> Result<bool> {
+        by_hand::fill(pool, self, full, load).await
+    }
+}
+
+#[async_trait]
+impl RelayStatements for MySqlStatements {
+    async fn connect(pool: &MySqlPool, _: RelayMode) -> Result<MySqlConnection> {
+        let options = MySqlConnectOptions::clone(&pool.connect_options());
+        let mut connection = options.disable_statement_logging().connect().await?;
+        connection.execute(ISOLATION).await?;
+        Ok(connection)
+    }
+
+    async fn insert_proved(&self, db: &mut MySqlConnection, (_, body): Business<'_>) -> Result<bool> {
+        let inserted = event_values(query(&self.event), body).execute(&mut *db).await?;
+        Ok(query(&self.present).bind(inserted.last_insert_id()).fetch_all(db).await?.len() == 1)
+    }
+
+    async fn claim(&self, db: &mut MySqlConnection) -> Result<Vec<i64>> {
+        let mut tx = db.begin().await?;
+        let find = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.find)));
+        let rows: Vec<ClaimedRow<i64>> = find.fetch_all(&mut *tx).await?;
+        let seqs = by_hand::positions(&rows);
+        if !seqs.is_empty() {
+            self.lease("by hand", 1, &seqs).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        Ok(seqs)
+    }
+
+    async fn settle(&self, db: &mut MySqlConnection, seqs: &[i64]) -> Result<u64> {
+        let settle = bind_all(listed(&self.settle, seqs.len()), seqs);
+        Ok(settle.execute(db).await?.rows_affected())
+    }
+
+    async fn insert_rows(&self, db: &mut MySqlConnection, rows: Rows<'_>) -> Result<()> {
+        let Rows { count: mut left, status, due_in_s, body } = rows;
         let attempts = i32::from(status == 2);
-        let mut left = rows;
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
-            let query = query(&self.fill).bind(ids).bind(event_type).bind(body).bind(status).bind(attempts);
-            let query = query.bind(due_in_s).bind(status).bind(status).bind(left.min(FILL_BATCH_ROWS));
-            query.execute(&mut *connection).await?;
+            let query = query(&self.fill).bind(ids).bind(load::EVENT_TYPE).bind(body.to_owned()).bind(status);
+            let query = query.bind(attempts).bind(due_in_s).bind(status).bind(status);
+            query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *db).await?;
             left -= left.min(FILL_BATCH_ROWS);
         }
         Ok(())
     }
 
-    /// What the server does sooner or later, now.
-    pub(super) async fn analyze(&self, pool: &MySqlPool) -> anyhow::Result<()> {
+    async fn analyze(&self, pool: &MySqlPool) -> Result<()> {
         run(pool, self.analyze.to_string()).await
     }
+}
+
+/// The same values as the Writer has for an event with a lease on it.
+fn event_values(query: MySqlQuery, body: &str) -> MySqlQuery {
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }
 
 fn query(text: &Arc<str>) -> MySqlQuery {

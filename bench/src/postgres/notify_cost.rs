@@ -8,10 +8,12 @@ use posthaste_sqlx::postgres::Notify;
 use tokio::time::timeout;
 
 use super::PostgresBench;
-use super::tables::{PgTables, PgTablesWriter};
+use super::statements::PgStatements;
 use crate::bench_store::BenchWriter as _;
 use crate::figures::per_second;
 use crate::load::Load;
+use crate::rounds::fresh;
+use crate::sql::SqlTables;
 
 /// How long to wait until the listener is connected.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,24 +25,20 @@ pub(super) async fn transactions_per_second(
     load: &Load,
     notify: Notify,
 ) -> anyhow::Result<f64> {
-    let tables = bench.fresh().await?;
+    let tables = fresh(bench).await?;
     let _listening = listen(bench, &tables).await?;
     let outbox = Outbox::builder(tables.store.clone(), Routes::new()).writer_only().build()?;
-    let store = bench.another(&tables, notify).await?;
-    let writer = PgTablesWriter { writer: store.writer(&outbox), tables };
-    let work = {
-        let load = load.clone();
-        move |number| {
-            let (writer, load) = (writer.clone(), load.clone());
-            async move { writer.business_and_event(number, load.body(), load.event()?).await }
-        }
-    };
-    Ok(per_second(load.events, load.spread(load.events, work).await?))
+    let store = bench.another(&tables.outbox, notify).await?;
+    let writer = tables.writer_of(&store, &outbox);
+    let took = load.spread(load.events, &writer, |writer, load, number| async move {
+        writer.business_and_event((number, load.body()), load.event()?).await
+    });
+    Ok(per_second(load.events, took.await?))
 }
 
-/// Somebody who listens, and has begun to.
-async fn listen(bench: &PostgresBench, tables: &PgTables) -> anyhow::Result<Notifier> {
-    let listener = bench.another(tables, Notify::Off).await?;
+/// A listener that has begun to listen.
+async fn listen(bench: &PostgresBench, tables: &SqlTables<PgStatements>) -> anyhow::Result<Notifier> {
+    let listener = bench.another(&tables.outbox, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
     // It notifies once when it has connected.
     timeout(LISTEN_TIMEOUT, wake.notified()).await?;

@@ -1,37 +1,54 @@
 //! Statements on the benchmark's own tables. Only names that were made here are in them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use posthaste_sqlx::{SchemaName, TableName};
+use anyhow::Result;
+use async_trait::async_trait;
+use posthaste::store::LeaseToken;
+use posthaste::{EventId, GLOBAL, Outbox};
+use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
-use super::super::bench_store::SnapshotGuard;
-use super::CLAIM_EVENTS;
+use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
+use crate::load::{self, Load};
+use crate::sql::Statements;
+use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 
-pub(super) async fn create_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::Result<()> {
+/// What the store sets for its own connections.
+const SETTINGS: [(&str, &str); 6] = [
+    ("synchronous_commit", "off"),
+    ("jit", "off"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+];
+
+pub(super) async fn create_schema(pool: &PgPool, schema: &SchemaName) -> Result<()> {
     run(pool, format!("CREATE SCHEMA \"{schema}\"")).await
 }
 
-pub(super) async fn drop_schema(pool: &PgPool, schema: &SchemaName) -> anyhow::Result<()> {
+pub(super) async fn drop_schema(pool: &PgPool, schema: &SchemaName) -> Result<()> {
     run(pool, format!("SET client_min_messages = warning; DROP SCHEMA IF EXISTS \"{schema}\" CASCADE")).await
 }
 
-pub(super) async fn run(pool: &PgPool, text: String) -> anyhow::Result<()> {
+pub(super) async fn run(pool: &PgPool, text: String) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(text)).execute(pool).await?;
     Ok(())
 }
 
 /// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
-pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> anyhow::Result<SnapshotGuard> {
+pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
     Ok(Box::new(connection))
 }
 
 #[derive(Clone)]
-pub(super) struct Statements {
+pub(crate) struct PgStatements {
     business: Arc<str>,
     event: Arc<str>,
     event_returning: Arc<str>,
@@ -46,12 +63,8 @@ pub(super) struct Statements {
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
                        lease_token, inserted_at, locked_at";
 
-impl Statements {
-    pub(super) async fn create(
-        pool: &PgPool,
-        schema: &SchemaName,
-        table: &TableName,
-    ) -> anyhow::Result<Self> {
+impl PgStatements {
+    pub(super) async fn create(pool: &PgPool, schema: &SchemaName, table: &TableName) -> Result<Self> {
         let (outbox, business) =
             (format!("\"{schema}\".\"{table}\""), format!("\"{schema}\".\"{table}_business\""));
         run(pool, format!("CREATE TABLE {business} (number bigint PRIMARY KEY, body text NOT NULL)")).await?;
@@ -92,52 +105,105 @@ impl Statements {
             vacuum: format!("VACUUM (ANALYZE) {outbox}").into(),
         })
     }
+}
 
-    pub(super) fn insert_business(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.business)
+#[async_trait]
+impl Statements for PgStatements {
+    type Db = Postgres;
+    type Store = PgStore;
+    type Writer = PgWriter;
+
+    fn writer(store: &PgStore, outbox: &Outbox) -> PgWriter {
+        store.writer(outbox)
     }
 
-    pub(super) fn insert_event(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.event)
+    async fn close(store: &PgStore) {
+        store.close().await;
     }
 
-    pub(super) fn insert_event_returning(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.event_returning)
-    }
-
-    /// The rows that are still there.
-    pub(super) fn present(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.present)
-    }
-
-    pub(super) fn claim(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.claim)
-    }
-
-    pub(super) fn settle(&self) -> Query<'static, Postgres, PgArguments> {
-        query(&self.settle)
-    }
-
-    /// So many rows at once, of a status, and due in so many seconds.
-    pub(super) async fn fill(
-        &self,
-        connection: &mut PgConnection,
-        rows: u64,
-        (status, due_in_s): (i16, i64),
-        (event_type, body): (&str, &str),
-    ) -> anyhow::Result<()> {
-        let attempts = i32::from(status == 2);
-        let query = query(&self.fill).bind(i64::try_from(rows)?).bind(event_type).bind(body);
-        query.bind(status).bind(attempts).bind(due_in_s as f64).execute(connection).await?;
+    async fn insert_business(&self, db: &mut PgConnection, (number, body): Business<'_>) -> Result<()> {
+        query(&self.business).bind(i64::try_from(number)?).bind(body).execute(db).await?;
         Ok(())
     }
 
-    /// What autovacuum does sooner or later, now.
-    pub(super) async fn vacuum(&self, pool: &PgPool) -> anyhow::Result<()> {
+    async fn insert_event(&self, db: &mut PgConnection, (_, body): Business<'_>) -> Result<()> {
+        event_values(query(&self.event), body).execute(db).await?;
+        Ok(())
+    }
+
+    async fn write(&self, writer: &PgWriter, pool: &PgPool, written: Written<'_>) -> Result<()> {
+        let Written { business, events, calls } = written;
+        let mut tx = writer.begin(pool).await?;
+        if let Some(business) = business {
+            self.insert_business(&mut tx, business).await?;
+        }
+        if calls == WriterCalls::OneForAll {
+            tx.write_all(events).await?;
+        } else {
+            for event in events {
+                tx.write(event).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn settle_one_by_one(&self, pool: &PgPool, events: u64, load: &Load) -> Result<Option<Duration>> {
+        by_hand::settle_one_by_one(pool, self, events, load).await
+    }
+
+    async fn fill(&self, pool: &PgPool, full: TableFill, load: &Load) -> Result<bool> {
+        by_hand::fill(pool, self, full, load).await
+    }
+}
+
+#[async_trait]
+impl RelayStatements for PgStatements {
+    /// Batches wait for no disk, as those of the store. A simple relay has the server's own settings.
+    async fn connect(pool: &PgPool, mode: RelayMode) -> Result<PgConnection> {
+        let options = PgConnectOptions::clone(&pool.connect_options()).disable_statement_logging();
+        let settings = if mode == RelayMode::InBatches { &SETTINGS[..] } else { &[] };
+        Ok(options.options(settings.iter().copied()).connect().await?)
+    }
+
+    async fn insert_proved(&self, db: &mut PgConnection, (_, body): Business<'_>) -> Result<bool> {
+        let row = event_values(query(&self.event_returning), body).fetch_one(&mut *db).await?;
+        let seq: i64 = row.try_get(0)?;
+        Ok(query(&self.present).bind(vec![seq]).fetch_all(db).await?.len() == 1)
+    }
+
+    async fn claim(&self, db: &mut PgConnection) -> Result<Vec<i64>> {
+        let claim = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.claim))).bind("by hand").bind(1_i64);
+        let rows: Vec<ClaimedRow<String>> = claim.fetch_all(db).await?;
+        Ok(by_hand::positions(&rows))
+    }
+
+    async fn settle(&self, db: &mut PgConnection, seqs: &[i64]) -> Result<u64> {
+        Ok(query(&self.settle).bind(seqs).execute(db).await?.rows_affected())
+    }
+
+    async fn insert_rows(&self, db: &mut PgConnection, rows: Rows<'_>) -> Result<()> {
+        let Rows { count, status, due_in_s, body } = rows;
+        let attempts = i32::from(status == 2);
+        let query = query(&self.fill).bind(i64::try_from(count)?).bind(load::EVENT_TYPE).bind(body);
+        query.bind(status).bind(attempts).bind(due_in_s as f64).execute(db).await?;
+        Ok(())
+    }
+
+    async fn analyze(&self, pool: &PgPool) -> Result<()> {
         run(pool, self.vacuum.to_string()).await
     }
 }
 
 fn query(text: &Arc<str>) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
+}
+
+/// The same values as the Writer has for an event with a lease on it.
+fn event_values(
+    query: Query<'static, Postgres, PgArguments>,
+    body: &str,
+) -> Query<'static, Postgres, PgArguments> {
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }

@@ -96,18 +96,12 @@ async fn relay<B: BenchStore>(
 
 /// The backlog: events with a key, as a service writes them.
 async fn write<W: super::bench_store::BenchWriter>(writer: &W, load: &Load) -> anyhow::Result<()> {
-    let work = {
-        let (writer, load) = (writer.clone(), load.clone());
-        move |number: u64| {
-            let (writer, load) = (writer.clone(), load.clone());
-            async move {
-                let first = number * BATCH_EVENTS;
-                let numbers = first..load.events.min(first + BATCH_EVENTS);
-                writer.events(numbers.map(|number| event(&load, number)).collect::<Result<_, _>>()?).await
-            }
-        }
+    let write = |writer: W, load: Load, number| async move {
+        let first = number * BATCH_EVENTS;
+        let numbers = first..load.events.min(first + BATCH_EVENTS);
+        writer.events(numbers.map(|number| event(&load, number)).collect::<Result<_, _>>()?).await
     };
-    load.spread(load.events.div_ceil(BATCH_EVENTS), work).await?;
+    load.spread(load.events.div_ceil(BATCH_EVENTS), writer, write).await?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, write_rows};
+use crate::text_report::{counted, rate, write_rows};
 use posthaste_stores::SecretUrl;
 
 /// What one round measured: events per second, and memory.
@@ -75,7 +75,6 @@ impl PublishReport {
     }
 
     fn rows(&self) -> Vec<(String, String)> {
-        let rate = |rate: f64, what: &str| (format!("{} ev/s", count(rate as u64)), what.to_owned());
         let mut rows = vec![
             rate(self.bare_events_per_s, "by the client library alone"),
             rate(self.nothing_events_per_s, "from the store to a destination that does nothing"),
@@ -91,9 +90,7 @@ impl PublishReport {
         }
         rows
     }
-}
 
-impl PublishReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(

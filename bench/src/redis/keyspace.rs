@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste::{Event, EventId, Outbox, Store};
+use posthaste::{EventId, Outbox, Store};
 use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
-use super::super::bench_store::{BenchTables, BenchWriter, TableFill};
+use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls, Written};
 use super::super::full_table::HandDrivenTable;
 use super::super::load::Load;
 use super::super::progress::Progress;
@@ -28,7 +28,7 @@ impl RedisTables {
         format!("{}:{name}", self.store.tag(""))
     }
 
-    fn set_business(&self, pipeline: &mut Pipeline, number: u64, body: &str) {
+    fn set_business(&self, pipeline: &mut Pipeline, (number, body): Business<'_>) {
         pipeline.set(self.key(&format!("business:{number}")), body);
     }
 
@@ -53,18 +53,18 @@ impl BenchTables for RedisTables {
         Some(OutboxRef { table: self.name.to_string(), schema: None })
     }
 
-    async fn business(&self, number: u64, body: &str) -> anyhow::Result<()> {
+    async fn business(&self, business: Business<'_>) -> anyhow::Result<()> {
         let mut pipeline = redis::pipe();
-        self.set_business(pipeline.atomic(), number, body);
+        self.set_business(pipeline.atomic(), business);
         self.execute(&pipeline).await
     }
 
     /// The body and its arrival, as the Writer stores them.
-    async fn hand_written(&self, number: u64, body: &str) -> anyhow::Result<()> {
+    async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         let id = EventId::uuid_v7();
         let mut pipeline = redis::pipe();
-        self.set_business(pipeline.atomic(), number, body);
-        pipeline.hset_nx(self.key("entries"), id.as_str(), body);
+        self.set_business(pipeline.atomic(), business);
+        pipeline.hset_nx(self.key("entries"), id.as_str(), business.1);
         pipeline.xadd(self.key("arrivals"), "*", &[("i", id.as_str())]);
         self.execute(&pipeline).await
     }
@@ -73,10 +73,6 @@ impl BenchTables for RedisTables {
         let mut table = HandDrivenTable::new(self.clone(), load)?;
         table.fill(TableFill::pending(events), &Progress::hidden()).await?;
         Ok(Some(baseline_relay::one_by_one(&table, events).await?.settling))
-    }
-
-    async fn fill(&self, _: TableFill, _: &Load) -> anyhow::Result<bool> {
-        Ok(false)
     }
 }
 
@@ -87,25 +83,17 @@ pub(crate) struct RedisTablesWriter {
 }
 
 impl BenchWriter for RedisTablesWriter {
-    async fn business_and_event(&self, number: u64, body: &str, event: Event) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
         let mut tx = self.writer.begin();
-        self.tables.set_business(&mut tx, number, body);
-        tx.write(event)?;
-        tx.commit(&mut self.tables.connection.clone()).await?;
-        Ok(())
-    }
-
-    async fn events(&self, events: Vec<Event>) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin();
-        tx.write_all(events)?;
-        tx.commit(&mut self.tables.connection.clone()).await?;
-        Ok(())
-    }
-
-    async fn events_singly(&self, events: Vec<Event>) -> anyhow::Result<()> {
-        let mut tx = self.writer.begin();
-        for event in events {
-            tx.write(event)?;
+        if let Some(business) = business {
+            self.tables.set_business(&mut tx, business);
+        }
+        if calls == WriterCalls::OneForAll {
+            tx.write_all(events)?;
+        } else {
+            for event in events {
+                tx.write(event)?;
+            }
         }
         tx.commit(&mut self.tables.connection.clone()).await?;
         Ok(())

@@ -11,12 +11,13 @@ use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 
-use super::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard, TableFill};
+use super::bench_store::{BenchStore, ByHand, CrossProcessLatency};
 use super::cross_process;
 use super::figures::per_second;
-use super::full_table::HandDrivenTable;
+use super::full_table::backlog;
 use super::load::Load;
 use super::progress::Progress;
+use super::rounds::fresh;
 use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -51,23 +52,6 @@ impl RedisBench {
 
     async fn store(&self, name: &OutboxName) -> anyhow::Result<RedisStore> {
         Ok(self.builder.clone().name(name.clone()).connect().await?)
-    }
-
-    async fn fresh(&self) -> anyhow::Result<RedisTables> {
-        self.clear().await?;
-        self.create().await
-    }
-
-    /// An outbox with so many events that wait.
-    async fn backlog(
-        &self,
-        events: u64,
-        load: &Load,
-        progress: &Progress,
-    ) -> anyhow::Result<HandDrivenTable<RedisTables>> {
-        let mut table = HandDrivenTable::new(self.fresh().await?, load)?;
-        table.fill(TableFill::pending(events), progress).await?;
-        Ok(table)
     }
 }
 
@@ -107,24 +91,20 @@ impl BenchStore for RedisBench {
     }
 
     async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
-        let backlog = self.backlog(load.events, load, progress).await?;
+        let table = backlog(self, load, load.events, progress).await?;
         progress.begin("drained by hand");
-        let drain = per_second(load.events, baseline_relay::best_case(&backlog, load.events).await?);
+        let drain = per_second(load.events, baseline_relay::best_case(&table, load.events).await?);
         let singles = load.events.min(MAX_ONE_BY_ONE_EVENTS);
-        let backlog = self.backlog(singles, load, progress).await?;
+        let table = backlog(self, load, singles, progress).await?;
         progress.begin("drained by hand, one by one");
-        let one_by_one = per_second(singles, baseline_relay::one_by_one(&backlog, singles).await?.all);
+        let one_by_one = per_second(singles, baseline_relay::one_by_one(&table, singles).await?.all);
         // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
         Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }
 
     async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
-        let tables = self.fresh().await?;
+        let tables = fresh(self).await?;
         let reading = self.store(&tables.name).await?;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
-    }
-
-    async fn hold_snapshot(&self) -> anyhow::Result<Option<SnapshotGuard>> {
-        Ok(None)
     }
 }

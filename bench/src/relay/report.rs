@@ -8,7 +8,7 @@ use super::usage::ProcessUsage;
 use crate::BenchArgs;
 use crate::figures::count;
 use crate::ratio::{Ratio, Spread, median};
-use crate::text_report::{counted, write_rows};
+use crate::text_report::{counted, rate, write_rows};
 
 /// What one round measured; the last two in events per second.
 #[derive(Clone, Copy, Debug)]
@@ -80,20 +80,13 @@ impl RelayReport {
         let (memory, cpu) = (self.idle.memory_bytes.as_ref(), self.idle.cpu_percent.as_ref());
         spread(memory, mib, "MiB", "of memory for an idle relay");
         spread(cpu, |percent| format!("{percent:.1}"), "%", "of a processor for an idle relay");
-        let rate = |rate: f64, what: &str| (format!("{} ev/s", count(rate as u64)), what.to_owned());
         rows.push(rate(self.library_events_per_s, "drained by an engine in this process"));
         rows.push(rate(self.relay_events_per_s, "drained by a relay"));
         rows.extend(self.relay_to_library.as_ref().map(|ratio| ratio.row("of the engine in this process")));
         rows.push((format!("{} MiB", mib(self.binary_bytes as f64)), "for the program itself".to_owned()));
         rows
     }
-}
 
-fn mib(bytes: f64) -> String {
-    format!("{:.1}", bytes / f64::from(1 << 20))
-}
-
-impl RelayReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
@@ -107,4 +100,8 @@ impl RelayReport {
         write_rows(&mut text, self.rows());
         text
     }
+}
+
+fn mib(bytes: f64) -> String {
+    format!("{:.1}", bytes / f64::from(1 << 20))
 }

@@ -50,8 +50,16 @@ const ORDER: Row = Row {
     last_error: None,
 };
 
-/// Two rows that wait, three that are DEAD and two that are DONE. DEAD and DONE ones are of 2020.
-pub const ROWS: [Row; 7] = [
+impl Row {
+    /// The type of its event's aggregate.
+    pub fn aggregate_type(&self) -> &'static str {
+        if self.order.is_some() { "Order" } else { "__GLOBAL__" }
+    }
+}
+
+/// Two rows that wait, three that are DEAD and three that are DONE. DEAD and DONE ones are of 2020, but for the last,
+/// which is DONE in the far future.
+pub const ROWS: [Row; 8] = [
     Row {
         id: "n-1",
         order: Some("o-7"),
@@ -82,10 +90,8 @@ pub const ROWS: [Row; 7] = [
     Row { id: "d-3", event_type: "MailSent", attempts: 0, ..dead(247, "no route") },
     Row { id: "f-1", order: Some("o-3"), ..done(PAST_SECONDS + 248) },
     Row { id: "f-2", order: Some("o-4"), ..done(PAST_SECONDS + 249) },
+    Row { id: "f-3", order: Some("o-5"), ..done(FUTURE_SECONDS) },
 ];
-
-/// A row that is DONE in the far future.
-pub const DONE_LATER: Row = Row { id: "f-3", order: Some("o-5"), ..done(FUTURE_SECONDS) };
 
 const fn dead(seconds: i64, error: &'static str) -> Row {
     Row { status: 3, attempts: 10, done_at: Some(PAST_SECONDS + seconds), last_error: Some(error), ..ORDER }
@@ -110,7 +116,7 @@ fn values(row: &Row, time: impl Fn(i64) -> String) -> String {
     let columns = [
         text(Some(row.id)),
         text(Some(row.event_type)),
-        text(Some(if row.order.is_some() { "Order" } else { "__GLOBAL__" })),
+        text(Some(row.aggregate_type())),
         text(row.order),
         text(row.tenant),
         text(Some(row.payload)),

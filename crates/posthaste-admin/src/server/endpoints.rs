@@ -19,8 +19,24 @@ use super::route::{Route, Success};
 use super::{ApiState, health, read, tail, write};
 use crate::wire;
 
-const GET: Method = Method::GET;
-const POST: Method = Method::POST;
+/// A route that only reads, and needs no token.
+const FOR_ALL: Route = Route {
+    method: Method::GET,
+    path: "",
+    required_role: RequiredRole::Nothing,
+    id: "",
+    summary: "",
+    query: &[],
+    body: &[],
+    success: Success::Object,
+    handle: |request| Box::pin(health::live(request)),
+};
+
+/// A route that only reads.
+const FOR_VIEWERS: Route = Route { required_role: RequiredRole::Viewer, ..FOR_ALL };
+
+/// A route that changes something.
+const FOR_OPERATORS: Route = Route { method: Method::POST, required_role: RequiredRole::Operator, ..FOR_ALL };
 
 const STATUS: Param = Param::new(
     "status",
@@ -62,158 +78,122 @@ const REQUIRED_OLDER_THAN: Param =
 /// The table.
 pub(super) static ROUTES: &[Route] = &[
     Route {
-        method: GET,
         path: "/health/live",
-        required_role: RequiredRole::Nothing,
         id: "live",
         summary: "Whether the process answers",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::Live>),
         handle: |request| Box::pin(health::live(request)),
+        ..FOR_ALL
     },
     Route {
-        method: GET,
         path: "/health/ready",
-        required_role: RequiredRole::Nothing,
         id: "ready",
         summary: "Whether every store answers and no due event has waited for too long",
-        query: &[],
-        body: &[],
         success: Success::Ready(schema::<wire::Ready>),
         handle: |request| Box::pin(health::ready(request)),
+        ..FOR_ALL
     },
     Route {
-        method: GET,
         path: "/metrics",
-        required_role: RequiredRole::Nothing,
         id: "metrics",
         summary: "Metrics as Prometheus reads them",
-        query: &[],
-        body: &[],
         success: Success::Text("text/plain"),
         handle: |request| Box::pin(health::metrics(request)),
+        ..FOR_ALL
     },
     Route {
-        method: GET,
         path: "/openapi.json",
-        required_role: RequiredRole::Nothing,
         id: "openapi",
         summary: "This document",
-        query: &[],
-        body: &[],
         success: Success::Object,
         handle: |request| Box::pin(health::openapi(request)),
+        ..FOR_ALL
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes",
-        required_role: RequiredRole::Viewer,
         id: "outboxes",
         summary: "The outboxes of this relay, their routes, and which are paused",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::Outboxes>),
         handle: |request| Box::pin(read::outboxes(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/stats",
-        required_role: RequiredRole::Viewer,
         id: "stats",
         summary: "How much waits, is late, died and is done",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::Stats>),
         handle: |request| Box::pin(read::stats(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/backlog",
-        required_role: RequiredRole::Viewer,
         id: "backlog",
         summary: "What is pending, by type or by tenant, the largest groups first",
         query: &[
             Param::new("by", ParamKind::Choice(&["type", "tenant"]), "By what; by type if it is left out"),
             Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "At most so many groups"),
         ],
-        body: &[],
         success: Success::Json(schema::<wire::Backlog>),
         handle: |request| Box::pin(read::backlog(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/events",
-        required_role: RequiredRole::Viewer,
         id: "events",
         summary: "One page of the events that match, oldest first",
         query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, LIMIT],
-        body: &[],
         success: Success::Json(schema::<wire::Events>),
         handle: |request| Box::pin(read::events(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/count",
-        required_role: RequiredRole::Viewer,
         id: "count",
         summary: "How many events match",
         query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN],
-        body: &[],
         success: Success::Json(schema::<wire::Count>),
         handle: |request| Box::pin(read::count(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/events/{id}",
-        required_role: RequiredRole::Viewer,
         id: "event",
         summary: "One event; its headers and its payload for operators only",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::Event>),
         handle: |request| Box::pin(read::event(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/dead/groups",
-        required_role: RequiredRole::Viewer,
         id: "dead_groups",
         summary: "DEAD events by type and reason, the largest groups first",
         query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "At most so many groups")],
-        body: &[],
         success: Success::Json(schema::<wire::Groups>),
         handle: |request| Box::pin(read::dead_groups(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: POST,
         path: "/api/v1/outboxes/{outbox}/dead/replay",
-        required_role: RequiredRole::Operator,
         id: "replay",
         summary: "Send DEAD events out again",
-        query: &[],
         body: &[&[IDS, FORGET_PROGRESS], &[FILTER, BATCH_LIMIT, FORGET_PROGRESS]],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::replay(request)),
+        ..FOR_OPERATORS
     },
     Route {
-        method: POST,
         path: "/api/v1/outboxes/{outbox}/dead/discard",
-        required_role: RequiredRole::Operator,
         id: "discard",
         summary: "Delete DEAD events",
-        query: &[],
         body: &[&[IDS], &[FILTER, BATCH_LIMIT]],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::discard(request)),
+        ..FOR_OPERATORS
     },
     Route {
-        method: POST,
         path: "/api/v1/outboxes/{outbox}/purge",
-        required_role: RequiredRole::Operator,
         id: "purge",
         summary: "Delete old DONE, DEAD or archived events, or move them to the archive",
-        query: &[],
         body: &[
             &[
                 Param::required("what", ParamKind::Choice(&["done", "dead"]), "Which events"),
@@ -229,55 +209,43 @@ pub(super) static ROUTES: &[Route] = &[
         ],
         success: Success::Json(schema::<wire::Changed>),
         handle: |request| Box::pin(write::purge(request)),
+        ..FOR_OPERATORS
     },
     Route {
-        method: POST,
         path: "/api/v1/outboxes/{outbox}/routes/{route}/pause",
-        required_role: RequiredRole::Operator,
         id: "pause",
         summary: "Stop the deliveries of a route, on every relay",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::RouteChanged>),
         handle: |request| Box::pin(write::pause(request)),
+        ..FOR_OPERATORS
     },
     Route {
-        method: POST,
         path: "/api/v1/outboxes/{outbox}/routes/{route}/resume",
-        required_role: RequiredRole::Operator,
         id: "resume",
         summary: "End a pause",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::RouteChanged>),
         handle: |request| Box::pin(write::resume(request)),
+        ..FOR_OPERATORS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/audit",
-        required_role: RequiredRole::Viewer,
         id: "audit",
         summary: "One page of what operators did, newest first",
         query: &[AFTER, LIMIT],
-        body: &[],
         success: Success::Json(schema::<wire::Audit>),
         handle: |request| Box::pin(read::audit(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/findings",
-        required_role: RequiredRole::Viewer,
         id: "findings",
         summary: "What looks wrong, the worst first, with what to do about it",
-        query: &[],
-        body: &[],
         success: Success::Json(schema::<wire::Findings>),
         handle: |request| Box::pin(read::findings(request)),
+        ..FOR_VIEWERS
     },
     Route {
-        method: GET,
         path: "/api/v1/outboxes/{outbox}/tail",
-        required_role: RequiredRole::Viewer,
         id: "tail",
         summary: "What this relay delivers, as it happens: one line of JSON each, until it stops",
         query: &[
@@ -291,9 +259,9 @@ pub(super) static ROUTES: &[Route] = &[
                 "Only deliveries that ended so",
             ),
         ],
-        body: &[],
         success: Success::Text("application/x-ndjson"),
         handle: |request| Box::pin(tail::tail(request)),
+        ..FOR_VIEWERS
     },
 ];
 

@@ -1,16 +1,19 @@
 //! `posthaste bench`: every figure is there, and nothing is left behind.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use posthaste_testkit::variable;
 use serde_json::Value;
 use sqlx::Connection as _;
-use tokio::sync::Mutex;
 
 use crate::binary::{json_of, posthaste, text};
+use crate::on_stores::on_stores;
+use crate::shop::{StoreKind, block_on};
 
 /// Benchmarks on one server come one after the other: what one makes would be taken for what another left behind.
-static POSTGRES_LOCK: Mutex<()> = Mutex::const_new(());
-static MYSQL_LOCK: Mutex<()> = Mutex::const_new(());
-static REDIS_LOCK: Mutex<()> = Mutex::const_new(());
+static POSTGRES_LOCK: Mutex<()> = Mutex::new(());
+static MYSQL_LOCK: Mutex<()> = Mutex::new(());
+static REDIS_LOCK: Mutex<()> = Mutex::new(());
 
 const RATES: [&str; 10] = [
     "business_tx_per_s",
@@ -25,28 +28,14 @@ const RATES: [&str; 10] = [
     "write_and_drain_events_per_s",
 ];
 
-fn bench(store: &str, more: &[&str]) -> Value {
-    let args = [
-        "bench",
-        "--store",
-        store,
-        "--events",
-        "50",
-        "--writers",
-        "2",
-        "--workers",
-        "2",
-        "--rounds",
-        "2",
-        "--done-rows",
-        "1100",
-        "--future-rows",
-        "100",
-        "--steady",
-        "5",
-    ];
-    json_of(&[&args, more].concat())
+/// A benchmark of this store, with further words.
+fn bench(store: &str, args: &str) -> Value {
+    let args: Vec<&str> = ["bench", "--store", store].into_iter().chain(args.split_whitespace()).collect();
+    json_of(&args)
 }
+
+const EVERYTHING: &str =
+    "--events 50 --writers 2 --workers 2 --rounds 2 --done-rows 1100 --future-rows 100 --steady 5";
 
 fn assert_ratio(ratio: &Value, name: &str) {
     let of = |of: &str| ratio[of].as_f64().unwrap_or_default();
@@ -98,14 +87,14 @@ fn assert_complete(report: &Value) {
 
 #[test]
 fn memory_store_gives_every_figure() {
-    assert_complete(&bench("memory:", &[]));
+    assert_complete(&bench("memory:", EVERYTHING));
 }
 
 #[test]
 fn sqlite_gives_every_figure_and_the_new_file_is_removed() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("bench.db");
-    assert_complete(&bench(&format!("sqlite:{}", file.display()), &[]));
+    assert_complete(&bench(&format!("sqlite:{}", file.display()), EVERYTHING));
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }
 
@@ -116,104 +105,97 @@ async fn sqlite_file_of_somebody_else_keeps_its_own_tables_alone() -> Result<(),
     let url = format!("sqlite:{}?mode=rwc", file.display());
     let pool = sqlx::SqlitePool::connect(&url).await?;
     sqlx::query("CREATE TABLE posthaste_bench (mine TEXT)").execute(&pool).await?;
-    assert_complete(&bench(&format!("sqlite:{}", file.display()), &[]));
+    assert_complete(&bench(&format!("sqlite:{}", file.display()), EVERYTHING));
     let tables = "SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%'";
     let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&pool).await?;
     assert_eq!(tables, ["posthaste_bench"]);
     Ok(())
 }
 
-/// Schemas of benchmarks that this database has.
-async fn bench_schemas(url: &str) -> Result<Vec<String>, sqlx::Error> {
-    let mut connection = sqlx::PgConnection::connect(url).await?;
-    let schemas = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'posthaste_bench%' ORDER BY 1";
-    sqlx::query_scalar(schemas).fetch_all(&mut connection).await
+on_stores!([postgres, mysql, redis] [
+    server_gives_every_figure_and_keeps_nothing,
+    relay_on_a_server_gives_every_figure_and_leaves_nothing
+]);
+
+/// The server of the tests. What a benchmark leaves there is seen when this is dropped.
+struct BenchServer {
+    kind: StoreKind,
+    url: String,
+    before: Vec<String>,
+    _alone: MutexGuard<'static, ()>,
 }
 
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = POSTGRES_LOCK.lock().await;
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let before = bench_schemas(&url).await?;
-    let report = bench(&url, &["--snapshot-rows", "200"]);
-    assert_complete(&report);
-    let by_hand = &report["by_hand"];
-    for name in [
-        "proved_to_hand_written",
-        "outbox_to_proved",
-        "backlog_to_drain",
-        "backlog_to_one_by_one",
-        "notify_to_without_notify",
-    ] {
-        assert_ratio(&by_hand[name], name);
+impl BenchServer {
+    fn new(kind: StoreKind) -> Self {
+        let (variable_name, lock) = match kind {
+            StoreKind::Postgres => ("POSTHASTE_TEST_POSTGRES_URL", &POSTGRES_LOCK),
+            StoreKind::MySql => ("POSTHASTE_TEST_MYSQL_URL", &MYSQL_LOCK),
+            _ => ("POSTHASTE_TEST_REDIS_URL", &REDIS_LOCK),
+        };
+        let (url, alone) = (variable(variable_name), lock.lock().unwrap_or_else(PoisonError::into_inner));
+        Self { kind, before: left_behind(kind, &url).expect("the server runs"), url, _alone: alone }
     }
-    assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
-    assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
-    for name in ["without", "with", "with_last_fifth"] {
-        assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
-    }
-    assert_eq!(bench_schemas(&url).await?, before);
-    Ok(())
 }
 
-/// Tables of benchmarks that this database has.
-async fn bench_tables(url: &str) -> Result<Vec<String>, sqlx::Error> {
-    let mut connection = sqlx::MySqlConnection::connect(url).await?;
-    let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
+impl Drop for BenchServer {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(left_behind(self.kind, &self.url).expect("the server runs"), self.before);
+        }
+    }
+}
+
+/// Schemas, tables or keys of benchmarks that this server has.
+fn left_behind(kind: StoreKind, url: &str) -> anyhow::Result<Vec<String>> {
+    const SCHEMAS_SQL: &str =
+        "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'posthaste_bench%' ORDER BY 1";
+    const TABLES_SQL: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables
        WHERE table_schema = DATABASE() AND table_name LIKE 'posthaste_bench%' ORDER BY 1";
-    sqlx::query_scalar(tables).fetch_all(&mut connection).await
+    if kind == StoreKind::Redis {
+        let mut connection = redis::Client::open(url)?.get_connection()?;
+        return Ok(redis::cmd("KEYS").arg("*posthaste_bench*").query(&mut connection)?);
+    }
+    block_on(async {
+        Ok(if kind == StoreKind::Postgres {
+            let mut connection = sqlx::PgConnection::connect(url).await?;
+            sqlx::query_scalar(SCHEMAS_SQL).fetch_all(&mut connection).await?
+        } else {
+            let mut connection = sqlx::MySqlConnection::connect(url).await?;
+            sqlx::query_scalar(TABLES_SQL).fetch_all(&mut connection).await?
+        })
+    })
 }
 
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn mysql_gives_every_figure_and_its_tables_are_dropped() -> Result<(), sqlx::Error> {
-    let _alone = MYSQL_LOCK.lock().await;
-    let url = variable("POSTHASTE_TEST_MYSQL_URL");
-    let before = bench_tables(&url).await?;
-    let report = bench(&url, &["--snapshot-rows", "200"]);
+fn server_gives_every_figure_and_keeps_nothing(kind: StoreKind) {
+    let server = BenchServer::new(kind);
+    let report = bench(&server.url, &format!("{EVERYTHING} --snapshot-rows 200"));
     assert_complete(&report);
     let by_hand = &report["by_hand"];
-    for name in ["proved_to_hand_written", "outbox_to_proved", "backlog_to_drain", "backlog_to_one_by_one"] {
+    for name in ["backlog_to_drain", "backlog_to_one_by_one"] {
         assert_ratio(&by_hand[name], name);
     }
-    assert!(by_hand["notify_to_without_notify"].is_null(), "{report}");
     assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
     assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
+    if kind == StoreKind::Redis {
+        assert!(by_hand["proved_tx_per_s"].is_null() && report["snapshot"].is_null(), "{report}");
+        return;
+    }
+    for name in ["proved_to_hand_written", "outbox_to_proved"] {
+        assert_ratio(&by_hand[name], name);
+    }
     for name in ["without", "with", "with_last_fifth"] {
         assert!(report["snapshot"][name]["p50"].as_u64().is_some(), "{name} in {report}");
     }
-    assert_eq!(bench_tables(&url).await?, before);
-    Ok(())
-}
-
-/// Keys of benchmarks that this server has.
-fn bench_keys(url: &str) -> redis::RedisResult<Vec<String>> {
-    let mut connection = redis::Client::open(url)?.get_connection()?;
-    redis::cmd("KEYS").arg("*posthaste_bench*").query(&mut connection)
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn redis_gives_every_figure_and_its_keys_are_removed() -> redis::RedisResult<()> {
-    let _alone = REDIS_LOCK.blocking_lock();
-    let url = variable("POSTHASTE_TEST_REDIS_URL");
-    let before = bench_keys(&url)?;
-    let report = bench(&url, &["--snapshot-rows", "200"]);
-    assert_complete(&report);
-    for name in ["backlog_to_drain", "backlog_to_one_by_one"] {
-        assert_ratio(&report["by_hand"][name], name);
+    let notify = "notify_to_without_notify";
+    if kind == StoreKind::Postgres {
+        assert_ratio(&by_hand[notify], notify);
+    } else {
+        assert!(by_hand[notify].is_null(), "{report}");
     }
-    assert!(report["by_hand"]["proved_tx_per_s"].is_null(), "{report}");
-    assert_ratio(&report["settle_rows_per_s"]["kept_to_one_by_one"], "kept_to_one_by_one");
-    assert!(report["between_processes_us"]["p50"].as_u64().is_some(), "{report}");
-    assert!(report["snapshot"].is_null(), "{report}");
-    assert_eq!(bench_keys(&url)?, before);
-    Ok(())
 }
 
 fn publish(store: &str, to: &str) -> Value {
-    json_of(&["bench", "--store", store, "--publish", to, "--events", "300", "--rounds", "2"])
+    bench(store, &format!("--publish {to} --events 300 --rounds 2"))
 }
 
 fn assert_published(report: &Value) {
@@ -237,11 +219,10 @@ fn publishing_to_a_file_gives_every_figure_and_every_event() {
 #[test]
 #[ignore = "needs PostgreSQL and Redis: cargo xtask test"]
 fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<()> {
-    let _alone = POSTGRES_LOCK.blocking_lock();
-    let (store, redis) = (variable("POSTHASTE_TEST_POSTGRES_URL"), variable("POSTHASTE_TEST_REDIS_URL"));
+    let (postgres, redis) = (BenchServer::new(StoreKind::Postgres), variable("POSTHASTE_TEST_REDIS_URL"));
     let stream = format!("bench:{}", std::process::id());
     let to = redis.replacen("redis://", "redis-stream://", 1) + "0?stream=" + &stream;
-    assert_published(&publish(&store, &to));
+    assert_published(&publish(&postgres.url, &to));
     let mut connection = redis::Client::open(redis)?.get_connection()?;
     let entries: u64 = redis::cmd("XLEN").arg(&stream).query(&mut connection)?;
     redis::cmd("DEL").arg(&stream).exec(&mut connection)?;
@@ -267,38 +248,22 @@ fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
     }
 }
 
-fn assert_layouts_measured(store: &str) {
-    for preset in ["order-service", "outbox-record", "debezium"] {
-        let args = ["bench", "--store", store, "--layout", preset, "--events", "2100", "--rounds", "2"];
-        let report = json_of(&args);
-        assert_eq!(report["layout"], preset, "{report}");
-        for name in ["own_events_per_s", "layout_events_per_s"] {
-            assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
+mod layouts {
+    use super::*;
+
+    on_stores!([postgres, mysql][layouts_give_every_figure_and_leave_nothing]);
+
+    fn layouts_give_every_figure_and_leave_nothing(kind: StoreKind) {
+        let server = BenchServer::new(kind);
+        for preset in ["order-service", "outbox-record", "debezium"] {
+            let report = bench(&server.url, &format!("--layout {preset} --events 2100 --rounds 2"));
+            assert_eq!(report["layout"], preset, "{report}");
+            for name in ["own_events_per_s", "layout_events_per_s"] {
+                assert!(report[name].as_f64() > Some(0.0), "{name} in {report}");
+            }
+            assert_ratio(&report["layout_to_own"], "layout_to_own");
         }
-        assert_ratio(&report["layout_to_own"], "layout_to_own");
     }
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn layouts_on_postgres_give_every_figure_and_their_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = POSTGRES_LOCK.lock().await;
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let before = bench_schemas(&url).await?;
-    assert_layouts_measured(&url);
-    assert_eq!(bench_schemas(&url).await?, before);
-    Ok(())
-}
-
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn layouts_on_mysql_give_every_figure_and_their_tables_are_dropped() -> Result<(), sqlx::Error> {
-    let _alone = MYSQL_LOCK.lock().await;
-    let url = variable("POSTHASTE_TEST_MYSQL_URL");
-    let before = bench_tables(&url).await?;
-    assert_layouts_measured(&url);
-    assert_eq!(bench_tables(&url).await?, before);
-    Ok(())
 }
 
 #[test]
@@ -310,7 +275,7 @@ fn layout_cannot_be_measured_where_there_are_none() {
 }
 
 fn relay(store: &str) -> Value {
-    json_of(&["bench", "--store", store, "--relay", "--events", "50", "--rounds", "2", "--idle", "1"])
+    bench(store, "--relay --events 50 --rounds 2 --idle 1")
 }
 
 fn assert_relayed(report: &Value) {
@@ -336,29 +301,8 @@ fn relay_on_sqlite_gives_every_figure_and_the_new_file_is_removed() {
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }
 
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn relay_on_postgres_gives_every_figure_and_its_schema_is_dropped() -> Result<(), sqlx::Error> {
-    let _alone = POSTGRES_LOCK.lock().await;
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let before = bench_schemas(&url).await?;
-    assert_relayed(&relay(&url));
-    assert_eq!(bench_schemas(&url).await?, before);
-    Ok(())
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn relay_on_mysql_gives_every_figure() {
-    let _alone = MYSQL_LOCK.blocking_lock();
-    assert_relayed(&relay(&variable("POSTHASTE_TEST_MYSQL_URL")));
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn relay_on_redis_gives_every_figure() {
-    let _alone = REDIS_LOCK.blocking_lock();
-    assert_relayed(&relay(&variable("POSTHASTE_TEST_REDIS_URL")));
+fn relay_on_a_server_gives_every_figure_and_leaves_nothing(kind: StoreKind) {
+    assert_relayed(&relay(&BenchServer::new(kind).url));
 }
 
 #[test]

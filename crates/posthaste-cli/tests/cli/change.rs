@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str =
@@ -12,7 +12,7 @@ const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 
 #[test]
 fn dry_run_says_what_would_change() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --dry-run"), @"
     3 events would be replayed; nothing was changed
     --- exit code 0
@@ -37,7 +37,7 @@ fn dry_run_says_what_would_change() {
 
 #[test]
 fn nobody_to_ask_means_no() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --type OrderPlaced"), @"
     --- stderr
     error: this would replay 2 events (status=DEAD event_type=OrderPlaced); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -58,7 +58,7 @@ fn nobody_to_ask_means_no() {
 
 #[test]
 fn one_event_is_replayed_without_a_question() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay d-1"), @"
     1 event replayed
     --- exit code 0
@@ -69,9 +69,9 @@ fn one_event_is_replayed_without_a_question() {
 
 #[test]
 fn all_that_match_are_replayed() {
-    let shop = SqliteOutbox::seeded();
-    let args = ["dead", "replay", "--all", "--error", "connection refused", "--actor", "ben", "--yes"];
-    assert_snapshot!(shop.run_args(&args), @"
+    let shop = Shop::seeded(StoreKind::Sqlite);
+    let error = ["--error", "connection refused"];
+    assert_snapshot!(shop.run_args("dead replay --all --actor ben --yes", &error), @"
     2 events replayed
     --- exit code 0
     ");
@@ -81,7 +81,7 @@ fn all_that_match_are_replayed() {
 
 #[test]
 fn many_events_are_changed_in_batches() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1201)
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT i, 'A', '{}', 3 FROM n",
@@ -96,7 +96,7 @@ fn many_events_are_changed_in_batches() {
 
 #[test]
 fn progress_of_a_fan_out_is_forgotten_on_demand() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql(r#"UPDATE outbox_event SET progress = '["mail"]'"#);
     assert_eq!(shop.run("dead replay d-1").code, 0);
     assert_eq!(shop.run("dead replay d-2 --forget-progress").code, 0);
@@ -106,7 +106,7 @@ fn progress_of_a_fan_out_is_forgotten_on_demand() {
 
 #[test]
 fn named_events_that_are_not_dead_fail_the_command() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead discard d-1 n-1 nobody --yes"), @"
     1 event discarded
     --- stderr
@@ -125,7 +125,7 @@ fn named_events_that_are_not_dead_fail_the_command() {
 
 #[test]
 fn old_done_events_are_purged() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("purge --done --older-than 7d --yes"), @"
     2 events deleted
     --- exit code 0
@@ -139,19 +139,8 @@ fn old_done_events_are_purged() {
 }
 
 #[test]
-fn old_dead_events_are_archived() {
-    let shop = SqliteOutbox::seeded();
-    assert_snapshot!(shop.run("purge --dead --older-than 7d --archive --yes --output json"), @r#"
-    {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
-    --- exit code 0
-    "#);
-    assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 f-1=1 f-2=1 f-3=1");
-    assert_eq!(shop.query("SELECT event_id FROM outbox_event_archive ORDER BY seq"), "d-1 d-2 d-3");
-}
-
-#[test]
 fn nothing_to_do_needs_no_answer() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     for args in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
         let output = shop.run(args);
         assert_eq!(output.code, 0, "{output}");

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 const CONFIG_WITH_TEN_MISTAKES: &str = r#"# A relay for the shop.
 [admin]
@@ -59,23 +60,20 @@ route = [{ publish = "stdout:" }]
 
 const SIGNING_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-fn run(file: &str, args: &[&str]) -> CommandOutput {
-    let shop = SqliteOutbox::without_file();
+fn run(file: &str, args: &str) -> CommandOutput {
+    let shop = Shop::bare(StoreKind::Sqlite);
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
-    let mut command = shop.command(&["config"]);
+    let mut command = shop.command(&format!("config {args}"));
     command
-        .args(args)
         .env("TOKEN", "s3ntinel-PW-9f-and-more")
         .env("DB_PASSWORD", "s3ntinel-PW-9f")
         .env("SIGNING_KEY", SIGNING_KEY);
     CommandOutput::of(command.output().expect("the binary starts"))
 }
 
-const CONFIG_ARGS: [&str; 2] = ["--config", "posthaste.toml"];
-
 #[test]
 fn file_with_ten_mistakes_is_told_ten() {
-    let output = run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    let output = run(CONFIG_WITH_TEN_MISTAKES, "check --config posthaste.toml");
     assert!(output.stderr.starts_with("posthaste.toml has 10 problems\n"), "{output}");
     assert_snapshot!(output, @r#"
 --- stderr
@@ -126,98 +124,21 @@ posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not 
 
 #[test]
 fn file_with_ten_mistakes_is_told_ten_in_json() {
-    let output =
-        run(CONFIG_WITH_TEN_MISTAKES, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
-    assert_eq!((output.code, output.stderr.as_str(), output.stdout.lines().count()), (1, "", 1));
-    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(document["problems"].as_array().unwrap().len(), 10);
-    assert_snapshot!(serde_json::to_string_pretty(&document).unwrap(), @r#"
-{
-  "good": false,
-  "problems": [
-    {
-      "column": 10,
-      "line": 3,
-      "setting": "admin.listen",
-      "source": "posthaste.toml",
-      "what": "other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1"
-    },
-    {
-      "column": 1,
-      "line": 4,
-      "setting": "admin.redy_lag",
-      "source": "posthaste.toml",
-      "what": "no such setting: did you mean `ready_lag`?"
-    },
-    {
-      "column": 1,
-      "line": 7,
-      "setting": "outbox.shop.stroe",
-      "source": "posthaste.toml",
-      "what": "no such setting: did you mean `store`?"
-    },
-    {
-      "column": 11,
-      "line": 8,
-      "setting": "outbox.shop.workers",
-      "source": "posthaste.toml",
-      "what": "must be a whole number, zero or more"
-    },
-    {
-      "column": 12,
-      "line": 11,
-      "setting": "outbox.shop.poller.interval",
-      "source": "posthaste.toml",
-      "what": "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\""
-    },
-    {
-      "column": 9,
-      "line": 12,
-      "setting": "outbox.shop.poller.batch",
-      "source": "posthaste.toml",
-      "what": "is 0, must be between 1 and 10000"
-    },
-    {
-      "column": 11,
-      "line": 16,
-      "setting": "outbox.shop.route[0].publish",
-      "source": "posthaste.toml",
-      "what": "publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file"
-    },
-    {
-      "column": 8,
-      "line": 17,
-      "setting": "outbox.shop.route[0].rate",
-      "source": "posthaste.toml",
-      "what": "rate must be a number above zero"
-    },
-    {
-      "column": 1,
-      "line": 19,
-      "setting": "outbox.shop.route[1]",
-      "source": "posthaste.toml",
-      "what": "another route takes the same events: remove one of them"
-    },
-    {
-      "column": 11,
-      "line": 21,
-      "setting": "outbox.shop.route[1].publish",
-      "source": "posthaste.toml",
-      "what": "the variable NOT_SET is not set: set it, or write $${ for the text ${"
-    }
-  ]
-}
+    let output = run(CONFIG_WITH_TEN_MISTAKES, "check --config posthaste.toml --output json");
+    assert_snapshot!(output, @r#"
+{"good":false,"problems":[{"source":"posthaste.toml","line":3,"column":10,"setting":"admin.listen","what":"other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1"},{"source":"posthaste.toml","line":4,"column":1,"setting":"admin.redy_lag","what":"no such setting: did you mean `ready_lag`?"},{"source":"posthaste.toml","line":7,"column":1,"setting":"outbox.shop.stroe","what":"no such setting: did you mean `store`?"},{"source":"posthaste.toml","line":8,"column":11,"setting":"outbox.shop.workers","what":"must be a whole number, zero or more"},{"source":"posthaste.toml","line":11,"column":12,"setting":"outbox.shop.poller.interval","what":"is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\""},{"source":"posthaste.toml","line":12,"column":9,"setting":"outbox.shop.poller.batch","what":"is 0, must be between 1 and 10000"},{"source":"posthaste.toml","line":16,"column":11,"setting":"outbox.shop.route[0].publish","what":"publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file"},{"source":"posthaste.toml","line":17,"column":8,"setting":"outbox.shop.route[0].rate","what":"rate must be a number above zero"},{"source":"posthaste.toml","line":19,"column":1,"setting":"outbox.shop.route[1]","what":"another route takes the same events: remove one of them"},{"source":"posthaste.toml","line":21,"column":11,"setting":"outbox.shop.route[1].publish","what":"the variable NOT_SET is not set: set it, or write $${ for the text ${"}]}
+--- exit code 1
 "#);
 }
 
 #[test]
 fn good_file_is_told_what_it_describes() {
-    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    let output = run(VALID_CONFIG, "check --config posthaste.toml");
     assert_snapshot!(output, @r#"
 posthaste.toml is good: 2 outboxes, 3 routes
 --- exit code 0
 "#);
-    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    let output = run(VALID_CONFIG, "check --config posthaste.toml --output json");
     assert_snapshot!(output, @r#"
 {"good":true,"problems":[]}
 --- exit code 0
@@ -228,7 +149,7 @@ posthaste.toml is good: 2 outboxes, 3 routes
 fn file_that_is_no_toml_is_told_where() {
     let output = run(
         "[outbox.shop]\nstore = \"postgres://u:s3ntinel-PW-9f@db/shop\nworkers 4\nx = = 1\n",
-        &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]],
+        "check --config posthaste.toml",
     );
     assert!(!output.stderr.contains("s3ntinel"), "{output}");
     assert_snapshot!(output, @r#"
@@ -252,7 +173,7 @@ posthaste.toml:4:7: is no TOML: unexpected key or value, expected newline, `#`
 
 #[test]
 fn configuration_is_shown_with_its_defaults_and_without_secrets() {
-    let output = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    let output = run(VALID_CONFIG, "show --config posthaste.toml");
     assert!(!output.stdout.contains("s3ntinel") && !output.stdout.contains(SIGNING_KEY), "{output}");
     assert_snapshot!(output, @r#"
 [admin]
@@ -396,7 +317,7 @@ audit = "file:///var/log/audit.jsonl?fsync=true"
 out = "stdout:"
 --- exit code 0
 "#);
-    let json = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    let json = run(VALID_CONFIG, "show --config posthaste.toml --output json");
     let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let same: serde_json::Value = toml::from_str(&output.stdout).unwrap();
     assert_eq!(document, same);
@@ -404,8 +325,8 @@ out = "stdout:"
 
 #[test]
 fn what_is_shown_is_good_but_for_its_secrets() {
-    let shown = run(VALID_CONFIG, &["show", CONFIG_ARGS[0], CONFIG_ARGS[1]]).stdout;
-    let checked = run(&shown, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--output", "json"]);
+    let shown = run(VALID_CONFIG, "show --config posthaste.toml").stdout;
+    let checked = run(&shown, "check --config posthaste.toml --output json");
     let document: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
     let settings: Vec<&str> = document["problems"]
         .as_array()
@@ -437,7 +358,7 @@ webhook = { allow_http = true }
 [[outbox.shop.route]]
 publish = "http://hooks.example/s3ntinel-PW-9f"
 "#;
-    let output = run(file, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1]]);
+    let output = run(file, "check --config posthaste.toml");
     assert!(!output.stderr.contains("s3ntinel"), "{output}");
     assert_snapshot!(output, @r#"
 --- stderr
@@ -476,14 +397,12 @@ posthaste.toml:18:11: outbox.shop.route[2].publish: http sends events in the cle
 
 #[test]
 fn options_alone_are_a_configuration() {
-    let output =
-        run("", &["check", "--store", "sqlite:x.db", "--publish", "Order.*=stdout:", "--publish", "stdout:"]);
+    let output = run("", "check --store sqlite:x.db --publish Order.*=stdout: --publish stdout:");
     assert_snapshot!(output, @r#"
 the configuration is good: 1 outbox, 2 routes
 --- exit code 0
 "#);
-    let output =
-        run("", &["check", "--publish", "Order.*=kafak://u:s3ntinel-PW-9f@h", "--listen", "0.0.0.0:1"]);
+    let output = run("", "check --publish Order.*=kafak://u:s3ntinel-PW-9f@h --listen 0.0.0.0:1");
     assert!(!output.stderr.contains("s3ntinel"), "{output}");
     assert_snapshot!(output, @r#"
 --- stderr
@@ -498,7 +417,7 @@ the configuration has 2 problems
 
 #[test]
 fn options_alone_do_not_allow_http() {
-    let output = run("", &["check", "--store", "sqlite:x.db", "--publish", "http://hooks.example/"]);
+    let output = run("", "check --store sqlite:x.db --publish http://hooks.example/");
     assert_snapshot!(output, @r#"
 --- stderr
 the configuration has 1 problem
@@ -510,19 +429,19 @@ the configuration has 1 problem
 
 #[test]
 fn file_and_options_exclude_each_other() {
-    let output = run(VALID_CONFIG, &["check", CONFIG_ARGS[0], CONFIG_ARGS[1], "--publish", "stdout:"]);
+    let output = run(VALID_CONFIG, "check --config posthaste.toml --publish stdout:");
     assert_snapshot!(output, @r#"
 --- stderr
 error: --config and --publish exclude each other: write it into the file, or leave out --config
 --- exit code 2
 "#);
-    let output = run(VALID_CONFIG, &["show"]);
+    let output = run(VALID_CONFIG, "show");
     assert_snapshot!(output, @r#"
 --- stderr
 error: there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and --publish 'PATTERN=URL'
 --- exit code 2
 "#);
-    let output = run(VALID_CONFIG, &["show", "--config", "missing.toml"]);
+    let output = run(VALID_CONFIG, "show --config missing.toml");
     assert_snapshot!(output, @r#"
 --- stderr
 error: missing.toml has 1 problem
@@ -534,13 +453,13 @@ missing.toml: is not there: see whether the path is right
 
 #[test]
 fn environment_is_applied() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     std::fs::write(
         shop.path("posthaste.toml"),
         "[outbox.shop]\nstore = \"sqlite:a.db\"\nroute = [{ publish = \"stdout:\" }]\n",
     )
     .unwrap();
-    let mut command = shop.command(&["config", "show", "--config", "posthaste.toml", "--output", "json"]);
+    let mut command = shop.command("config show --config posthaste.toml --output json");
     command
         .env("POSTHASTE__OUTBOX__SHOP__WORKERS", "9")
         .env("POSTHASTE__OUTBOX__SHOP__ROUTE__0__RATE", "0.5");
@@ -548,7 +467,7 @@ fn environment_is_applied() {
     let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(document["outbox"]["shop"]["workers"], 9);
     assert_eq!(document["outbox"]["shop"]["route"][0]["rate"], 0.5);
-    let mut command = shop.command(&["config", "check", "--config", "posthaste.toml"]);
+    let mut command = shop.command("config check --config posthaste.toml");
     let output = CommandOutput::of(
         command.env("POSTHASTE__OUTBOX__SHPO__WORKERS", "s3ntinel-PW-9f").output().unwrap(),
     );

@@ -7,10 +7,9 @@ use insta::assert_snapshot;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
-use crate::mysql_outbox::MySqlOutbox;
-use crate::postgres_outbox::PgOutbox;
-use crate::redis_outbox::RedisOutbox;
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind};
 
 /// Whatever is said, this is not in it.
 const SENTINEL: &str = "s3ntinel-PW-9f";
@@ -31,7 +30,7 @@ fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn healthy_outbox_is_one_line() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db is healthy: looked at its store
     --- exit code 0
@@ -40,49 +39,34 @@ fn healthy_outbox_is_one_line() {
     {"healthy":true,"outboxes":[{"healthy":true,"outbox":null,"store":"sqlite:shop.db","table":"outbox_event","routes":0,"destinations":0,"findings":[]}]}
     --- exit code 0
     "#);
-    let args = ["doctor", "--publish", "Order.*=stdout:", "--publish", "stdout:"];
-    assert_snapshot!(shop.run_args(&args), @"
+    assert_snapshot!(shop.run("doctor --publish Order.*=stdout: --publish stdout:"), @"
     outbox_event in sqlite:shop.db is healthy: looked at its store, 2 routes and 1 destination
     --- exit code 0
     ");
 }
 
+on_stores!([postgres, mysql, redis] [healthy_outbox_on_a_server, dead_events_are_found]);
+
 /// A server may have notes of its own, which make nobody ill.
-fn assert_healthy(output: &CommandOutput) {
+fn healthy_outbox_on_a_server(kind: StoreKind) {
+    let shop = Shop::empty(kind);
+    shop.write(&["o-1".to_owned()]);
+    let output = shop.run("doctor");
     assert_eq!(output.code, 0, "{output}");
     let first = output.stdout.lines().next().expect("a line");
     assert!(first.ends_with(" is healthy: looked at its store"), "{output}");
 }
 
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn healthy_outbox_on_postgres() {
-    let shop = PgOutbox::empty();
-    assert_healthy(&shop.run("doctor"));
-    shop.end();
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn healthy_outbox_on_mariadb() {
-    let shop = MySqlOutbox::empty();
-    assert_healthy(&shop.run("doctor"));
-    shop.end();
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn healthy_outbox_on_redis() {
-    let shop = RedisOutbox::empty();
-    shop.write_ids("OrderPlaced", &["o-1".to_owned()]);
-    assert_healthy(&shop.run("doctor"));
-    shop.end();
+fn dead_events_are_found(kind: StoreKind) {
+    let output = Shop::seeded(kind).run("doctor");
+    assert_eq!(output.code, 1, "{output}");
+    assert!(output.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{output}");
 }
 
 /// The words of a finding are the store's.
 #[test]
 fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let output = shop.run("doctor --late 0s");
     assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
     let lines: Vec<&str> = output.stdout.lines().collect();
@@ -100,21 +84,8 @@ fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
 }
 
 #[test]
-#[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
-fn dead_events_are_found_on_every_server() {
-    let (postgres, mysql, redis) = (PgOutbox::seeded(), MySqlOutbox::seeded(), RedisOutbox::seeded());
-    for output in [postgres.run("doctor"), mysql.run("doctor"), redis.run("doctor")] {
-        assert_eq!(output.code, 1, "{output}");
-        assert!(output.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{output}");
-    }
-    postgres.end();
-    mysql.end();
-    redis.end();
-}
-
-#[test]
 fn outbox_that_is_not_there_is_a_finding() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db
     problem: the outbox in sqlite:shop.db cannot be opened: there is no database file shop.db [no-outbox]
@@ -128,14 +99,14 @@ fn outbox_that_is_not_there_is_a_finding() {
       see that the path leads to a database file which this user may read and write
     --- exit code 1
     ");
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     let answer = shop.json("doctor --table billing");
     assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
 }
 
 #[test]
 fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     let unused_address = unused_address();
     for scheme in ["postgres", "mysql", "redis"] {
         let output = shop.run(&format!("doctor --store {scheme}://ann:{SENTINEL}@{unused_address}/0"));
@@ -150,11 +121,11 @@ fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
 
 #[test]
 fn routes_that_do_not_fit_the_store_are_found() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql("UPDATE outbox_event SET parked = 'mail (probed)', available_at = 4102444800000000 WHERE event_id = 'n-1'");
     shop.run("pause shiping");
-    let output = shop.run_args(&["doctor", "--publish", "Invoice.*=stdout:"]);
+    let output = shop.run("doctor --publish Invoice.*=stdout:");
     assert_eq!(output.code, 1, "{output}");
     let (warnings, notes) = output.stdout.split_once("\nnote: ").expect("a note of the store");
     assert!(notes.contains("[parked-route]"), "{output}");
@@ -171,7 +142,7 @@ fn routes_that_do_not_fit_the_store_are_found() {
 
 #[test]
 fn routes_that_fit_are_no_finding() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql(
         "UPDATE outbox_event SET parked = 'mail', available_at = 4102444800000000 WHERE event_id = 'n-1'",
@@ -197,7 +168,7 @@ fn routes_that_fit_are_no_finding() {
 
 #[test]
 fn all_outboxes_of_a_configuration_are_looked_at() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     let config = format!(
         r#"
         [outbox.shop]
@@ -236,7 +207,7 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
 /// Each publisher says that nobody is there, and none says a password.
 #[test]
 fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
-    let (shop, unused_address) = (SqliteOutbox::empty(), unused_address());
+    let (shop, unused_address) = (Shop::empty(StoreKind::Sqlite), unused_address());
     for url in [
         format!(
             "amqp://ann:{SENTINEL}@{unused_address}/%2f?exchange=e&management=http://ann:{SENTINEL}@{unused_address}"
@@ -245,7 +216,7 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
         format!("redis-stream://ann:{SENTINEL}@{unused_address}/0?stream=orders"),
         format!("kafka://ann:{SENTINEL}@{unused_address}/orders?timeout=3&security.protocol=plaintext"),
     ] {
-        let output = shop.run_args(&["doctor", "--publish", &url]);
+        let output = shop.run_args("doctor --publish", &[&url]);
         assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
         assert!(output.stdout.contains("\nproblem: the route \"*\" to "), "{output}");
         assert!(output.stdout.contains("[destination-unreachable]"), "{output}");
@@ -259,7 +230,7 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
 fn note_is_healthy_and_nothing_else_is_said() {
     let broker = variable("POSTHASTE_TEST_AMQP_URL");
     let url = format!("{broker}?exchange=amq.topic");
-    let output = SqliteOutbox::empty().run_args(&["doctor", "--publish", &url]);
+    let output = Shop::empty(StoreKind::Sqlite).run_args("doctor --publish", &[&url]);
     assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
     assert!(output.stdout.contains("\nnote: the route \"*\" to amqp://***@"), "{output}");
     assert!(output.stdout.contains("[rabbitmq-queues-unknown]"), "{output}");
@@ -268,10 +239,10 @@ fn note_is_healthy_and_nothing_else_is_said() {
 #[test]
 #[ignore = "needs NATS: cargo xtask test"]
 fn broker_is_asked_too() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     let nats = variable("POSTHASTE_TEST_NATS_URL");
     let nats = nats.split(',').next().expect("a server");
-    let output = shop.run_args(&["doctor", "--publish", &format!("Order.*={nats}/nobody.takes.this")]);
+    let output = shop.run_args("doctor --publish", &[&format!("Order.*={nats}/nobody.takes.this")]);
     let expected = format!(
         "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream takes the subject nobody.takes.this, so \
          that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
@@ -282,13 +253,13 @@ fn broker_is_asked_too() {
 
 #[test]
 fn configuration_that_is_wrong_is_wrong_usage() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     let config = "[outbox.shop]\nstore = \"sqlite:shop.db\"\n[[outbox.shop.route]]\npublish = {}\n";
     std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
     let output = shop.run("doctor --config posthaste.toml");
     assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
     assert!(output.stderr.contains("is empty: write NAME"), "a route without a destination: {output}");
-    let output = shop.command(&["doctor"]).env_remove("POSTHASTE_STORE").output().expect("the binary starts");
+    let output = shop.command("doctor").env_remove("POSTHASTE_STORE").output().expect("the binary starts");
     let output = CommandOutput::of(output);
     assert_eq!(output.code, 2, "{output}");
     assert!(output.stderr.contains("the store is missing: write --store URL"), "{output}");

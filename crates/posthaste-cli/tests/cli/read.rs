@@ -2,47 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::SqliteOutbox;
-
-#[test]
-fn status_counts_every_state() {
-    let shop = SqliteOutbox::seeded();
-    shop.sql("INSERT INTO outbox_event_control VALUES ('mail', CAST(strftime('%s', 'now') AS INTEGER) * 1000000, 'ann')");
-    assert_snapshot!(shop.run("status"), @"
-    outbox_event in sqlite:shop.db
-
-    pending      2  1 NEW, 1 RETRY
-      due now    1
-      on lease   0  an engine works on them
-      parked     0  their route is closed
-      scheduled  1  their time has not come
-    done         3
-    dead         3
-    archived     0
-
-    oldest pending  0s
-    paused routes   mail
-
-    waiting by type    events  oldest
-    Order:OrderPlaced  2       0s
-
-    waiting by tenant  events  oldest
-    -                  1       0s
-    acme               1       0s
-
-    finding  what            what to do
-    warning  DEAD events: 3  look at their reasons, mend the cause, then replay or discard them
-    --- exit code 0
-    ");
-    assert_snapshot!(shop.run("status --output json"), @r#"
-    {"store":"sqlite:shop.db","table":"outbox_event","pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":3,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true},"findings":[{"code":"dead-events","severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, mend the cause, then replay or discard them"}]}
-    --- exit code 0
-    "#);
-}
+use crate::shop::{Shop, StoreKind};
 
 #[test]
 fn status_of_an_empty_outbox() {
-    assert_snapshot!(SqliteOutbox::empty().run("status"), @"
+    assert_snapshot!(Shop::empty(StoreKind::Sqlite).run("status"), @"
     outbox_event in sqlite:shop.db
 
     pending      0  0 NEW, 0 RETRY
@@ -62,7 +26,7 @@ fn status_of_an_empty_outbox() {
 
 #[test]
 fn status_says_how_late_the_oldest_event_is() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, inserted_at) VALUES ('a', 'A', '{}', 0)",
     );
@@ -74,44 +38,21 @@ fn status_says_how_late_the_oldest_event_is() {
 
 #[test]
 fn status_reads_a_database_that_it_must_not_write() {
-    let output = SqliteOutbox::seeded().run("status --store sqlite:shop.db?mode=ro");
+    let output = Shop::seeded(StoreKind::Sqlite).run("status --store sqlite:shop.db?mode=ro");
     assert_eq!(output.code, 0, "{output}");
 }
 
 #[test]
 fn another_table_is_another_outbox() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_eq!(shop.run("migrate apply --table billing").code, 0);
     assert_eq!(shop.json("status --table billing")["dead"], 0);
     assert_eq!(shop.json("status")["dead"], 3);
 }
 
 #[test]
-fn event_is_shown_with_headers_and_payload() {
-    let shop = SqliteOutbox::seeded();
-    assert_snapshot!(shop.run("event show d-1"), @r#"
-    id            d-1
-    type          OrderPlaced
-    status        DEAD
-    error         connection refused
-    aggregate     Order o-1
-    tenant        acme
-    attempts      10
-    happened      2020-01-02T03:00:00.000000Z
-    inserted      2020-01-02T03:00:00.000000Z
-    done or dead  2020-01-02T03:04:05.000000Z
-    seq           3
-
-    header  value
-    region  eu
-
-    payload (JSON, 28 bytes)
-    {
-      "total": 1.50,
-      "items": []
-    }
-    --- exit code 0
-    "#);
+fn event_is_shown_in_json_and_while_it_waits() {
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("event show d-1 --output json"), @r#"
     {"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"malformed":null,"topic":null,"content_type":null,"schema_version":null,"headers":{"region":"eu"},"payload":{"json":{"total":1.50,"items":[]}}}
     --- exit code 0
@@ -136,7 +77,7 @@ fn event_is_shown_with_headers_and_payload() {
 
 #[test]
 fn binary_payload_is_shown_by_its_first_bytes() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, content_type, payload)
          VALUES ('b', 'B', 'application/protobuf', zeroblob(100))",
@@ -151,7 +92,7 @@ fn binary_payload_is_shown_by_its_first_bytes() {
 
 #[test]
 fn unknown_event_is_an_error() {
-    assert_snapshot!(SqliteOutbox::seeded().run("event show nobody"), @"
+    assert_snapshot!(Shop::seeded(StoreKind::Sqlite).run("event show nobody"), @"
     --- stderr
     error: there is no event nobody: see whether id, store and table are right; it may also have been purged, or its transaction may have been rolled back
     --- exit code 1
@@ -160,27 +101,14 @@ fn unknown_event_is_an_error() {
 
 #[test]
 fn archived_event_is_found() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
     assert_eq!(shop.json("event show f-1")["status"], "ARCHIVED");
 }
 
 #[test]
-fn dead_events_are_listed_with_their_reasons() {
-    let shop = SqliteOutbox::seeded();
-    assert_snapshot!(shop.run("dead list"), @"
-    events  type         aggregate   last died             reason
-    2       OrderPlaced  Order       2020-01-02T03:04:06Z  connection refused
-    1       MailSent     __GLOBAL__  2020-01-02T03:04:07Z  no route
-
-    id   type         aggregate   attempts  died                  reason
-    d-1  OrderPlaced  Order o-1   10        2020-01-02T03:04:05Z  connection refused
-    d-2  OrderPlaced  Order o-2   10        2020-01-02T03:04:06Z  connection refused
-    d-3  MailSent     __GLOBAL__  0         2020-01-02T03:04:07Z  no route
-
-    3 of 3 shown
-    --- exit code 0
-    ");
+fn dead_events_are_listed_page_by_page() {
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead list --limit 1 --type OrderPlaced"), @"
     id   type         aggregate  attempts  died                  reason
     d-1  OrderPlaced  Order o-1  10        2020-01-02T03:04:05Z  connection refused
@@ -200,7 +128,7 @@ fn dead_events_are_listed_with_their_reasons() {
 
 #[test]
 fn events_of_any_status_are_listed() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("event list --limit 4"), @"
     id   type         aggregate  status  attempts  inserted              reason
     n-1  OrderPlaced  Order o-7  NEW     0         2100-01-01T00:00:00Z  -
@@ -241,7 +169,7 @@ fn events_of_any_status_are_listed() {
 
 #[test]
 fn events_that_wait_for_a_route_are_listed() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("UPDATE outbox_event SET parked = 'mail' WHERE event_id = 'n-1'");
     assert_eq!(ids_of(&shop.json("event list --parked mail")), "n-1");
     assert_eq!(ids_of(&shop.json("event list --parked bill")), "");
@@ -254,7 +182,7 @@ fn ids_of(page: &serde_json::Value) -> String {
 
 #[test]
 fn dead_pages_follow_each_other() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let (mut ids, mut after) = (Vec::new(), String::new());
     loop {
         let page = shop.json(&format!("dead list --limit 2{after}"));
@@ -267,7 +195,7 @@ fn dead_pages_follow_each_other() {
 
 #[test]
 fn every_filter_narrows_the_list() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     for (filter, id) in [
         ("--type MailSent", "d-3"),
         ("--aggregate-type __GLOBAL__", "d-3"),
@@ -282,7 +210,7 @@ fn every_filter_narrows_the_list() {
 
 #[test]
 fn age_narrows_lists_replays_and_discards() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("UPDATE outbox_event SET done_at = 4102444800000000 WHERE event_id <> 'd-2'");
     assert_eq!(ids_of(&shop.json("dead list --older-than 1d")), "d-2");
     assert_eq!(ids_of(&shop.json("event list --status dead --older-than 1d")), "d-2");
@@ -293,7 +221,7 @@ fn age_narrows_lists_replays_and_discards() {
 
 #[test]
 fn dead_show_shows_dead_events_alone() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_eq!(shop.run("dead show d-1").stdout, shop.run("event show d-1").stdout);
     assert_snapshot!(shop.run("dead show n-1"), @"
     --- stderr

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 const ONE_OUTBOX_CONFIG: &str = r#"
 [outbox.shop]
@@ -21,12 +21,12 @@ table = "bill_event"
 route = [{ publish = "stdout:" }]
 "#;
 
-fn with_file(shop: SqliteOutbox, text: &str) -> SqliteOutbox {
+fn with_file(shop: Shop, text: &str) -> Shop {
     std::fs::write(shop.path("relay.toml"), text).expect("the file can be written");
     shop
 }
 
-fn refused(shop: &SqliteOutbox, args: &str) -> String {
+fn refused(shop: &Shop, args: &str) -> String {
     let output = shop.run(args);
     assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{args}: {output}");
     output.stderr
@@ -34,7 +34,7 @@ fn refused(shop: &SqliteOutbox, args: &str) -> String {
 
 #[test]
 fn only_outbox_of_a_file_needs_no_name() {
-    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
+    let shop = with_file(Shop::seeded(StoreKind::Sqlite), ONE_OUTBOX_CONFIG);
     for args in [
         "status",
         "event list",
@@ -51,9 +51,9 @@ fn only_outbox_of_a_file_needs_no_name() {
         "migrate print",
         "migrate apply",
     ] {
-        let split: Vec<&str> = args.split(' ').chain(["--config", "relay.toml"]).collect();
+        let mut command = shop.command(&format!("{args} --config relay.toml"));
         // A variable for the commands without options is no contradiction.
-        let output = shop.command(&split).env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
+        let output = command.env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(shop.json("status --config relay.toml")["store"], "sqlite:shop.db");
@@ -61,7 +61,7 @@ fn only_outbox_of_a_file_needs_no_name() {
 
 #[test]
 fn several_outboxes_are_told_apart_by_name() {
-    let shop = with_file(SqliteOutbox::seeded(), TWO_OUTBOXES_CONFIG);
+    let shop = with_file(Shop::seeded(StoreKind::Sqlite), TWO_OUTBOXES_CONFIG);
     assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
     assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
     assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
@@ -72,7 +72,7 @@ fn several_outboxes_are_told_apart_by_name() {
 
 #[test]
 fn file_and_store_exclude_each_other() {
-    let shop = with_file(SqliteOutbox::seeded(), ONE_OUTBOX_CONFIG);
+    let shop = with_file(Shop::seeded(StoreKind::Sqlite), ONE_OUTBOX_CONFIG);
     for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
         let output = refused(&shop, &format!("status --config relay.toml {option}"));
         assert!(output.contains("cannot be used with"), "{output}");
@@ -82,7 +82,10 @@ fn file_and_store_exclude_each_other() {
 
 #[test]
 fn every_problem_of_the_file_is_told() {
-    let shop = with_file(SqliteOutbox::seeded(), "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n");
+    let shop = with_file(
+        Shop::seeded(StoreKind::Sqlite),
+        "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n",
+    );
     let output = shop.run("status --config relay.toml");
     assert_eq!(output.code, 2, "{output}");
     for part in ["relay.toml:2:1", "did you mean `store`?", "workers"] {

@@ -9,14 +9,15 @@ use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 const STATES_SQL: &str = "SELECT event_id || '=' || status FROM outbox_event ORDER BY seq";
 const AUDIT_SQL: &str = "SELECT target || ' ' || rows FROM outbox_event_audit ORDER BY seq";
 
 /// Runs the binary while an engine delivers from the same file.
 fn run_beside_an_engine(
-    shop: &SqliteOutbox,
+    shop: &Shop,
     on_done: OnDone,
     deliver: fn(&Delivery) -> Outcome,
     args: &str,
@@ -31,7 +32,7 @@ fn run_beside_an_engine(
     let take = handler(move |event: Delivery| std::future::ready(deliver(&event)));
     let routes = Routes::new().add(Route::fallback().deliver_to(take));
     let outbox = runtime.block_on(async {
-        let store = SqliteStore::builder(&shop.options()).connect().await.expect("the outbox opens");
+        let store = SqliteStore::builder(&shop.sqlite_options()).connect().await.expect("the outbox opens");
         Outbox::from_config(store, config, routes).start().expect("the engine starts")
     });
     let output = shop.run(args);
@@ -39,7 +40,7 @@ fn run_beside_an_engine(
     output
 }
 
-fn dead(shop: &SqliteOutbox, count: usize) {
+fn dead(shop: &Shop, count: usize) {
     shop.sql(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
          INSERT INTO outbox_event (event_id, event_type, payload, status) SELECT 'e-' || i, 'A', '{{}}', 3 FROM n"
@@ -47,7 +48,7 @@ fn dead(shop: &SqliteOutbox, count: usize) {
 }
 
 /// The audit. How long it took until a batch was sent, which died before that, is no matter.
-fn audited(shop: &SqliteOutbox) -> String {
+fn audited(shop: &Shop) -> String {
     let text = shop.query(AUDIT_SQL);
     let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
     args.filter(|word| !word.ends_with("ms") && !word.ends_with("us") && !word.ends_with("ns"))
@@ -57,7 +58,7 @@ fn audited(shop: &SqliteOutbox) -> String {
 
 #[test]
 fn others_follow_a_canary_that_arrives() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let output =
         run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::done(), "dead replay --all --canary 1 --yes");
     assert_snapshot!(output, @"
@@ -72,7 +73,7 @@ fn others_follow_a_canary_that_arrives() {
 
 #[test]
 fn canary_that_is_gone_was_delivered() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let args = "dead replay --all --canary 2 --yes --output json";
     assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::done(), args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":0,"unchanged":[],"canary":{"replayed":2,"delivered":2,"dead":[],"waiting":[]}}
@@ -89,7 +90,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
         }
     }
     let args = "dead replay --all --canary 2 --yes";
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(run_beside_an_engine(&shop, OnDone::Keep, refuse_one, args), @"
     canary of 2 events: 1 delivered, 1 DEAD again, 0 still waiting
     2 events replayed
@@ -100,7 +101,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
     ");
     assert_eq!(shop.query("SELECT event_id FROM outbox_event WHERE status = 3"), "d-1 d-3");
     assert_eq!(shop.query(AUDIT_SQL), "d-1 1 d-2 1");
-    let json = SqliteOutbox::seeded();
+    let json = Shop::seeded(StoreKind::Sqlite);
     let args = &format!("{args} --output json");
     assert_snapshot!(run_beside_an_engine(&json, OnDone::Keep, refuse_one, args), @r#"
     {"action":"replay","dry_run":false,"matched":3,"exact":true,"changed":2,"remaining":2,"unchanged":[],"stopped":"canary","canary":{"replayed":2,"delivered":1,"dead":[{"id":"d-1","reason":"no such customer"}],"waiting":[]}}
@@ -112,7 +113,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
 
 #[test]
 fn canary_that_nobody_takes_is_a_question_for_a_relay() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes"), @"
     canary of 2 events: 0 delivered, 0 DEAD again, 2 still waiting
     2 events replayed
@@ -133,7 +134,7 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
 
 #[test]
 fn canary_asks_before_it_sends() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --canary 2"), @"
     --- stderr
     error: this would replay 3 events, the oldest 2 first (status=DEAD); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
@@ -148,7 +149,7 @@ fn canary_asks_before_it_sends() {
 
 #[test]
 fn rate_is_kept_in_small_batches() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     dead(&shop, 25);
     let began = Instant::now();
     assert_snapshot!(shop.run("dead replay --all --rate 100 --yes"), @"
@@ -161,9 +162,9 @@ fn rate_is_kept_in_small_batches() {
 
 #[test]
 fn interrupted_replay_says_how_far_it_came() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     dead(&shop, 100);
-    let mut command = shop.command(&["dead", "replay", "--all", "--rate", "1", "--yes"]);
+    let mut command = shop.command("dead replay --all --rate 1 --yes");
     let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It listens for Ctrl-C before it replays.
     let deadline = Instant::now() + Duration::from_secs(60);

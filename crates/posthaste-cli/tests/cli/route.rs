@@ -2,13 +2,13 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 const PAUSED_SQL: &str = "SELECT route || ' ' || paused_by FROM outbox_event_control";
 
 #[test]
 fn route_is_paused_and_resumed() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("pause mail"), @"
     the route mail is paused now: its events wait until `posthaste resume`
     --- exit code 0
@@ -33,7 +33,7 @@ fn route_is_paused_and_resumed() {
 
 #[test]
 fn pause_and_resume_answer_in_json() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     assert_snapshot!(shop.run("pause mail --output json"), @r#"
     {"action":"pause","route":"mail","changed":true}
     --- exit code 0
@@ -50,7 +50,7 @@ fn pause_and_resume_answer_in_json() {
 
 #[test]
 fn audit_has_what_operators_did_newest_first() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("audit"), @"
     no operator has changed anything
     --- exit code 0

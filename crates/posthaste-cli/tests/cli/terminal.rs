@@ -1,13 +1,13 @@
 //! What reaches a terminal, and what happens when it goes away.
 
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
 const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'd-9  Fake' || char(8238) || char(127)";
 
-fn hostile_shop() -> SqliteOutbox {
-    let shop = SqliteOutbox::empty();
+fn hostile_shop() -> Shop {
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
            payload, headers, status, last_error, locked_by, parked, progress)
@@ -50,7 +50,7 @@ fn hostile_texts_reach_no_terminal() {
         &["dead", "replay", "--all", "--error", "x\x1b[2J"],
     ] {
         for format in ["text", "json"] {
-            let output = shop.run_args(&[args, &["--output", format]].concat());
+            let output = shop.run_args("", &[args, &["--output", format]].concat());
             assert!(!output.stdout.contains(acts_on_terminal), "{args:?}: {:?}", output.stdout);
             assert!(!output.stderr.contains(acts_on_terminal), "{args:?}: {:?}", output.stderr);
             assert!(!output.stdout.contains("\nd-9"), "{args:?}: a text became a row: {}", output.stdout);
@@ -70,7 +70,7 @@ fn escaped_json_still_means_the_same() {
 
 #[test]
 fn closed_pipes_are_no_reason_to_panic() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     for args in [
         "status",
         "status --watch",
@@ -91,8 +91,7 @@ fn closed_pipes_are_no_reason_to_panic() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let split: Vec<&str> = args.split(' ').collect();
-        let mut command = shop.command(&split);
+        let mut command = shop.command(args);
         command.env("RUST_LOG", "trace").stdout(writer.try_clone().unwrap()).stderr(writer);
         let code = command.status().unwrap().code();
         assert!(matches!(code, Some(0..=2)), "{args}: {code:?}");
@@ -101,7 +100,7 @@ fn closed_pipes_are_no_reason_to_panic() {
 
 #[test]
 fn nothing_is_left_lying_beside_the_database() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     for args in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
         shop.run(args);
         assert!(!shop.path("shop.db-wal").exists(), "{args}");
@@ -110,17 +109,17 @@ fn nothing_is_left_lying_beside_the_database() {
 
 #[test]
 fn who_reads_only_the_first_line_sees_no_error() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = shop.command(&["dead", "list"]).stdout(writer).output().unwrap();
+    let output = shop.command("dead list").stdout(writer).output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
 #[test]
 fn nothing_but_the_answer_is_on_standard_output() {
-    let shop = SqliteOutbox::seeded();
-    let output = shop.command(&["status", "--output", "json"]).env("RUST_LOG", "trace").output().unwrap();
+    let shop = Shop::seeded(StoreKind::Sqlite);
+    let output = shop.command("status --output json").env("RUST_LOG", "trace").output().unwrap();
     serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
     assert!(shop.run("status").stderr.is_empty());
 }

@@ -2,18 +2,19 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 fn refused(args: &str) -> String {
-    let output = SqliteOutbox::without_file().run(args);
+    let output = Shop::bare(StoreKind::Sqlite).run(args);
     assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{args}: {output}");
     output.stderr
 }
 
 #[test]
 fn store_must_be_named() {
-    let shop = SqliteOutbox::without_file();
-    let output = shop.command(&["status"]).env_remove("POSTHASTE_STORE").output().unwrap();
+    let shop = Shop::bare(StoreKind::Sqlite);
+    let output = shop.command("status").env_remove("POSTHASTE_STORE").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.starts_with("error: the store is missing: write --store URL"), "{message}");
@@ -68,11 +69,13 @@ fn url_in_the_wrong_place_is_repeated_without_its_password() {
 
 #[test]
 fn help_never_shows_the_store_of_the_environment() {
-    let shop = SqliteOutbox::without_file();
-    for args in [["status", "--help"], ["purge", "-h"]] {
-        let mut command = shop.command(&args);
-        let output =
-            command.env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop").output().unwrap();
+    let shop = Shop::bare(StoreKind::Sqlite);
+    for args in ["status --help", "purge -h"] {
+        let output = shop
+            .command(args)
+            .env("POSTHASTE_STORE", "postgres://ann:sEcret@db.example/shop")
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("POSTHASTE_STORE") && !text.contains("sEcret"), "{text}");
@@ -146,7 +149,7 @@ fn changes_must_say_what_they_are_meant_for() {
 #[test]
 fn name_of_a_route_is_checked() {
     for route in ["", "a\nb", &"x".repeat(201)] {
-        let output = SqliteOutbox::without_file().run_args(&["pause", route]);
+        let output = Shop::bare(StoreKind::Sqlite).run_args("pause", &[route]);
         assert!(output.stderr.contains("1 to 200 characters without control characters"), "{output}");
         assert_eq!(output.code, 2);
     }
@@ -154,7 +157,7 @@ fn name_of_a_route_is_checked() {
 
 #[test]
 fn help_has_examples_and_the_version_is_there() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     let help = shop.run("--help");
     assert_eq!(help.code, 0);
     assert!(help.stdout.contains("Examples:\n") && help.stdout.contains("Exit codes:"), "{help}");

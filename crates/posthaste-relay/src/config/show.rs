@@ -14,17 +14,13 @@ use super::engine::UNSUPPORTED;
 use super::target::format_name;
 use super::{OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
 
-/// Parameters of URLs that are no secrets.
-const PUBLIC_URL_PARAMETERS: &[&[&str]] = &[
-    // PostgreSQL
-    &["application_name", "dbname", "host", "hostaddr", "port"],
-    &["sslmode", "sslcert", "sslkey", "sslrootcert"],
-    // MySQL and MariaDB
-    &["socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode"],
-    // Publishers
-    &["approximate", "batch", "ca", "core", "exchange", "format", "fsync", "linger", "max_message_bytes"],
-    &["maxlen", "mode", "protocol", "routing_key", "stream", "timeout"],
-];
+/// Parameters of URLs that are no secrets: those of PostgreSQL, of MySQL and MariaDB, and of publishers.
+const PUBLIC_URL_PARAMETERS: &str = "
+    application_name dbname host hostaddr port sslmode sslcert sslkey sslrootcert
+    socket ssl-ca ssl-cert ssl-key ssl-mode
+    approximate batch ca core exchange format fsync linger max_message_bytes maxlen mode protocol routing_key
+    stream timeout
+";
 
 /// The document, with `***` for secrets.
 pub fn shown(config: &RelayConfig) -> Table {
@@ -129,7 +125,7 @@ fn shown_url(url: &SecretUrl) -> String {
     }
     let parameter = |pair: &str| {
         let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-        let is_public = PUBLIC_URL_PARAMETERS.concat().contains(&name);
+        let is_public = PUBLIC_URL_PARAMETERS.split_whitespace().any(|public| public == name);
         if is_public { pair.to_owned() } else { format!("{name}=***") }
     };
     format!("{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))

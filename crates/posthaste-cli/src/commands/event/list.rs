@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use posthaste::admin::{Filter, Page};
 use posthaste::{EventRow, Status};
 use serde::Serialize;
@@ -27,8 +27,8 @@ Examples:
   posthaste event list --status done --tenant acme --limit 100 --output json")]
 pub(crate) struct EventListArgs {
     /// Only this status [default: all but archived]
-    #[arg(long, value_enum, value_name = "STATUS", help_heading = FilterArgs::HEADING)]
-    status: Option<StatusName>,
+    #[arg(long, value_name = "STATUS", help_heading = FilterArgs::HEADING, value_parser = parse_status())]
+    status: Option<Status>,
 
     /// Only events that wait for this route
     #[arg(long, value_name = "ROUTE", help_heading = FilterArgs::HEADING)]
@@ -45,25 +45,14 @@ pub(crate) struct EventListArgs {
 }
 
 /// A status as it is typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum StatusName {
-    New,
-    Retry,
-    Done,
-    Dead,
-    Archived,
-}
-
-impl From<StatusName> for Status {
-    fn from(name: StatusName) -> Self {
-        match name {
-            StatusName::New => Self::New,
-            StatusName::Retry => Self::Retry,
-            StatusName::Done => Self::Done,
-            StatusName::Dead => Self::Dead,
-            StatusName::Archived => Self::Archived,
-        }
-    }
+fn parse_status() -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(["new", "retry", "done", "dead", "archived"]).map(|name| match &*name {
+        "new" => Status::New,
+        "retry" => Status::Retry,
+        "done" => Status::Done,
+        "dead" => Status::Dead,
+        _ => Status::Archived,
+    })
 }
 
 pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<ExitCode> {
@@ -78,7 +67,7 @@ pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<E
 
 impl EventListArgs {
     fn filter(&self) -> Filter {
-        Filter { parked: self.parked.clone(), ..self.filter.with(self.status.map(Status::from)) }
+        Filter { parked: self.parked.clone(), ..self.filter.with(self.status) }
     }
 }
 

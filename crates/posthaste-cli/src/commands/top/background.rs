@@ -17,12 +17,15 @@ use crate::failure;
 /// A source that has not responded by then is shown as silent, and asked again.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Events per call of a replay: each is one transaction, which must not hold others up for long.
+const REPLAY_BATCH_EVENTS: u64 = 500;
+
 /// Messages that wait to be handled by the screen.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct BackgroundTasks {
-    sources: Arc<[Source]>,
+    sources: Arc<[Box<dyn Source>]>,
     /// One per source: it is to be observed without waiting for the interval.
     now: Arc<[Notify]>,
     tasks: JoinSet<()>,
@@ -32,7 +35,7 @@ pub(super) struct BackgroundTasks {
 
 impl BackgroundTasks {
     /// Looks at every source, each at its own pace: one that hangs holds up no other.
-    pub(super) fn start(sources: Arc<[Source]>, interval: Duration) -> Self {
+    pub(super) fn start(sources: Arc<[Box<dyn Source>]>, interval: Duration) -> Self {
         let (sender, receiver) = channel(MAX_QUEUED_MESSAGES);
         let now: Arc<[Notify]> = sources.iter().map(|_| Notify::new()).collect();
         let mut tasks = JoinSet::new();
@@ -80,7 +83,7 @@ impl BackgroundTasks {
 
 /// Until nobody listens any more.
 async fn observe_repeatedly(
-    sources: Arc<[Source]>,
+    sources: Arc<[Box<dyn Source>]>,
     source: usize,
     now: Arc<[Notify]>,
     interval: Duration,
@@ -95,8 +98,8 @@ async fn observe_repeatedly(
     }
 }
 
-async fn replay(sources: Arc<[Source]>, target: ReplayTarget, agreed: u64, sender: Sender<Message>) {
-    let answer = in_batches(&sources[target.source], &target, agreed, &sender).await;
+async fn replay(sources: Arc<[Box<dyn Source>]>, target: ReplayTarget, agreed: u64, sender: Sender<Message>) {
+    let answer = in_batches(&*sources[target.source], &target, agreed, &sender).await;
     let answer = answer.map_err(|error| failure::in_a_line(&error));
     let _ = sender.send(Message::Replayed { target, answer }).await;
 }
@@ -104,7 +107,7 @@ async fn replay(sources: Arc<[Source]>, target: ReplayTarget, agreed: u64, sende
 /// As many events as were agreed on, however long it takes, and no more: an event that dies again at once would be
 /// replayed for ever.
 async fn in_batches(
-    source: &Source,
+    source: &dyn Source,
     target: &ReplayTarget,
     agreed: u64,
     sender: &Sender<Message>,
@@ -113,7 +116,7 @@ async fn in_batches(
     while replayed < agreed {
         // What has gone out may die again at once.
         let since = (replayed > 0).then_some(began);
-        let more = source.replay(&target.group, since, agreed - replayed).await?;
+        let more = source.replay(&target.group, since, REPLAY_BATCH_EVENTS.min(agreed - replayed)).await?;
         if more == 0 {
             break;
         }

@@ -113,7 +113,7 @@ pub(crate) async fn run(args: TopArgs, output: Output) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
+fn sources(args: &TopArgs) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let (stores, relays) = named(args);
     let mut specs = configured(args)?;
     for url in stores {
@@ -124,13 +124,15 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Source>> {
                     --config FILE, or a running relay with --relay URL, such as --relay http://127.0.0.1:9911";
         return Err(UsageError::new(text).into());
     }
-    let stores = specs.into_iter().map(|spec| Ok(Source::Store(StoreSource::new(spec, args.actor.name()))));
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for spec in specs {
+        sources.push(Box::new(StoreSource::new(spec, args.actor.name())));
+    }
     let token = relay_token::token(args.token_file.as_deref())?;
-    let relays = relays.into_iter().map(|url| {
-        let client = Client::new(url.expose(), token.clone())?;
-        Ok(Source::Relay(RelaySource::new(client)))
-    });
-    stores.chain(relays).collect()
+    for url in relays {
+        sources.push(Box::new(RelaySource::new(Client::new(url.expose(), token.clone())?)));
+    }
+    Ok(sources)
 }
 
 /// What was typed; if nothing was, what the environment names.

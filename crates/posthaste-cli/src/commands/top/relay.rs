@@ -1,5 +1,6 @@
 //! A running relay, observed through its HTTP API.
 
+use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use posthaste::admin::{Backlog, DeadGroup, Stats};
@@ -14,6 +15,7 @@ use super::snapshot::{
     DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
     RouteState, other_routes, parked_names,
 };
+use super::source::Source;
 use crate::failure;
 
 /// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
@@ -25,24 +27,6 @@ pub(super) struct RelaySource(Client);
 impl RelaySource {
     pub(super) fn new(client: Client) -> Self {
         Self(client)
-    }
-
-    pub(super) fn label(&self) -> String {
-        let url = redact(self.0.url());
-        url.trim_start_matches("http://").trim_end_matches('/').to_owned()
-    }
-
-    /// A relay knows people by their tokens. One without tokens knows nobody.
-    pub(super) fn actor(&self) -> String {
-        if self.0.has_token() { "the name of your token".to_owned() } else { "api:local".to_owned() }
-    }
-
-    pub(super) async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
-        let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
-        // Without its metrics there is still much to see.
-        let metrics = RelayMetrics::read(&self.0.metrics().await.unwrap_or_default());
-        let observations = outboxes.into_iter().map(|outbox| self.observe_outbox(outbox, &metrics));
-        Ok(stream::iter(observations).buffered(MAX_CONCURRENT_OUTBOXES).collect().await)
     }
 
     async fn observe_outbox(&self, outbox: Outbox, metrics: &RelayMetrics) -> Observation {
@@ -116,25 +100,41 @@ impl RelaySource {
         let Count { count } = self.0.get(&["outboxes", outbox, "count"], query).await?;
         Ok(count)
     }
+}
 
-    pub(super) async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
+#[async_trait]
+impl Source for RelaySource {
+    fn label(&self) -> String {
+        let url = redact(self.0.url());
+        url.trim_start_matches("http://").trim_end_matches('/').to_owned()
+    }
+
+    /// A relay knows people by their tokens. One without tokens knows nobody.
+    fn actor(&self) -> String {
+        if self.0.has_token() { "the name of your token".to_owned() } else { "api:local".to_owned() }
+    }
+
+    async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
+        let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
+        // Without its metrics there is still much to see.
+        let metrics = RelayMetrics::read(&self.0.metrics().await.unwrap_or_default());
+        let observations = outboxes.into_iter().map(|outbox| self.observe_outbox(outbox, &metrics));
+        Ok(stream::iter(observations).buffered(MAX_CONCURRENT_OUTBOXES).collect().await)
+    }
+
+    async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
         let limit = MAX_LISTED_EVENTS.to_string();
         let query = [conditions(group), vec![("status", "DEAD"), ("limit", &limit)]].concat();
         let Events { events, .. } = self.0.get(&["outboxes", outbox(group), "events"], &query).await?;
         Ok(events.into_iter().map(DeadEvent::from).collect())
     }
 
-    pub(super) async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
+    async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
         let query = [conditions(group), vec![("status", "DEAD")]].concat();
         self.counted(outbox(group), &query).await
     }
 
-    pub(super) async fn replay(
-        &self,
-        group: &DeadGroupKey,
-        since: Option<Instant>,
-        limit: u64,
-    ) -> anyhow::Result<u64> {
+    async fn replay(&self, group: &DeadGroupKey, since: Option<Instant>, limit: u64) -> anyhow::Result<u64> {
         let mut filter: serde_json::Map<_, _> =
             conditions(group).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         if let Some(began) = since {

@@ -23,8 +23,8 @@ const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 /// Who quits does not wait for a server that does not answer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(sources: Vec<Source>, interval: Duration) -> anyhow::Result<()> {
-    let sources: Arc<[Source]> = sources.into();
+pub(super) async fn run(sources: Vec<Box<dyn Source>>, interval: Duration) -> anyhow::Result<()> {
+    let sources: Arc<[Box<dyn Source>]> = sources.into();
     let info = sources.iter().map(|source| SourceInfo { label: source.label(), actor: source.actor() });
     let mut app = App::new(info.collect(), Timestamp::now());
     let ended = watch(&mut app, sources.clone(), interval).await;
@@ -38,7 +38,7 @@ pub(super) async fn run(sources: Vec<Source>, interval: Duration) -> anyhow::Res
     ended
 }
 
-async fn watch(app: &mut App, sources: Arc<[Source]>, interval: Duration) -> anyhow::Result<()> {
+async fn watch(app: &mut App, sources: Arc<[Box<dyn Source>]>, interval: Duration) -> anyhow::Result<()> {
     let mut signals = TerminationSignals::listen().context("signals cannot be caught")?;
     let mut screen = Screen::open().context("the terminal cannot be used")?;
     let mut background = BackgroundTasks::start(sources, interval);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, Replay, Stats};
 use posthaste_admin::wire::Row;
@@ -13,6 +14,7 @@ use super::snapshot::{
     DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
     RouteState, other_routes, parked_names,
 };
+use super::source::Source;
 use crate::commands::{bulk_change, listing};
 
 #[derive(Debug)]
@@ -28,14 +30,6 @@ impl StoreSource {
         Self { spec, actor, opened: Mutex::new(None) }
     }
 
-    pub(super) fn label(&self) -> String {
-        format!("{}{}", self.spec.url, self.spec.outbox_ref().options())
-    }
-
-    pub(super) fn actor(&self) -> &str {
-        &self.actor
-    }
-
     async fn admin(&self) -> anyhow::Result<Arc<dyn Admin>> {
         let mut opened = self.opened.lock().await;
         if let Some(opened) = &*opened {
@@ -44,30 +38,36 @@ impl StoreSource {
         let now_open = posthaste_stores::open(&self.spec, Purpose::Look).await?;
         Ok(opened.insert(now_open).admin())
     }
+}
 
-    pub(super) async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
+#[async_trait]
+impl Source for StoreSource {
+    fn label(&self) -> String {
+        format!("{}{}", self.spec.url, self.spec.outbox_ref().options())
+    }
+
+    fn actor(&self) -> String {
+        self.actor.clone()
+    }
+
+    async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
         let admin = self.admin().await?;
         Ok(vec![Observation { outbox: None, snapshot: Ok(snapshot(&*admin).await?) }])
     }
 
-    pub(super) async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
+    async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
         let admin = self.admin().await?;
         let page =
             listing::full_page(&*admin, &group.filter(), PageRequest::first(MAX_LISTED_EVENTS)).await?;
         Ok(page.items.iter().map(|row| DeadEvent::from(Row::from(row))).collect())
     }
 
-    pub(super) async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
+    async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64> {
         Ok(self.admin().await?.count(&group.filter()).await?)
     }
 
     /// A foreign table does not know when an event died.
-    pub(super) async fn replay(
-        &self,
-        group: &DeadGroupKey,
-        since: Option<Instant>,
-        limit: u64,
-    ) -> anyhow::Result<u64> {
+    async fn replay(&self, group: &DeadGroupKey, since: Option<Instant>, limit: u64) -> anyhow::Result<u64> {
         let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
         let filter = match since.filter(|_| self.spec.layout.is_none()) {
             Some(began) => bulk_change::dead_since(&group.filter(), began),
@@ -76,7 +76,7 @@ impl StoreSource {
         Ok(admin.replay_all(&filter, limit, &Replay::by(&self.actor)).await?)
     }
 
-    pub(super) async fn close(&self) {
+    async fn close(&self) {
         if let Some(opened) = self.opened.lock().await.take() {
             opened.close().await;
         }

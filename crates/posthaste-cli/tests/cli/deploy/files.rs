@@ -7,9 +7,9 @@ use yaml_rust2::Yaml;
 
 use super::{assert_accepted, check, path, read, words, yaml};
 use crate::binary::{posthaste, text};
-use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::options;
 use crate::relay::process::Relay;
+use crate::shop::{Shop, StoreKind};
 
 const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";
 
@@ -222,7 +222,7 @@ mod kubernetes {
         let port = container["ports"][0]["containerPort"].as_i64().expect("a port");
         assert_eq!(listen, format!("0.0.0.0:{port}"));
 
-        let outbox = AnyOutbox::sqlite();
+        let outbox = Shop::empty(StoreKind::Sqlite);
         let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
         for probe in ["livenessProbe", "readinessProbe"] {
             let path = container[probe]["httpGet"]["path"].as_str().expect("a path");

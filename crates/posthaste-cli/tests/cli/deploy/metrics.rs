@@ -6,11 +6,10 @@ use serde_json::Value;
 use yaml_rust2::Yaml;
 
 use super::{read, yaml};
-use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 use crate::relay::sink::Sink;
 use crate::relay::{ids, options};
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 /// What `/metrics` says: the lines of each series by name, and the names as `# TYPE` has them.
 struct Metrics {
@@ -40,7 +39,7 @@ impl Metrics {
 
 /// A relay on this store that delivered events and found nobody there for another; what it says when all of
 /// these counts are above zero.
-fn after_some_deliveries(outbox: &AnyOutbox, counts: &[&str]) -> Metrics {
+fn after_some_deliveries(outbox: &Shop, counts: &[&str]) -> Metrics {
     let sink = Sink::new();
     let made = format!("Order.Made={}", sink.url("made"));
     let lost = format!("Order.Lost={}", sink.url("no/such/folder"));
@@ -57,12 +56,12 @@ fn after_some_deliveries(outbox: &AnyOutbox, counts: &[&str]) -> Metrics {
 
 /// There is also an event that nobody can read.
 fn of_sqlite() -> Metrics {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, headers) VALUES ('x', 'Made', '{}', 'no')",
     );
     let counts = ["outbox_dispatch_success", "outbox_dispatch_unreachable", "outbox_dispatch_dead"];
-    after_some_deliveries(&AnyOutbox::Sqlite(shop), &counts)
+    after_some_deliveries(&shop, &counts)
 }
 
 /// Every name in a text that begins as ours do, with underscores.
@@ -134,9 +133,8 @@ fn page_about_metrics_names_all_and_no_other() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
 fn relay_on_redis_reports_nothing_that_no_page_names() {
-    let outbox = AnyOutbox::redis();
+    let outbox = Shop::empty(StoreKind::Redis);
     let metrics = after_some_deliveries(&outbox, &["outbox_dispatch_success", "outbox_dispatch_unreachable"]);
-    outbox.end();
     let page = documented("docs/metrics.md");
     let unknown: Vec<&String> = metrics.types.difference(&page).collect();
     assert!(unknown.is_empty(), "docs/metrics.md does not name {unknown:?}");

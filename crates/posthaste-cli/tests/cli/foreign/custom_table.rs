@@ -1,11 +1,13 @@
 //! A table that no preset knows: the file of its relay describes it, and operators name that file.
 
-use tempfile::TempDir;
-
-use super::{Db, posthaste};
+use super::posthaste;
+use crate::command_output::CommandOutput;
+use crate::on_stores::on_stores;
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
-use crate::sqlite_outbox::CommandOutput;
+use crate::shop::{Shop, StoreKind};
+
+on_stores!([postgres, mysql] [operators_name_the_file, relay_deletes_what_its_file_says]);
 
 const TABLE_SQL: &str = "
 CREATE TABLE messages (
@@ -36,31 +38,26 @@ error = "last_error"
 "#;
 
 struct CustomTable {
-    db: Db,
-    folder: TempDir,
+    db: Shop,
 }
 
 impl CustomTable {
-    fn new(db: Db, sink: &Sink) -> Self {
-        Self::with(db, sink, "")
-    }
-
     /// With these settings of the outbox.
-    fn with(db: Db, sink: &Sink, more: &str) -> Self {
+    fn new(kind: StoreKind, sink: &Sink, more: &str) -> Self {
+        let db = Shop::bare(kind);
         db.sql(TABLE_SQL);
-        let folder = tempfile::tempdir().expect("a folder");
         let file = format!(
             "[admin]\nlisten = \"127.0.0.1:0\"\n[outbox.orders]\n{}\ntable = \"messages\"\n{more}\n{LAYOUT_TOML}\n\
              [[outbox.orders.route]]\npublish = \"{}\"\n",
-            db.settings(),
+            db.toml(),
             sink.url("out")
         );
-        std::fs::write(folder.path().join("posthaste.toml"), file).expect("the file can be written");
-        Self { db, folder }
+        std::fs::write(db.path("posthaste.toml"), file).expect("the file can be written");
+        Self { db }
     }
 
     fn config(&self) -> Vec<String> {
-        let file = self.folder.path().join("posthaste.toml");
+        let file = self.db.path("posthaste.toml");
         vec!["--config".to_owned(), file.display().to_string()]
     }
 
@@ -78,9 +75,9 @@ impl CustomTable {
     }
 }
 
-fn operators_name_the_file(db: Db) {
+fn operators_name_the_file(kind: StoreKind) {
     let sink = Sink::new();
-    let table = CustomTable::new(db, &sink);
+    let table = CustomTable::new(kind, &sink, "");
     let relay = Relay::start(&table.config());
     sink.wait_for_each_once(&["out"], &["m-1".to_owned()]);
     retry_until_ok("it is written down", || match table.states() {
@@ -106,43 +103,17 @@ fn operators_name_the_file(db: Db) {
     assert_eq!(output.code, 2, "{output}");
     assert!(output.stderr.contains("theirs to migrate"), "{output}");
     relay.stop();
-    table.db.end();
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn operators_of_an_own_table_name_the_file_on_postgres() {
-    operators_name_the_file(Db::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn operators_of_an_own_table_name_the_file_on_mysql() {
-    operators_name_the_file(Db::mysql());
 }
 
 /// Only then: without these settings nothing is deleted.
-fn relay_deletes_what_its_file_says(db: Db) {
+fn relay_deletes_what_its_file_says(kind: StoreKind) {
     let sink = Sink::new();
     let done = r#"purge = { done = { action = "delete", after = "0s" }, interval = "1s" }"#;
-    let table = CustomTable::with(db, &sink, done);
+    let table = CustomTable::new(kind, &sink, done);
     let relay = Relay::start(&table.config());
     retry_until_ok("all that were published are gone", || match table.states() {
         states if states == "broken broken" => Ok(()),
         states => Err(states),
     });
     relay.stop();
-    table.db.end();
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn relay_deletes_what_its_file_says_on_postgres() {
-    relay_deletes_what_its_file_says(Db::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn relay_deletes_what_its_file_says_on_mysql() {
-    relay_deletes_what_its_file_says(Db::mysql());
 }

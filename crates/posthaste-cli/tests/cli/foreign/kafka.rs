@@ -9,7 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
 use crate::relay::process::retry_until_ok;
-use crate::sqlite_outbox::block_on;
+use crate::shop::block_on;
 
 /// A message, as kcat reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]

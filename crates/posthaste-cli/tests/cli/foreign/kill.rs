@@ -2,18 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use super::{Db, ForeignTable, kafka, uuid};
+use super::{ForeignTable, kafka, uuid};
+use crate::on_stores::on_stores;
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
+use crate::shop::StoreKind;
 
 /// How many events are written before the kill, and how many in all.
 const EVENTS_BEFORE_KILL: usize = 300;
 const TOTAL_EVENTS: usize = 500;
 
+on_stores!([postgres, mysql] [order_service_survives_a_kill, outbox_record_survives_a_kill, debezium_survives_a_kill]);
+
+fn order_service_survives_a_kill(kind: StoreKind) {
+    survives_a_kill(kind, "order-service");
+}
+
+fn outbox_record_survives_a_kill(kind: StoreKind) {
+    survives_a_kill(kind, "outbox-record");
+}
+
+fn debezium_survives_a_kill(kind: StoreKind) {
+    survives_a_kill(kind, "debezium");
+}
+
 /// The second relay stands by until the first is killed. Everything arrives; what was written down as sent before
 /// the kill arrives once; nothing is invented.
-fn survives_a_kill(db: Db, preset: &'static str) {
-    let (table, sink) = (ForeignTable::new(db, preset), Sink::new());
+fn survives_a_kill(kind: StoreKind, preset: &'static str) {
+    let (table, sink) = (ForeignTable::new(kind, preset), Sink::new());
     let to_kafka = preset != "debezium";
     let topic = if to_kafka { kafka::topic() } else { "OrderCreated".to_owned() };
     let publish = if to_kafka { kafka::url("{event_type}") } else { sink.url("out") };
@@ -48,41 +64,4 @@ fn survives_a_kill(db: Db, preset: &'static str) {
     assert!(counts.keys().eq(expected.iter()), "{} of {TOTAL_EVENTS} arrived", counts.len());
     let twice: Vec<&String> = sent_before.iter().filter(|id| counts[*id] > 1).collect();
     assert!(twice.is_empty(), "sent and written down, and yet sent again: {twice:?}");
-    table.end();
-}
-
-#[test]
-#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
-fn order_service_survives_a_kill_on_postgres() {
-    survives_a_kill(Db::postgres(), "order-service");
-}
-
-#[test]
-#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
-fn order_service_survives_a_kill_on_mysql() {
-    survives_a_kill(Db::mysql(), "order-service");
-}
-
-#[test]
-#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
-fn outbox_record_survives_a_kill_on_postgres() {
-    survives_a_kill(Db::postgres(), "outbox-record");
-}
-
-#[test]
-#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
-fn outbox_record_survives_a_kill_on_mysql() {
-    survives_a_kill(Db::mysql(), "outbox-record");
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn debezium_survives_a_kill_on_postgres() {
-    survives_a_kill(Db::postgres(), "debezium");
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn debezium_survives_a_kill_on_mysql() {
-    survives_a_kill(Db::mysql(), "debezium");
 }

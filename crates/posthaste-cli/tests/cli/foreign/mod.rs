@@ -8,81 +8,13 @@ mod usage;
 
 use std::process::Command;
 
-use crate::mysql_outbox::MySqlOutbox;
-use crate::postgres_outbox::PgOutbox;
-use crate::sqlite_outbox::CommandOutput;
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 /// A database with one such table, and the service that writes into it.
 pub(crate) struct ForeignTable {
-    db: Db,
+    db: Shop,
     preset: &'static str,
-}
-
-pub(crate) enum Db {
-    Postgres(PgOutbox),
-    MySql(Box<MySqlOutbox>),
-}
-
-impl Db {
-    pub(crate) fn postgres() -> Self {
-        Self::Postgres(PgOutbox::without_table())
-    }
-
-    pub(crate) fn mysql() -> Self {
-        Self::MySql(Box::new(MySqlOutbox::without_table()))
-    }
-
-    pub(crate) fn sql(&self, statements: &str) {
-        match self {
-            Self::Postgres(shop) => shop.sql(statements),
-            Self::MySql(shop) => shop.sql(statements),
-        }
-    }
-
-    pub(crate) fn query(&self, query: &str) -> String {
-        match self {
-            Self::Postgres(shop) => shop.query(query),
-            Self::MySql(shop) => shop.query(query),
-        }
-    }
-
-    /// Where it is, as the file of a relay has it.
-    pub(crate) fn settings(&self) -> String {
-        match self {
-            Self::Postgres(shop) => format!("store = \"{}\"\nschema = \"{}\"", shop.url(), shop.schema()),
-            Self::MySql(shop) => format!("store = \"{}\"", shop.url()),
-        }
-    }
-
-    pub(crate) fn end(self) {
-        match self {
-            Self::Postgres(shop) => shop.end(),
-            Self::MySql(shop) => shop.end(),
-        }
-    }
-
-    /// The DDL of a preset's table, which the tests of the stores have too.
-    fn ddl(&self, preset: &str) -> &'static str {
-        macro_rules! ddl {
-            ($database:literal, $preset:literal) => {
-                include_str!(concat!(
-                    "../../../../posthaste-sqlx/tests/layouts/",
-                    $database,
-                    "/",
-                    $preset,
-                    ".sql"
-                ))
-            };
-        }
-        match (self, preset) {
-            (Self::Postgres(_), "order-service") => ddl!("postgres", "order-service"),
-            (Self::Postgres(_), "outbox-record") => ddl!("postgres", "outbox-record"),
-            (Self::Postgres(_), _) => ddl!("postgres", "debezium"),
-            (Self::MySql(_), "order-service") => ddl!("mysql", "order-service"),
-            (Self::MySql(_), "outbox-record") => ddl!("mysql", "outbox-record"),
-            (Self::MySql(_), _) => ddl!("mysql", "debezium"),
-        }
-    }
 }
 
 /// `posthaste` with these words, and options behind them that may have spaces in them.
@@ -99,10 +31,14 @@ pub(crate) fn uuid(n: usize) -> String {
 }
 
 impl ForeignTable {
-    pub(crate) fn new(db: Db, preset: &'static str) -> Self {
-        let foreign = Self { preset, db };
-        foreign.db.sql(foreign.db.ddl(preset));
-        foreign
+    pub(crate) fn new(kind: StoreKind, preset: &'static str) -> Self {
+        let db = Shop::bare(kind);
+        let database = if kind == StoreKind::Postgres { "postgres" } else { "mysql" };
+        // The tests of the stores have it too.
+        let layouts = concat!(env!("CARGO_MANIFEST_DIR"), "/../posthaste-sqlx/tests/layouts");
+        let ddl = std::fs::read_to_string(format!("{layouts}/{database}/{preset}.sql"));
+        db.sql(&ddl.expect("the table of the preset"));
+        Self { db, preset }
     }
 
     fn table(&self) -> &'static str {
@@ -153,12 +89,7 @@ impl ForeignTable {
             "outbox-record" => "status = 'PENDING'",
             _ => "1 = 1",
         };
-        let text = match self.db {
-            Db::Postgres(_) => "text",
-            Db::MySql(_) => "CHAR",
-        };
-        let count =
-            self.db.query(&format!("SELECT CAST(count(*) AS {text}) FROM {} WHERE {waits}", self.table()));
+        let count = self.db.query(&format!("SELECT CONCAT(count(*)) FROM {} WHERE {waits}", self.table()));
         count.parse().expect("a number")
     }
 
@@ -169,24 +100,15 @@ impl ForeignTable {
             "outbox-record" => "event_id",
             _ => return Vec::new(),
         };
-        let text = match self.db {
-            Db::Postgres(_) => "text",
-            Db::MySql(_) => "CHAR",
-        };
-        let ids = self
-            .db
-            .query(&format!("SELECT CAST({id} AS {text}) FROM {} WHERE status = 'SENT'", self.table()));
+        let ids = self.db.query(&format!("SELECT CONCAT({id}) FROM {} WHERE status = 'SENT'", self.table()));
         ids.split_whitespace().map(str::to_owned).collect()
     }
 
     /// The options that lead the program here.
     pub(crate) fn options(&self) -> Vec<String> {
-        let mut options = match &self.db {
-            Db::Postgres(shop) => vec!["--store", shop.url(), "--schema", shop.schema()],
-            Db::MySql(shop) => vec!["--store", shop.url()],
-        };
-        options.extend(["--layout", self.preset]);
-        options.into_iter().map(str::to_owned).collect()
+        let mut options = self.db.options();
+        options.extend(["--layout", self.preset].map(str::to_owned));
+        options
     }
 
     /// The options of a relay that publishes everything there.
@@ -204,9 +126,5 @@ impl ForeignTable {
     pub(crate) fn json(&self, args: &str) -> serde_json::Value {
         let output = self.run(&format!("{args} --output json"));
         serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{args}: {output}"))
-    }
-
-    pub(crate) fn end(self) {
-        self.db.end();
     }
 }

@@ -1,9 +1,11 @@
 //! Every status that a row can pass, from its INSERT to a real Kafka.
 
 use super::kafka::{self, Message};
-use super::{Db, ForeignTable, uuid};
+use super::{ForeignTable, uuid};
+use crate::on_stores::on_stores;
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::relay::sink::Sink;
+use crate::shop::StoreKind;
 
 fn expect_statuses(table: &ForeignTable, wanted: &str) {
     retry_until_ok("the rows have their statuses", || {
@@ -21,14 +23,30 @@ fn sorted(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
+on_stores!([postgres, mysql] [
+    order_service_passes_every_status,
+    outbox_record_passes_every_status,
+    debezium_rows_are_delivered_and_deleted
+]);
+
+// S4-01, S4-11, S4-12
+fn order_service_passes_every_status(kind: StoreKind) {
+    passes_every_status(kind, "order-service", "NEW", "0");
+}
+
+// S0-17, S0-27
+fn outbox_record_passes_every_status(kind: StoreKind) {
+    passes_every_status(kind, "outbox-record", "PENDING", "3");
+}
+
 /// Two events for a topic that is there and one for a topic that is not: sent, sent, and given up after its
 /// attempts. An operator makes the topic and replays it: it waits, and is sent.
-fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &str) {
+fn passes_every_status(kind: StoreKind, preset: &'static str, pending: &str, attempts: &str) {
     if kafka::is_mock() {
         return;
     }
     let (topic, missing) = (kafka::topic(), kafka::missing_topic());
-    let table = ForeignTable::new(db, preset);
+    let table = ForeignTable::new(kind, preset);
     table.write(0, 2, &topic);
     table.write(2, 3, &missing);
     assert_eq!(table.statuses(), [pending; 3].join(" "));
@@ -60,38 +78,11 @@ fn passes_every_status(db: Db, preset: &'static str, pending: &str, attempts: &s
     assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");
     assert_eq!(sorted(kafka::read(&topic)), [message(0), message(1)]);
     assert_eq!(kafka::read(&missing), [message(2)]);
-    table.end();
-}
-
-// S4-01, S4-11, S4-12
-#[test]
-#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
-fn order_service_passes_every_status_on_postgres() {
-    passes_every_status(Db::postgres(), "order-service", "NEW", "0");
-}
-
-#[test]
-#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
-fn order_service_passes_every_status_on_mysql() {
-    passes_every_status(Db::mysql(), "order-service", "NEW", "0");
-}
-
-// S0-17, S0-27
-#[test]
-#[ignore = "needs PostgreSQL and Kafka: cargo xtask test"]
-fn outbox_record_passes_every_status_on_postgres() {
-    passes_every_status(Db::postgres(), "outbox-record", "PENDING", "3");
-}
-
-#[test]
-#[ignore = "needs MariaDB and Kafka: cargo xtask test"]
-fn outbox_record_passes_every_status_on_mysql() {
-    passes_every_status(Db::mysql(), "outbox-record", "PENDING", "3");
 }
 
 /// Rows go when they were delivered.
-fn debezium(db: Db) {
-    let (table, sink) = (ForeignTable::new(db, "debezium"), Sink::new());
+fn debezium_rows_are_delivered_and_deleted(kind: StoreKind) {
+    let (table, sink) = (ForeignTable::new(kind, "debezium"), Sink::new());
     table.write(0, 20, "OrderCreated");
     let relay = Relay::start(&table.relay(&sink.url("out")));
     let ids: Vec<String> = (0..20).map(uuid).collect();
@@ -99,17 +90,4 @@ fn debezium(db: Db) {
     retry_until_ok("the rows are gone", || if table.waiting() == 0 { Ok(()) } else { Err(String::new()) });
     let log = relay.stop();
     assert!(log.contains("what was delivered is deleted at once"), "{log}");
-    table.end();
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn debezium_rows_are_delivered_and_deleted_on_postgres() {
-    debezium(Db::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn debezium_rows_are_delivered_and_deleted_on_mysql() {
-    debezium(Db::mysql());
 }

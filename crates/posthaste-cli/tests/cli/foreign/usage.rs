@@ -2,24 +2,19 @@
 
 use insta::assert_snapshot;
 
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
-
-fn run(args: &[&str]) -> CommandOutput {
-    let shop = SqliteOutbox::without_file();
-    CommandOutput::of(shop.command(args).output().expect("the binary starts"))
-}
+use crate::command_output::CommandOutput;
+use crate::shop::{Shop, StoreKind};
 
 fn check(file: &str) -> CommandOutput {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
-    CommandOutput::of(
-        shop.command(&["config", "check", "--config", "posthaste.toml"]).output().expect("the binary starts"),
-    )
+    shop.run("config check --config posthaste.toml")
 }
 
 #[test]
 fn preset_that_nobody_knows_is_told_those_that_are_known() {
-    let output = run(&["status", "--store", "postgres://db.example/shop", "--layout", "debezum"]);
+    let output =
+        Shop::bare(StoreKind::Sqlite).run("status --store postgres://db.example/shop --layout debezum");
     assert_eq!(output.code, 2, "{output}");
     assert!(output.stderr.contains("known are order-service, outbox-record, debezium"), "{output}");
 }
@@ -32,9 +27,8 @@ fn layout_of_a_store_without_layouts_is_wrong_usage() {
         ("postgres://db.example/shop", "migrate print", "theirs to migrate"),
         ("postgres://db.example/shop", "status --pgbouncer", "session of its own"),
     ] {
-        let mut all: Vec<&str> = args.split(' ').collect();
-        all.extend(["--store", store, "--layout", "debezium"]);
-        let output = run(&all);
+        let args = format!("{args} --store {store} --layout debezium");
+        let output = Shop::bare(StoreKind::Sqlite).run(&args);
         assert_eq!(output.code, 2, "{output}");
         assert!(output.stderr.contains(message), "{output}");
     }
@@ -109,7 +103,7 @@ route = [{ publish = "stdout:" }]
 
 #[test]
 fn layout_is_shown_column_by_column() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     let file = r#"[outbox.orders]
 store = "mysql://shop@db.example/shop"
 table = "messages"
@@ -121,8 +115,7 @@ sent_at = "processed_at"
 publish = "stdout:"
 "#;
     std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
-    let command = ["config", "show", "--config", "posthaste.toml"];
-    let output = CommandOutput::of(shop.command(&command).output().expect("the binary starts"));
+    let output = shop.run("config show --config posthaste.toml");
     assert_eq!(output.code, 0, "{output}");
     let (_, layout) = output.stdout.split_once("[outbox.orders.layout]\n").expect("a layout");
     assert_snapshot!(layout.split("\n\n").next().unwrap_or_default(), @r#"

@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 
-use super::any_outbox::AnyOutbox;
 use super::process::{Relay, retry_until_ok};
 use super::{ids, options};
+use crate::shop::{Shop, StoreKind};
 
 #[test]
 fn log_is_a_document_per_line_when_asked_for() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let mut relay = Relay::spawn(&options(&outbox, &["--publish", "stdout:", "--log-format", "json"]));
     relay.wait_for("delivering");
     relay.signal("TERM");
@@ -22,7 +22,7 @@ fn log_is_a_document_per_line_when_asked_for() {
 
 #[test]
 fn variable_without_a_level_asks_for_the_usual_one() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let options = options(&outbox, &["--publish", "stdout:"]);
     let log = Relay::start_with(&options, &[("RUST_LOG", "")]).stop();
     assert!(log.contains("INFO") && !log.contains("DEBUG"), "{log}");
@@ -30,7 +30,7 @@ fn variable_without_a_level_asks_for_the_usual_one() {
 
 #[test]
 fn repeats_are_counted_instead_of_written() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     outbox.write(&ids(0, 200));
     // Neither a topic nor a template fits: every attempt fails.
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");

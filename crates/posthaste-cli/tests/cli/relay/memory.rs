@@ -9,13 +9,9 @@ use posthaste_testkit::server::{MariaDbServer, PostgresServer, RedisServer};
 use redis::cmd;
 use serde_json::Value;
 
-use super::any_outbox::AnyOutbox;
 use super::options;
 use super::process::{Relay, retry_until_ok_within};
-use crate::mysql_outbox::MySqlOutbox;
-use crate::postgres_outbox::PgOutbox;
-use crate::redis_outbox::RedisOutbox;
-use crate::sqlite_outbox::block_on;
+use crate::shop::{Shop, StoreKind, block_on};
 
 const MIB: usize = 1024 * 1024;
 
@@ -36,7 +32,7 @@ const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "1048576");
 /// by default, and some that only other programs write.
 const BACKLOGS: [(usize, usize); 2] = [(600, MIB), (50, 20 * MIB)];
 
-fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> AnyOutbox) {
+fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> Shop) {
     for (count, bytes) in BACKLOGS {
         let outbox = make();
         write_large(&outbox, count, bytes);
@@ -47,12 +43,11 @@ fn large_backlogs_are_delivered_in_little_memory(make: impl Fn() -> AnyOutbox) {
         println!("{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
         assert!(peak < MAX_PEAK_BYTES, "{count} events of {bytes} bytes: a peak of {} MiB", peak / MIB);
         relay.stop();
-        outbox.end();
     }
 }
 
 /// However long it takes, as long as it goes on.
-fn wait_until_done(outbox: &AnyOutbox, count: usize) {
+fn wait_until_done(outbox: &Shop, count: usize) {
     let mut done = 0;
     while done < count {
         done = wait_for_more(outbox, done);
@@ -60,7 +55,7 @@ fn wait_until_done(outbox: &AnyOutbox, count: usize) {
 }
 
 /// Returns how many are delivered, when there are more of them.
-fn wait_for_more(outbox: &AnyOutbox, before: usize) -> usize {
+fn wait_for_more(outbox: &Shop, before: usize) -> usize {
     retry_until_ok_within(DELIVERY_TIMEOUT, "more are delivered", || {
         std::thread::park_timeout(STATUS_INTERVAL);
         let output = outbox.command("status --output json").output().expect("the binary starts");
@@ -74,31 +69,31 @@ fn wait_for_more(outbox: &AnyOutbox, before: usize) -> usize {
 }
 
 /// One JSON text of so many bytes in each row, made by the database.
-fn write_large(outbox: &AnyOutbox, count: usize, bytes: usize) {
+fn write_large(outbox: &Shop, count: usize, bytes: usize) {
     let insert = "INSERT INTO outbox_event (event_id, event_type, payload) ";
-    match outbox {
-        AnyOutbox::Sqlite(shop) => shop.sql(&format!(
+    match outbox.kind {
+        StoreKind::Sqlite => outbox.sql(&format!(
             "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count})
              {insert} SELECT 'e-' || n, 'Made', '\"' || hex(zeroblob({bytes} / 2)) || '\"' FROM numbers"
         )),
-        AnyOutbox::Postgres(shop) => shop.sql(&format!(
+        StoreKind::Postgres => outbox.sql(&format!(
             "{insert} SELECT 'e-' || n, 'Made', '\"' || repeat('x', {bytes}) || '\"' FROM generate_series(1, {count}) n"
         )),
         // A transaction for each row: the log of one has a limit.
-        AnyOutbox::MySql(shop) => {
+        StoreKind::MySql => {
             let row = |n| format!("{insert} VALUES ('e-{n}', 'Made', CONCAT('\"', REPEAT('x', {bytes}), '\"'));");
-            shop.sql(&(1..=count).map(row).collect::<String>());
+            outbox.sql(&(1..=count).map(row).collect::<String>());
         }
-        AnyOutbox::Redis(shop) => (1..=count).for_each(|n| write_to_redis(shop, n, bytes)),
+        StoreKind::Redis => (1..=count).for_each(|n| write_to_redis(outbox, n, bytes)),
     }
 }
 
 /// By the two commands that its page names for other programs.
-fn write_to_redis(shop: &RedisOutbox, n: usize, bytes: usize) {
+fn write_to_redis(shop: &Shop, n: usize, bytes: usize) {
     let (id, text) = (format!("e-{n}"), "x".repeat(bytes));
     let body = format!(r#"{{"event_type":"Made","payload":"\"{text}\""}}"#);
-    shop.query::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
-    shop.query::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
+    shop.redis::<u8>(cmd("HSETNX").arg(shop.key("entries")).arg(&id).arg(body));
+    shop.redis::<u8>(cmd("ZADD").arg(shop.key("pending")).arg("NX").arg(0).arg(id));
 }
 
 #[test]
@@ -113,14 +108,14 @@ fn image_and_unit_set_the_allocator_as_these_tests_do() {
 
 #[test]
 fn large_backlogs_in_sqlite_need_little_memory() {
-    large_backlogs_are_delivered_in_little_memory(AnyOutbox::sqlite);
+    large_backlogs_are_delivered_in_little_memory(|| Shop::empty(StoreKind::Sqlite));
 }
 
 #[test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 fn large_backlogs_in_postgres_need_little_memory() {
     let server = block_on(PostgresServer::start());
-    large_backlogs_are_delivered_in_little_memory(|| AnyOutbox::Postgres(PgOutbox::empty_on(server.url())));
+    large_backlogs_are_delivered_in_little_memory(|| Shop::empty_on(StoreKind::Postgres, server.url()));
 }
 
 #[test]
@@ -129,7 +124,7 @@ fn large_backlogs_in_mysql_need_little_memory() {
     // As the server of the test run: a packet must hold the largest event.
     let settings = ["--max-allowed-packet=64M", "--innodb-buffer-pool-size=256M"];
     let server = block_on(MariaDbServer::start_with(&settings));
-    let empty = || AnyOutbox::MySql(Box::new(MySqlOutbox::empty_on(&server.url())));
+    let empty = || Shop::empty_on(StoreKind::MySql, server.url());
     large_backlogs_are_delivered_in_little_memory(empty);
 }
 
@@ -137,7 +132,7 @@ fn large_backlogs_in_mysql_need_little_memory() {
 #[ignore = "needs Redis: cargo xtask test"]
 fn large_backlogs_in_redis_need_little_memory() {
     let server = block_on(RedisServer::new(&[]).started());
-    large_backlogs_are_delivered_in_little_memory(|| AnyOutbox::Redis(RedisOutbox::empty_on(server.url())));
+    large_backlogs_are_delivered_in_little_memory(|| Shop::empty_on(StoreKind::Redis, server.url()));
 }
 
 /// All of it in one claim would take longer than the relay waits for an answer, each time anew.
@@ -147,14 +142,13 @@ fn large_backlog_behind_a_slow_line_is_delivered() {
     const EVENTS: usize = 100;
     const BYTES_PER_SECOND: usize = 20_000_000;
     let server = block_on(PostgresServer::start());
-    let shop = PgOutbox::empty_on(server.url());
-    write_large(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS, MIB);
-    let link = SlowLink::to(&shop.host(), BYTES_PER_SECOND);
-    let far = AnyOutbox::Postgres(shop.with_url(shop.url().replacen(&shop.host(), &link.address(), 1)));
+    let shop = Shop::empty_on(StoreKind::Postgres, server.url());
+    write_large(&shop, EVENTS, MIB);
+    let link = SlowLink::to(shop.host(), BYTES_PER_SECOND);
+    let far = shop.with_url(shop.url().replacen(shop.host(), &link.address(), 1));
     let sink = super::Sink::new();
     let settings = "store_timeout = \"3s\"\n\n[[outbox.shop.route]]\npublish = \"file:///dev/null\"\n";
     let relay = Relay::start(&super::file(&sink, &far, settings));
-    wait_until_done(&AnyOutbox::Postgres(shop.with_url(shop.url().to_owned())), EVENTS);
+    wait_until_done(&shop, EVENTS);
     relay.stop();
-    shop.end();
 }

@@ -1,6 +1,7 @@
 //! The relay as operators run it: the real binary on real stores, told by flags, files and signals.
 
-pub(crate) mod any_outbox;
+use crate::shop::Shop;
+
 mod deliver;
 mod log;
 #[cfg(target_os = "linux")]
@@ -20,7 +21,6 @@ mod webhook;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use any_outbox::AnyOutbox;
 use sink::Sink;
 
 /// The ids `from..from + count`, each different from those of other runs of the test.
@@ -30,7 +30,7 @@ pub(crate) fn ids(from: usize, count: usize) -> Vec<String> {
 
 /// A service that writes on until it is told to stop, or until the test fails.
 pub(crate) struct Load<'a> {
-    outbox: &'a AnyOutbox,
+    outbox: &'a Shop,
     written: AtomicUsize,
     stop: AtomicBool,
 }
@@ -39,7 +39,7 @@ impl<'a> Load<'a> {
     /// Events per transaction.
     const EVENTS_PER_TRANSACTION: usize = 20;
 
-    pub(crate) fn new(outbox: &'a AnyOutbox) -> Self {
+    pub(crate) fn new(outbox: &'a Shop) -> Self {
         Self { outbox, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
     }
 
@@ -81,7 +81,7 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// The options of a relay with one outbox on this store, which listens on a port that is free.
-pub(crate) fn options(outbox: &AnyOutbox, more: &[&str]) -> Vec<String> {
+pub(crate) fn options(outbox: &Shop, more: &[&str]) -> Vec<String> {
     let mut options = outbox.options();
     options.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
     options.extend(more.iter().map(|&word| word.to_owned()));
@@ -89,7 +89,7 @@ pub(crate) fn options(outbox: &AnyOutbox, more: &[&str]) -> Vec<String> {
 }
 
 /// Writes a file with one outbox on this store and these settings of it, and names it in options.
-pub(crate) fn file(sink: &Sink, outbox: &AnyOutbox, settings: &str) -> Vec<String> {
+pub(crate) fn file(sink: &Sink, outbox: &Shop, settings: &str) -> Vec<String> {
     let path = sink.path("posthaste.toml");
     let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n[outbox.shop]\n{}{settings}", outbox.toml());
     std::fs::write(&path, text).expect("a file");

@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 
 use posthaste_testkit::variable;
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 /// Random requests per route and run, besides those that the limits of the document suggest.
 const MAX_EXAMPLES: u32 = 30;
@@ -21,7 +20,7 @@ const TOKEN: &str = "0123456789abcdef-operator";
 #[test]
 #[ignore = "needs a Python with schemathesis: cargo xtask test"]
 fn document_holds_against_hostile_requests() {
-    let (outbox, sink) = (AnyOutbox::Sqlite(SqliteOutbox::seeded()), Sink::new());
+    let (outbox, sink) = (Shop::seeded(StoreKind::Sqlite), Sink::new());
     // Events of 2020 that are replayed would make it late.
     let text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\nready_lag = \"100years\"\n\

@@ -1,11 +1,15 @@
 //! Readiness: fails while the store cannot be opened and while the oldest event is too old, and comes back.
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind};
 
-fn readiness_follows_the_backlog(outbox: AnyOutbox) {
+on_stores!([sqlite, postgres, mysql, redis][readiness_follows_the_backlog]);
+
+fn readiness_follows_the_backlog(kind: StoreKind) {
+    let outbox = Shop::empty(kind);
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start_with(
@@ -26,28 +30,4 @@ fn readiness_follows_the_backlog(outbox: AnyOutbox) {
     relay.wait_until("/health/ready", |answer| answer.status == 200);
     sink.wait_for_each_once(&["out"], &ids(0, 5));
     relay.stop();
-    outbox.end();
-}
-
-#[test]
-fn readiness_follows_the_backlog_on_sqlite() {
-    readiness_follows_the_backlog(AnyOutbox::sqlite());
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn readiness_follows_the_backlog_on_postgres() {
-    readiness_follows_the_backlog(AnyOutbox::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn readiness_follows_the_backlog_on_mysql() {
-    readiness_follows_the_backlog(AnyOutbox::mysql());
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn readiness_follows_the_backlog_on_redis() {
-    readiness_follows_the_backlog(AnyOutbox::redis());
 }

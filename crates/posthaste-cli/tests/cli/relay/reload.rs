@@ -1,13 +1,16 @@
 //! SIGHUP: another configuration is taken over whole, under load, or not at all.
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{Load, ids};
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind};
+
+on_stores!([sqlite, postgres, mysql, redis][reload_under_load_loses_and_repeats_nothing]);
 
 /// A configuration file that is written again and again.
 struct File<'a> {
-    outbox: &'a AnyOutbox,
+    outbox: &'a Shop,
     sink: &'a Sink,
 }
 
@@ -24,7 +27,8 @@ impl File<'_> {
 }
 
 /// Every reload sends events elsewhere, while they are being written. Each arrives once, in one of the files.
-fn reload_under_load(outbox: AnyOutbox) {
+fn reload_under_load_loses_and_repeats_nothing(kind: StoreKind) {
+    let outbox = Shop::empty(kind);
     const RELOADS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
     let sink = Sink::new();
     let file = File { outbox: &outbox, sink: &sink };
@@ -42,36 +46,12 @@ fn reload_under_load(outbox: AnyOutbox) {
     });
     sink.wait_for_each_once(&RELOADS, &ids(0, written));
     relay.stop();
-    outbox.end();
-}
-
-#[test]
-fn reload_under_load_loses_and_repeats_nothing_on_sqlite() {
-    reload_under_load(AnyOutbox::sqlite());
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn reload_under_load_loses_and_repeats_nothing_on_postgres() {
-    reload_under_load(AnyOutbox::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn reload_under_load_loses_and_repeats_nothing_on_mysql() {
-    reload_under_load(AnyOutbox::mysql());
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn reload_under_load_loses_and_repeats_nothing_on_redis() {
-    reload_under_load(AnyOutbox::redis());
 }
 
 #[test]
 fn strict_outbox_keeps_its_order_through_reloads() {
     const FILES: [&str; 3] = ["a", "b", "c"];
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let file = File { outbox: &outbox, sink: &sink };
     file.write(FILES[0], "mode = \"strict\"");
     let mut relay = Relay::start(&file.options());
@@ -90,7 +70,7 @@ fn strict_outbox_keeps_its_order_through_reloads() {
 
 #[test]
 fn what_cannot_change_says_so_and_nothing_changes() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let file = File { outbox: &outbox, sink: &sink };
     file.write("a", "");
     let mut relay = Relay::start(&file.options());

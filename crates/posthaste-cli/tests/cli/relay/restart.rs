@@ -1,16 +1,20 @@
 //! Several relays on one outbox, and a new release that replaces them one by one under load.
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{Load, ids, options};
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind};
+
+on_stores!([sqlite, postgres, mysql, redis][rolling_restart_loses_and_repeats_nothing]);
 
 /// How often each relay is replaced.
 const RESTARTS_PER_RELAY: usize = 3;
 
 /// Two relays share the outbox while a service writes on; each is stopped and started again, one after the
 /// other. Every event arrives once.
-fn rolling_restart(outbox: AnyOutbox) {
+fn rolling_restart_loses_and_repeats_nothing(kind: StoreKind) {
+    let outbox = Shop::empty(kind);
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let start = || Relay::start(&options(&outbox, &["--publish", &publish]));
@@ -30,28 +34,4 @@ fn rolling_restart(outbox: AnyOutbox) {
         relay.stop();
     }
     sink.wait_for_each_once(&["out"], &ids(0, written));
-    outbox.end();
-}
-
-#[test]
-fn rolling_restart_loses_and_repeats_nothing_on_sqlite() {
-    rolling_restart(AnyOutbox::sqlite());
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn rolling_restart_loses_and_repeats_nothing_on_postgres() {
-    rolling_restart(AnyOutbox::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn rolling_restart_loses_and_repeats_nothing_on_mysql() {
-    rolling_restart(AnyOutbox::mysql());
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn rolling_restart_loses_and_repeats_nothing_on_redis() {
-    rolling_restart(AnyOutbox::redis());
 }

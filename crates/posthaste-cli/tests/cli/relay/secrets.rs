@@ -6,10 +6,10 @@ use std::process::Command;
 
 use posthaste_testkit::variable;
 
-use super::any_outbox::AnyOutbox;
 use super::ids;
 use super::process::Relay;
 use super::sink::Sink;
+use crate::shop::{Shop, StoreKind};
 
 /// Every password, token and key.
 const SECRET: &str = "s3ntinel-PW-9f";
@@ -29,7 +29,7 @@ fn assert_no_secret(what: &str, text: &str) {
 }
 
 /// A file whose every URL and token is secret; nobody listens at any of its addresses.
-fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
+fn file(outbox: &Shop, sink: &Sink) -> String {
     let routes = [
         format!(
             "kafka://me:{SECRET}@{}/orders?sasl.mechanism=PLAIN&security.protocol=SASL_PLAINTEXT",
@@ -56,7 +56,7 @@ fn file(outbox: &AnyOutbox, sink: &Sink) -> String {
 
 #[test]
 fn running_relay_tells_no_secret() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let path = file(&outbox, &sink);
     let args = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
     let viewer = format!("{SECRET}-viewer");

@@ -5,11 +5,13 @@ use std::thread;
 
 use sqlx::Executor as _;
 
-use super::any_outbox::AnyOutbox;
 use super::file;
 use super::process::{Relay, request, retry_until_ok};
 use super::sink::Sink;
-use crate::sqlite_outbox::block_on;
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind, block_on};
+
+on_stores!([postgres, mysql][operator_pauses_a_route_while_questions_hang]);
 
 const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
 
@@ -17,7 +19,8 @@ const OUTBOX_PATH: &str = "/api/v1/outboxes/shop";
 const ADMIN_CONNECTIONS: usize = 2;
 
 /// A pause touches other tables than a question about events, and needs no connection that waits for one.
-fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
+fn operator_pauses_a_route_while_questions_hang(kind: StoreKind) {
+    let outbox = Shop::empty(kind);
     let sink = Sink::new();
     let route = format!("\n[[outbox.shop.route]]\nname = \"mail\"\npublish = \"{}\"\n", sink.url("mail"));
     let relay = Relay::start(&file(&sink, &outbox, &route));
@@ -43,60 +46,41 @@ fn operator_pauses_a_route_while_questions_hang(outbox: AnyOutbox) {
         }
     });
     relay.stop();
-    outbox.end();
 }
 
 /// Keeps everybody from the table of events until the other side of the channel is gone.
-fn lock_table(outbox: &AnyOutbox, locked: &Sender<()>, released: Receiver<()>) {
+fn lock_table(outbox: &Shop, locked: &Sender<()>, released: Receiver<()>) {
     block_on(async {
-        match outbox {
-            AnyOutbox::Postgres(shop) => {
-                let mut connection = shop.connect().await;
-                let lock =
-                    connection.execute("BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").await;
-                lock.expect("a lock");
-                wait(locked, &released);
+        // The lock goes with its connection.
+        let (mut postgres, mut mysql);
+        let lock = match outbox.kind {
+            StoreKind::Postgres => {
+                postgres = outbox.postgres().await;
+                postgres.execute("BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").await.map(drop)
             }
-            AnyOutbox::MySql(shop) => {
-                let mut connection = shop.connect().await;
-                connection.execute("LOCK TABLES outbox_event WRITE").await.expect("a lock");
-                wait(locked, &released);
+            _ => {
+                mysql = outbox.mysql().await;
+                mysql.execute("LOCK TABLES outbox_event WRITE").await.map(drop)
             }
-            AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
-        }
+        };
+        lock.expect("a lock");
+        locked.send(()).expect("the test goes on");
+        // It never gets a word, only an end.
+        let _ = released.recv();
     });
 }
 
-fn wait(locked: &Sender<()>, released: &Receiver<()>) {
-    locked.send(()).expect("the test goes on");
-    // It never gets a word, only an end.
-    let _ = released.recv();
-}
-
 /// How many operators' statements wait for the table.
-fn waiting(outbox: &AnyOutbox) -> usize {
-    let count = match outbox {
-        AnyOutbox::Postgres(shop) => shop.query(
+fn waiting(outbox: &Shop) -> usize {
+    let count = outbox.query(match outbox.kind {
+        StoreKind::Postgres => {
             "SELECT count(*)::text FROM pg_locks JOIN pg_stat_activity USING (pid)
-             WHERE NOT granted AND relation = 'outbox_event'::regclass AND application_name = 'posthaste'",
-        ),
-        AnyOutbox::MySql(shop) => shop.query(
+             WHERE NOT granted AND relation = 'outbox_event'::regclass AND application_name = 'posthaste'"
+        }
+        _ => {
             "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
-             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'",
-        ),
-        AnyOutbox::Sqlite(_) | AnyOutbox::Redis(_) => unreachable!("they have no locks of tables"),
-    };
+             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'"
+        }
+    });
     count.parse().expect("a number")
-}
-
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn operator_pauses_a_route_while_questions_hang_in_postgres() {
-    operator_pauses_a_route_while_questions_hang(AnyOutbox::postgres());
-}
-
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn operator_pauses_a_route_while_questions_hang_in_mysql() {
-    operator_pauses_a_route_while_questions_hang(AnyOutbox::mysql());
 }

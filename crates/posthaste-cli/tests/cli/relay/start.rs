@@ -2,16 +2,14 @@
 
 use std::net::TcpListener;
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 #[test]
 fn store_that_is_not_there_is_tried_again_until_it_is() {
-    let (shop, sink) = (SqliteOutbox::without_file(), Sink::new());
-    let outbox = AnyOutbox::Sqlite(shop);
+    let (outbox, sink) = (Shop::bare(StoreKind::Sqlite), Sink::new());
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("the store cannot be opened; trying again");
@@ -29,7 +27,7 @@ fn store_that_is_not_there_is_tried_again_until_it_is() {
 
 #[test]
 fn fail_fast_ends_when_the_store_is_not_there() {
-    let outbox = AnyOutbox::Sqlite(SqliteOutbox::without_file());
+    let outbox = Shop::bare(StoreKind::Sqlite);
     let (code, log) = Relay::spawn(&options(&outbox, &["--publish", "stdout:", "--fail-fast"])).end();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("cannot be opened"), "{log}");
@@ -37,7 +35,7 @@ fn fail_fast_ends_when_the_store_is_not_there() {
 
 #[test]
 fn broker_that_is_not_there_is_told_and_events_wait() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let nobody =
         TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
     let publish = format!("*=redis-stream://{nobody}/0?stream=out");
@@ -57,7 +55,7 @@ fn broker_that_is_not_there_is_told_and_events_wait() {
 
 #[test]
 fn missing_table_is_created_when_asked_for() {
-    let (outbox, sink) = (AnyOutbox::Sqlite(SqliteOutbox::without_file()), Sink::new());
+    let (outbox, sink) = (Shop::bare(StoreKind::Sqlite), Sink::new());
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish, "--migrate"]));
     relay.wait_for("delivering");
@@ -68,7 +66,7 @@ fn missing_table_is_created_when_asked_for() {
 
 #[test]
 fn port_that_is_taken_ends_it_with_advice() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let mut args = outbox.options();
@@ -80,7 +78,7 @@ fn port_that_is_taken_ends_it_with_advice() {
 
 #[test]
 fn address_that_others_can_reach_needs_a_token() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let mut args = outbox.options();
     args.extend(["--listen", "0.0.0.0:0", "--publish", "stdout:"].map(str::to_owned));
     let (code, log) = Relay::spawn(&args).end();

@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use super::any_outbox::AnyOutbox;
 use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids, options};
+use crate::shop::{Shop, StoreKind};
 
 /// A receiver that takes requests and never answers. The channel tells of each.
 fn silent_receiver() -> (String, std::sync::mpsc::Receiver<()>) {
@@ -52,7 +52,7 @@ fn assert_ended_by_two_signals(mut relay: Relay) {
 
 #[test]
 fn second_signal_ends_it_at_once() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = silent_receiver();
     let relay = Relay::start(&file(&sink, &outbox, &route_to(&url)));
     outbox.write(&ids(0, 1));
@@ -71,7 +71,7 @@ fn second_signal_ends_it_at_once() {
 
 #[test]
 fn signals_are_heard_while_a_strict_outbox_is_replaced() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = silent_receiver();
     let settings = |drain| format!("mode = \"strict\"\ndrain = \"{drain}\"\n{}", route_to(&url));
     let relay = Relay::start(&file(&sink, &outbox, &settings("40s")));
@@ -85,7 +85,7 @@ fn signals_are_heard_while_a_strict_outbox_is_replaced() {
 
 #[test]
 fn reader_that_is_stuck_does_not_keep_it_alive() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     outbox.write_payload("Big", &ids(0, 40), &format!("\"{}\"", "x".repeat(10_000)));
     // Nobody reads its standard output, and more is written than a pipe holds.
     let mut relay = Relay::start_silent(&options(&outbox, &["--publish", "stdout:"]));
@@ -96,7 +96,7 @@ fn reader_that_is_stuck_does_not_keep_it_alive() {
 
 #[test]
 fn interrupt_is_a_stop_in_good_order() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
@@ -109,7 +109,7 @@ fn interrupt_is_a_stop_in_good_order() {
 /// A pipe, as a secret store may offer one: nobody writes to it, and a reader waits.
 #[test]
 fn signal_is_heard_while_a_reload_waits_for_its_file() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let options = file(&sink, &outbox, &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out")));
     let mut relay = Relay::start(&options);
     outbox.write(&ids(0, 1));

@@ -3,10 +3,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use super::any_outbox::AnyOutbox;
 use super::process::Relay;
 use super::sink::Sink;
 use super::{ids, options};
+use crate::shop::{Shop, StoreKind};
 
 struct TailProcess(Child);
 
@@ -27,7 +27,7 @@ impl TailProcess {
 
 #[test]
 fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     relay.wait_for("delivering");
@@ -72,7 +72,7 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 
 #[test]
 fn tail_says_what_to_do_when_it_cannot_follow() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (code, _, printed) = TailProcess::start(&relay, "--outbox other").end();
     assert_eq!(code, Some(1), "{printed}");

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::any_outbox::AnyOutbox;
 use super::process::{Relay, WAIT_TIMEOUT};
 use super::sink::Sink;
 use super::{file, ids};
+use crate::shop::{Shop, StoreKind};
 
 const SIGNING_KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD_SIGNING_KEY: &str = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -90,7 +90,7 @@ fn route(url: &str, webhook: &str) -> String {
 
 #[test]
 fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = receiver();
     std::fs::write(sink.path("key"), format!("whsec_{SIGNING_KEY}\n")).expect("a file");
     let secrets = format!(
@@ -113,7 +113,7 @@ fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
 
 #[test]
 fn reload_changes_the_key() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = receiver();
     let signed = |key: &str| route(&url, &format!("signing_key = \"whsec_{key}\"\n"));
     let mut relay = Relay::start(&file(&sink, &outbox, &signed(OLD_SIGNING_KEY)));

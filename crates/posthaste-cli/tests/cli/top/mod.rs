@@ -5,14 +5,13 @@ mod screen;
 mod stores;
 mod terminal;
 
-use crate::sqlite_outbox::SqliteOutbox;
 use screen::Screen;
 
+use crate::shop::Shop;
+
 /// `posthaste top` on the shop's database, with looks that follow each other quickly.
-fn top(shop: &SqliteOutbox, words: &str, width: u16, height: u16) -> Screen {
-    let mut args = vec!["top", "--interval", "100ms"];
-    args.extend(words.split_whitespace());
-    let mut command = shop.command(&args);
+fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
+    let mut command = shop.command(&format!("top --interval 100ms {words}"));
     command.env_remove("NO_COLOR").env_remove("POSTHASTE_RELAY");
     Screen::of(command, width, height)
 }

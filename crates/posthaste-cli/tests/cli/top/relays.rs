@@ -2,10 +2,10 @@
 
 use super::screen::Screen;
 use crate::binary::posthaste;
-use crate::relay::any_outbox::AnyOutbox;
 use crate::relay::process::Relay;
 use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
+use crate::shop::{Shop, StoreKind};
 
 /// `posthaste top` on these.
 fn top(args: &[&str]) -> Screen {
@@ -29,7 +29,7 @@ fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
 
 #[test]
 fn relay_and_store_stand_side_by_side() {
-    let (served, other, sink) = (AnyOutbox::sqlite(), AnyOutbox::sqlite(), Sink::new());
+    let (served, other, sink) = (Shop::empty(StoreKind::Sqlite), Shop::empty(StoreKind::Sqlite), Sink::new());
     let relay = Relay::start(&file(
         &sink,
         &served,
@@ -60,7 +60,7 @@ fn relay_and_store_stand_side_by_side() {
 
 #[test]
 fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
-    let outbox = AnyOutbox::sqlite();
+    let outbox = Shop::empty(StoreKind::Sqlite);
     let relay = Relay::start(&options(&outbox, &["--publish", "*=redis-stream://127.0.0.1:1/0?stream=x"]));
     outbox.write(&ids(0, 5));
     let screen = top(&["--relay", &url(&relay)]);
@@ -74,9 +74,8 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
 
 #[test]
 fn relay_replays_under_the_name_of_the_token() {
-    let (outbox, sink) = (AnyOutbox::sqlite(), Sink::new());
-    let AnyOutbox::Sqlite(shop) = &outbox else { unreachable!("it is SQLite") };
-    shop.sql(
+    let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
+    outbox.sql(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, status, last_error, done_at)
          VALUES ('d-1', 'Made', 'Order', '{}', 3, 'no item', 1577934245000000)",
     );
@@ -107,7 +106,7 @@ fn relay_replays_under_the_name_of_the_token() {
     screen.wait_for("1 event replayed, on record as the name of your token");
     sink.wait_for_each_once(&["out"], &["d-1".to_owned()]);
     assert_eq!(
-        shop.query("SELECT actor || ' ' || action || ' ' || rows FROM outbox_event_audit"),
+        outbox.query("SELECT actor || ' ' || action || ' ' || rows FROM outbox_event_audit"),
         "api:ann replay 1"
     );
 
@@ -118,7 +117,7 @@ fn relay_replays_under_the_name_of_the_token() {
 
 #[test]
 fn relay_that_goes_away_comes_back_by_itself() {
-    let (outbox, other) = (AnyOutbox::sqlite(), AnyOutbox::sqlite());
+    let (outbox, other) = (Shop::empty(StoreKind::Sqlite), Shop::empty(StoreKind::Sqlite));
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
     let screen = top(&["--relay", &url(&relay), "--store", &store]);

@@ -4,14 +4,12 @@ use insta::assert_snapshot;
 
 use super::screen::Screen;
 use super::{top, without_clock};
-use crate::mysql_outbox::MySqlOutbox;
-use crate::postgres_outbox::PgOutbox;
-use crate::redis_outbox::RedisOutbox;
-use crate::sqlite_outbox::{CommandOutput, SqliteOutbox};
+use crate::on_stores::on_stores;
+use crate::shop::{Shop, StoreKind};
 
 #[test]
 fn overview_shows_what_waits_and_what_died() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "", 80, 24);
     let text = screen.wait_until("rates", |text| text.contains("0.0   0.0"));
     assert_snapshot!(without_clock(&text), @"
@@ -46,7 +44,7 @@ fn overview_shows_what_waits_and_what_died() {
 
 #[test]
 fn group_that_is_agreed_on_is_replayed_and_on_record() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "--actor ops", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
@@ -122,13 +120,13 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
     screen.wait_until("the group is gone", |text| !text.contains("connection refused"));
 }
 
-fn dead(shop: &SqliteOutbox) -> String {
+fn dead(shop: &Shop) -> String {
     shop.query("SELECT event_id FROM outbox_event WHERE status = 3 ORDER BY event_id")
 }
 
 #[test]
 fn every_key_but_y_replays_nothing() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "", 80, 24);
     screen.wait_for("connection refused");
     screen.press("\r");
@@ -152,7 +150,7 @@ fn every_key_but_y_replays_nothing() {
 
 #[test]
 fn paused_route_and_what_waits_for_it_are_shown() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.run("pause mail");
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, available_at, parked)
@@ -169,7 +167,7 @@ fn paused_route_and_what_waits_for_it_are_shown() {
 
 #[test]
 fn store_that_is_not_there_shows_why_and_comes() {
-    let (shop, missing) = (SqliteOutbox::seeded(), SqliteOutbox::without_file());
+    let (shop, missing) = (Shop::seeded(StoreKind::Sqlite), Shop::bare(StoreKind::Sqlite));
     let url = format!("sqlite://{}", missing.path("shop.db").display());
     let screen = top(&shop, &format!("--store sqlite:shop.db --store {url}"), 132, 24);
     screen.wait_for("no answer");
@@ -180,33 +178,11 @@ fn store_that_is_not_there_shows_why_and_comes() {
     screen.wait_until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
 }
 
-#[test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-fn postgres_is_looked_at_and_replayed() {
-    let shop = PgOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
-    shop.end();
-}
+on_stores!([postgres, mysql, redis][server_is_looked_at_and_replayed]);
 
-#[test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-fn mariadb_is_looked_at_and_replayed() {
-    let shop = MySqlOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
-    shop.end();
-}
-
-#[test]
-#[ignore = "needs Redis: cargo xtask test"]
-fn redis_is_looked_at_and_replayed() {
-    let shop = RedisOutbox::seeded();
-    is_looked_at_and_replayed(shop.command("top --interval 100ms"), &|args| shop.run(args));
-    shop.end();
-}
-
-/// On an outbox with the rows of `sqlite_outbox.rs`.
-fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) -> CommandOutput) {
-    let screen = Screen::of(command, 100, 24);
+fn server_is_looked_at_and_replayed(kind: StoreKind) {
+    let shop = Shop::seeded(kind);
+    let screen = Screen::of(shop.command("top --interval 100ms"), 100, 24);
     screen.wait_for("connection refused");
     screen.press("\rr");
     screen.wait_for("Send 2 DEAD events out again?");
@@ -214,14 +190,14 @@ fn is_looked_at_and_replayed(command: std::process::Command, run: &dyn Fn(&str) 
     screen.wait_for("2 events replayed");
     screen.press("q");
     assert_eq!(screen.end().code, Some(0));
-    let audit = run("audit").stdout;
+    let audit = shop.run("audit").stdout;
     assert!(audit.contains("cli:ann  replay  2"), "{audit}");
-    assert!(run("dead list").stdout.contains("1 of 1 shown"));
+    assert!(shop.run("dead list").stdout.contains("1 of 1 shown"));
 }
 
 #[test]
 fn file_of_a_relay_stands_for_all_its_outboxes() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let output = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
     assert_eq!(output.code, 0, "{output}");
     let file = r#"

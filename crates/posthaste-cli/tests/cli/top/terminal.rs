@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::{top, without_clock};
-use crate::sqlite_outbox::SqliteOutbox;
+use crate::shop::{Shop, StoreKind};
 
 /// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
 const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
@@ -11,7 +11,7 @@ const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' |
 
 #[test]
 fn every_way_to_end_restores_the_terminal() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     for end in ["q", "\x03", "TERM", "INT", "HUP"] {
         let screen = top(&shop, "", 80, 24);
         screen.wait_for("connection refused");
@@ -29,7 +29,7 @@ fn every_way_to_end_restores_the_terminal() {
 
 #[test]
 fn small_terminal_shows_what_matters() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "", 40, 10);
     let text = screen.wait_until("rates", |text| text.contains("0.0"));
     assert_snapshot!(without_clock(&text), @"
@@ -62,7 +62,7 @@ fn small_terminal_shows_what_matters() {
 
 #[test]
 fn hostile_texts_do_nothing_to_the_terminal() {
-    let shop = SqliteOutbox::empty();
+    let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(&format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, status,
            last_error) VALUES ({HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, {HOSTILE_TEXT_SQL}, 'sEcret', 3, {HOSTILE_TEXT_SQL});
@@ -87,8 +87,8 @@ fn hostile_texts_do_nothing_to_the_terminal() {
 
 #[test]
 fn without_colours_every_word_is_still_there() {
-    let shop = SqliteOutbox::seeded();
-    let mut command = shop.command(&["top", "--interval", "100ms"]);
+    let shop = Shop::seeded(StoreKind::Sqlite);
+    let mut command = shop.command("top --interval 100ms");
     command.env("NO_COLOR", "1");
     let screen = super::screen::Screen::of(command, 80, 24);
     screen.wait_for("1 outbox, 1 has dead");
@@ -103,7 +103,7 @@ fn without_colours_every_word_is_still_there() {
 
 #[test]
 fn help_is_shown_over_the_screen_and_goes_again() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "", 80, 24);
     screen.wait_for("connection refused");
     screen.press("?");
@@ -118,7 +118,7 @@ fn help_is_shown_over_the_screen_and_goes_again() {
 
 #[test]
 fn without_a_terminal_it_says_what_to_use() {
-    let shop = SqliteOutbox::seeded();
+    let shop = Shop::seeded(StoreKind::Sqlite);
     for args in ["top", "top --output json", "top --relay http://127.0.0.1:1"] {
         let output = shop.run(args);
         assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
@@ -129,7 +129,7 @@ fn without_a_terminal_it_says_what_to_use() {
 
 #[test]
 fn wrong_usage_never_opens_the_screen() {
-    let shop = SqliteOutbox::without_file();
+    let shop = Shop::bare(StoreKind::Sqlite);
     for (args, advice) in [
         ("--store oracle://ann:sEcret@db.example/shop", "knows no store"),
         ("--store memory:", "nothing to look at from here"),
