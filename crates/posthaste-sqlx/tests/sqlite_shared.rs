@@ -5,8 +5,12 @@
 #![cfg(feature = "sqlite")]
 
 mod sqlite {
-    pub(crate) mod support;
+    pub(crate) mod database;
 }
+
+mod support;
+
+use sqlite::database;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,10 +23,10 @@ use posthaste::{
     Admin as _, BoxError, Delivery, Destination, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
 };
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
-use sqlite::support::log::Log;
-use sqlite::support::*;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use support::log::Log;
+use support::*;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Level;

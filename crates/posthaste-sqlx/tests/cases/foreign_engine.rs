@@ -19,10 +19,9 @@ use crate::support::*;
 
 /// The tests of this file.
 macro_rules! foreign_engine_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::foreign_engine,
-            $ignored,
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::foreign_engine:
             engine_purges_nothing_unless_it_was_told_to,
             claim_is_full_while_more_rows_wait,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,

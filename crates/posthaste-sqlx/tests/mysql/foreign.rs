@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!("needs MariaDB: cargo xtask test");
+foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// Document 004's table with its indexes, as Hibernate would make it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
@@ -26,14 +26,6 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
 /// The same by way of another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
-}
-
-/// Ends the sessions of the stores of this test, and those of its own pool.
-pub(crate) async fn end_sessions(db: &Db) {
-    let ids = "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
-    for id in db.text(ids).await.expect("sessions").split(',') {
-        administrate(&format!("KILL {id}")).await;
-    }
 }
 
 /// Two rows that wait because they have no time.

@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!("needs PostgreSQL: cargo xtask test");
+foreign_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// Document 004's table with its indexes.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");
@@ -27,11 +27,6 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
 /// The same by way of another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
-}
-
-/// Ends the sessions of the stores of this test.
-pub(crate) async fn end_sessions(db: &Db) {
-    assert!(terminate(&format!("application_name = '{}: posthaste layout'", db.schema)).await > 0);
 }
 
 /// Two rows that wait because they have no time.

@@ -5,7 +5,7 @@ use posthaste_sqlx::PgStore;
 
 use crate::support::*;
 
-payload_tests!("needs PostgreSQL: cargo xtask test");
+payload_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// Two outboxes beside each other, one of them in a schema and a table with odd names.
 #[tokio::test]

@@ -136,7 +136,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     let end = Instant::now() + Duration::from_secs(LOAD_SECONDS);
     let mut stores = Vec::new();
     for _ in 0..CLAIMERS {
-        let store = db.another_store().await;
+        let store = db.place.open().await;
         claimers.spawn(claim_until(end, store.clone()));
         stores.push(store);
     }
