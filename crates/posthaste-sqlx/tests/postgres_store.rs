@@ -6,8 +6,6 @@ mod cases {
     #[macro_use]
     pub(crate) mod adopt;
     #[macro_use]
-    pub(crate) mod calendar;
-    #[macro_use]
     pub(crate) mod cancel;
     pub(crate) mod conformance;
     #[macro_use]
@@ -32,6 +30,8 @@ mod cases {
     pub(crate) mod rows;
     #[macro_use]
     pub(crate) mod server;
+    #[macro_use]
+    pub(crate) mod server_rows;
     #[macro_use]
     pub(crate) mod store_cancel;
     #[macro_use]

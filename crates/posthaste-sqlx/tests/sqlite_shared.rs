@@ -396,9 +396,7 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let db = Db::with_pool(4).await;
     let second = SecondProcess::start(&db, "engine").await;
     let write = async |writer: &SqliteWriter, id: &str| {
-        let mut tx = writer.begin(&db.pool).await.unwrap();
-        tx.write(event(id)).await.unwrap();
-        tx.commit().await.unwrap();
+        db.write(writer, &[id]).await;
     };
     // While the other is alone: on a busy machine it may have no turn later.
     let mut committed = BTreeSet::from(["alone".to_owned()]);
@@ -447,9 +445,7 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
 async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
     let db = Db::new().await;
     let mut second = SecondProcess::start(&db, "holder").await;
-    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
-    tx.write(event("a")).await.unwrap();
-    tx.commit().await.unwrap();
+    db.write(&db.plain_writer(), &["a"]).await;
     second.wait_for_report("HOLDS a").await;
     drop(second); // killed
     let recorder = Recorder::new();

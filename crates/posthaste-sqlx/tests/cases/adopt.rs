@@ -59,11 +59,6 @@ impl DocumentTable {
         text_of(&self.pool, sql).await
     }
 
-    /// Everything that is defined, and the rows.
-    pub(crate) async fn state(&self) -> (Vec<String>, Option<String>) {
-        (self.place.contents().await, self.text(FINGERPRINT_SQL).await)
-    }
-
     pub(crate) async fn close(&self) {
         self.pool.close().await;
         self.place.remove().await;
@@ -126,9 +121,8 @@ pub(crate) async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered(
 
         // A program that has not changed goes on to write, and a new one writes what is no JSON.
         run(&old.pool, &insert_of_an_old_program(types)).await.expect("an old statement");
-        let mut tx = store.writer(&outbox).begin(&old.pool).await.unwrap();
-        tx.write(encoding_cases::bytes("text", "text/plain", "no JSON: 😀")).await.unwrap();
-        tx.commit().await.unwrap();
+        let text = encoding_cases::bytes("text", "text/plain", "no JSON: 😀");
+        write(&store.writer(&outbox), &old.pool, vec![text]).await;
         wait_until("both are delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() as u32 == ROWS * 49 / 100 + 2

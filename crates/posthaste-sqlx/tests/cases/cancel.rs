@@ -244,7 +244,7 @@ pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_s
             }
         } else if dropped.count(drop_after(1, tx.savepoint()).await).map(drop).is_none() {
             assert_no_transaction(tx.write(event(&format!("after{round}"))).await);
-            assert!(tx.savepoint().await.is_err());
+            assert!(!SAVEPOINT_NEEDS_TRANSACTION || tx.savepoint().await.is_err());
             assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
         } else {
             drop(tx);

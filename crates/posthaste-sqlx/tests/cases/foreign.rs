@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
-    Settle, Settled, Settlement, Store as _, Unpark, Verdict,
+    Backoff, Claim, ClaimOrder, Claimed, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle,
+    Settled, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
@@ -139,13 +139,6 @@ pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Des
     outbox.poll_interval(Duration::from_millis(20)).start().expect("a good configuration")
 }
 
-/// A claim without a bound.
-pub(crate) fn request(owner: &Owner) -> Claim<'_> {
-    let (token, max_bytes, order) = (LeaseToken::random(), usize::MAX, ClaimOrder::Due);
-    let skip_recent = Duration::ZERO;
-    Claim { owner, token, lease: LEASE_DURATION, limit: 9, max_bytes, order, skip_recent, now: None }
-}
-
 pub(crate) async fn claim(store: &ForeignTableStore, limit: usize) -> Claimed {
     try_claim(store, limit, ClaimOrder::Due).await.expect("a claim")
 }
@@ -156,7 +149,7 @@ pub(crate) async fn try_claim(
     order: ClaimOrder,
 ) -> Result<Claimed, posthaste::StoreError> {
     let owner = Owner::from("tester");
-    store.claim(&Claim { limit, order, ..request(&owner) }).await
+    store.claim(&Claim { limit, order, ..claim_for(&owner) }).await
 }
 
 pub(crate) async fn settle(store: &ForeignTableStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {

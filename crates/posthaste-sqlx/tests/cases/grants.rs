@@ -103,9 +103,7 @@ pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let dead = Retention::delete_after(Duration::ZERO);
     let purge = PurgeConfig { on_done: OnDone::Archive, dead, ..PurgeConfig::default() };
     let outbox = engine(&store, &recorder).purge(purge).start().unwrap();
-    let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();
-    tx.write_all(events(&["hot", "dead"])).await.unwrap();
-    tx.commit().await.unwrap();
+    write(&store.writer(&outbox), &pool, events(&["hot", "dead"])).await;
     within_timeout("the hot path delivers", recorder.wait_for(2)).await;
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.insert("cold", 0).await;

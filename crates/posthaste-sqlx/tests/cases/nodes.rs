@@ -183,10 +183,8 @@ async fn rows(db: &Db) -> Vec<String> {
 }
 
 async fn write(db: &Db, event_type: &str, ids: impl IntoIterator<Item = String>) {
-    let mut tx = db.plain_writer().begin(&db.pool).await.expect("a transaction");
     let events = ids.into_iter().map(|id| typed_event(event_type, &id)).collect();
-    tx.write_all(events).await.expect("written");
-    tx.commit().await.expect("committed");
+    crate::support::write(&db.plain_writer(), &db.pool, events).await;
 }
 
 /// An abort in a C library, an end for want of memory: the process is gone as soon as the delivery begins, again

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Tolerance};
-use posthaste::{Admin as _, Delivery, EventId, Outcome, Recorder, Status, Timestamp};
+use posthaste::{Admin as _, EventId, Outcome, Recorder, Status, Timestamp};
 
 use crate::rows::{IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL};
 use crate::support::*;
@@ -25,36 +25,12 @@ macro_rules! row_tests {
     };
 }
 
-/// Document 003's columns, all of them and no other.
-pub(crate) const DOCUMENT_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, \
-    headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at";
-
-/// Odd spaces, a key twice, numbers that a parser would change: text that json keeps and jsonb does not.
-pub(crate) const ODD_JSON: &str =
-    r#"{ "b" : 1.50e+2,"a":1,  "a":2 , "big":12345678901234567890.10, "é":"\u00e9 \" ' $1" }"#;
-
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
     within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     outbox.shutdown().await;
     recorder
-}
-
-/// Every row of [`DOCUMENT_COLUMNS`] has arrived with its payload as it was; one whose id is that of a server's own type
-/// of JSON has only what that left of it.
-pub(crate) fn assert_documents(deliveries: &[Delivery], parsed_id: &str, micros: i64) {
-    for delivery in deliveries {
-        let id = delivery.id().as_str();
-        let (tenant, region) = (delivery.tenant_id(), delivery.headers()["region"].as_str());
-        assert_eq!((tenant, region), (Some("acme"), "eu"), "{id}");
-        assert_eq!(delivery.occurred_at().as_micros(), micros, "{id}");
-        if id == parsed_id {
-            assert!(delivery.payload_as::<serde_json::Value>().is_ok());
-        } else {
-            assert_eq!(&delivery.payload()[..], ODD_JSON.as_bytes(), "{id}");
-        }
-    }
 }
 
 /// By the shell of the database, where there is one.
@@ -109,21 +85,6 @@ pub(crate) async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
 }
 
 const SECRET: &str = "s3cret";
-
-/// What the servers' tables take and nobody can read: a column, what stands in it, and what is said about it.
-pub(crate) const MALFORMED_ON_SERVERS: &[(&str, &str, &str)] = &[
-    ("headers", r#"'["s3cret"]'"#, "headers"),
-    ("headers", r#"'{"a": {"s3cret": "b"}}'"#, "headers"),
-    ("headers", r#"'{"a": "s3cret'"#, "headers"),
-    ("headers", "'s3cret'", "headers"),
-    ("headers", "concat(repeat('[', 100000), 's3cret')", "headers"),
-    ("attempts", "-1", "negative attempts: -1"),
-    ("attempts", "-2147483648", "negative attempts: -2147483648"),
-    ("replays", "-1", "negative replays: -1"),
-    ("schema_version", "4294967296", "schema_version is out of range"),
-    ("schema_version", "-1", "schema_version is out of range"),
-    ("schema_version", "-9223372036854775808", "schema_version is out of range"),
-];
 
 /// Bad rows of every kind, each between good ones.
 async fn insert_among_good(db: &Db, bad: usize, good: usize) {

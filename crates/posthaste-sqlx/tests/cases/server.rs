@@ -1,4 +1,4 @@
-//! A server that cannot be reached, does not let us in or only reads, and one that ends our sessions.
+//! A server that cannot be reached, does not let us in or only reads, and one that ends our sessions or loses our table.
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use posthaste::{Admin as _, Recorder};
+use posthaste::{Admin as _, Recorder, StoreError};
 use posthaste_sqlx::OpenError;
 use sqlx::{ConnectOptions as _, Connection as _};
 
@@ -25,6 +25,7 @@ macro_rules! server_tests {
             server_that_only_reads_is_refused_unless_one_only_looks,
             wrong_password_is_refused_and_stands_in_no_text,
             password_stands_in_no_text_of_what_was_opened_or_could_not_be,
+            table_that_goes_away_under_a_store_is_named,
             engine_recovers_by_itself_when_all_its_sessions_are_ended,
             slow_questions_do_not_keep_operators_from_pausing,
         );
@@ -169,6 +170,15 @@ pub(crate) async fn password_stands_in_no_text_of_what_was_opened_or_could_not_b
     assert_no_secret("the log", &log.text());
     place.remove().await;
     login.remove().await;
+}
+
+pub(crate) async fn table_that_goes_away_under_a_store_is_named() {
+    let db = Db::new().await;
+    db.execute("DROP TABLE outbox_event").await;
+    let error = db.store.stats().await.expect_err("it is gone");
+    let StoreError::Backend { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("posthaste migrate apply"), "{source}");
+    db.close().await;
 }
 
 pub(crate) async fn engine_recovers_by_itself_when_all_its_sessions_are_ended() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle,
-    Settlement, Store as _, Unpark, Verdict,
+    Claim, ClaimOrder, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settlement,
+    Store as _, Unpark, Verdict,
 };
 use posthaste::{Admin, EventId, StoreError};
 
@@ -32,16 +32,7 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
     let held = leases.clone();
     let settlement =
         |lease: &Lease| Settlement { lease: lease.clone(), verdict: Verdict::Done, delivered: vec![] };
-    let claim = |order| Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_millis(1),
-        limit: 5,
-        max_bytes: usize::MAX,
-        order,
-        skip_recent: Duration::ZERO,
-        now,
-    };
+    let claim = |order| Claim { lease: Duration::from_millis(1), limit: 5, order, ..claim_for(owner) };
     let settle = async |on_done, nth: usize| {
         let settlements: Vec<_> = held.iter().skip(nth).take(1).map(settlement).collect();
         store.settle(&Settle { owner, settlements: &settlements, on_done, now }).await
@@ -86,10 +77,8 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
 
 pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_loses_no_row() {
     let db = Db::with_pool(2).await;
-    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
-    let ids: Vec<String> = (1..=200).map(|n| format!("event{n}")).collect();
-    tx.write_all(ids.iter().map(|id| event(id)).collect()).await.unwrap();
-    tx.commit().await.unwrap();
+    let written = (1..=200).map(|n| event(&format!("event{n}"))).collect();
+    write(&db.plain_writer(), &db.pool, written).await;
     let (owner, mut leases) = (Owner::random("me"), Vec::new());
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {

@@ -3,7 +3,6 @@
 
 use posthaste::Admin as _;
 use posthaste_sqlx::MySqlStore;
-use sqlx::AssertSqlSafe;
 
 use crate::cases::adopt::DocumentTable;
 use crate::support::*;
@@ -123,14 +122,9 @@ async fn triggers_and_grants_stay() {
     .await
     .unwrap();
     let store = old.adopt().await.expect("an outbox");
-    let mut tx = plain_writer(&store).begin(&old.pool).await.unwrap();
-    tx.write(event("written")).await.unwrap();
-    tx.commit().await.unwrap();
+    write(&plain_writer(&store), &old.pool, events(&["written"])).await;
     assert_eq!(old.text("SELECT GROUP_CONCAT(event_id) FROM notes").await.as_deref(), Some("written"));
-    let grants: Vec<String> = sqlx::query_scalar(AssertSqlSafe(format!("SHOW GRANTS FOR {user}@'%'")))
-        .fetch_all(&old.pool)
-        .await
-        .unwrap();
+    let grants = texts_of(&old.pool, &format!("SHOW GRANTS FOR {user}@'%'")).await;
     assert!(grants.iter().any(|grant| grant.contains("SELECT, INSERT ON")), "{grants:?}");
     run(&old.pool, &format!("DROP USER {user}@'%'")).await.unwrap();
     store.close().await;

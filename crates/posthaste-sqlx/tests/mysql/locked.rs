@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use posthaste::Admin as _;
 use posthaste::store::{
     Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
 };

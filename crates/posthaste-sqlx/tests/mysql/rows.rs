@@ -5,21 +5,18 @@
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Renew, Settle, Settlement, Store as _, Verdict,
-};
+use posthaste::store::{Claim, OnDone, Owner, Renew, Settle, Settlement, Store as _, Verdict};
 use posthaste::writer::NewRow;
 use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::cases::rows::{
-    DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents, assert_recent, deliver_all,
-};
+use crate::cases::rows::{assert_recent, deliver_all};
+use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
 use crate::support::*;
 
 row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
-calendar_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "UTC_TIMESTAMP(6)";
 pub(crate) const IN_AN_HOUR_SQL: &str = "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
@@ -155,9 +152,7 @@ async fn process_in_newfoundland() {
 
     let occurred_at = Timestamp::from_micros(1_700_000_000_123_456);
     let builder = |id: &str| Event::builder("Tested").id(id).json_text("{}").occurred_at(occurred_at);
-    let mut tx = plain_writer(&store).begin(&pool).await.unwrap();
-    tx.write(builder("plain").build().unwrap()).await.unwrap();
-    tx.commit().await.unwrap();
+    write(&plain_writer(&store), &pool, vec![builder("plain").build().unwrap()]).await;
     let delay = Some(Duration::from_micros(90_000_001));
     let after = NewRow { event: builder("after").build().unwrap(), delay, lease: None };
     let mut tx = pool.begin().await.unwrap();
@@ -176,19 +171,7 @@ async fn process_in_newfoundland() {
     }
 
     let (owner, lease) = (Owner::random("me"), Duration::from_micros(30_000_007));
-    let claim = async |now| {
-        let claim = Claim {
-            owner: &owner,
-            token: LeaseToken::random(),
-            lease,
-            limit: 5,
-            max_bytes: usize::MAX,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now,
-        };
-        store.claim(&claim).await.unwrap().events
-    };
+    let claim = async |now| store.claim(&Claim { lease, now, ..claim_for(&owner) }).await.unwrap().events;
     let claimed = claim(None).await;
     assert_eq!(claimed.iter().map(|leased| leased.lease.id.as_str()).collect::<Vec<_>>(), ["plain"]);
     assert_eq!(claimed[0].event.occurred_at(), occurred_at);

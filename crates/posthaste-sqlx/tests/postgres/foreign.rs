@@ -219,7 +219,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     let (before, all) = (db.int(read).await, db.int(all).await);
     let store = builder(&db, Layout::debezium()).connect().await.expect("the table opens");
     let owner = Owner::from("tester");
-    let claim = Claim { limit: 200, max_bytes: 100_000, ..cases::request(&owner) };
+    let claim = Claim { limit: 200, max_bytes: 100_000, ..claim_for(&owner) };
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.

@@ -1,11 +1,12 @@
 //! Rows that other programs write to PostgreSQL: with the columns of document 003 or fewer, by `psql`, with
 //! parameters of any type that holds text; and rows that cannot be read.
 
-use crate::cases::rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents, deliver_all};
+use crate::cases::rows::deliver_all;
+use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
 use crate::support::*;
 
 row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-calendar_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "now()";
 pub(crate) const IN_AN_HOUR_SQL: &str = "now() + interval '1 hour'";

@@ -79,9 +79,7 @@ async fn pool_is_usable_after_a_transaction_was_ended_behind_its_back() {
             }
         }
     }
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
+    w.write("kept").await;
     assert_eq!(w.delivered().await, ["kept"]);
 }
 

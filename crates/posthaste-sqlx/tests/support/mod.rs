@@ -6,9 +6,13 @@
 
 use std::error::Error;
 use std::ops::Deref;
+use std::time::Duration;
 
 use posthaste::admin::Filter;
-use posthaste::{Admin as _, EventId, Outbox, Recorder, Route, Routes, Status, StoreError, WriteError};
+use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner};
+use posthaste::{
+    Admin as _, Event, EventId, Outbox, Recorder, Route, Routes, Status, StoreError, WriteError,
+};
 use posthaste_sqlx::OpenError;
 pub use posthaste_testkit::*;
 use sqlx::pool::PoolOptions;
@@ -68,9 +72,7 @@ impl Db {
 
     /// Writes events with these ids in one transaction.
     pub async fn write(&self, writer: &Writer, ids: &[&str]) {
-        let mut tx = writer.begin(&self.pool).await.expect("a transaction");
-        tx.write_all(events(ids)).await.expect("written");
-        tx.commit().await.expect("committed");
+        write(writer, &self.pool, events(ids)).await;
     }
 
     pub async fn execute(&self, sql: &str) {
@@ -160,6 +162,27 @@ pub fn engine(store: &Store, recorder: &Recorder) -> posthaste::Builder {
 pub fn plain_writer(store: &Store) -> Writer {
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
     store.writer(&outbox.expect("a good configuration"))
+}
+
+/// Writes events in one transaction.
+pub async fn write(writer: &Writer, pool: &Pool, events: Vec<Event>) {
+    let mut tx = writer.begin(pool).await.expect("a transaction");
+    tx.write_all(events).await.expect("written");
+    tx.commit().await.expect("committed");
+}
+
+/// A claim of a few events for a while, without any other bound.
+pub fn claim_for(owner: &Owner) -> Claim<'_> {
+    Claim {
+        owner,
+        token: LeaseToken::random(),
+        lease: Duration::from_secs(30),
+        limit: 9,
+        max_bytes: usize::MAX,
+        order: ClaimOrder::Due,
+        skip_recent: Duration::ZERO,
+        now: None,
+    }
 }
 
 pub async fn run(on: impl Executor<'_, Database = Database>, sql: &str) -> Result<(), sqlx::Error> {
