@@ -13,14 +13,16 @@ mod cases {
 mod nodes;
 
 mod mysql {
+    pub(crate) mod database;
     mod nodes {
         mod contention;
         mod restart;
     }
-    pub(crate) mod support;
 }
 
-// The name by which the cases of every server know it.
-use mysql::support;
+mod support;
 
-node_tests!("needs MariaDB: cargo xtask test");
+// The name by which the cases of every database know it.
+use mysql::database;
+
+node_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);

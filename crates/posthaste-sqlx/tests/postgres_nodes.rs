@@ -13,14 +13,16 @@ mod cases {
 mod nodes;
 
 mod postgres {
+    pub(crate) mod database;
     mod nodes {
         mod faults;
         mod restart;
     }
-    pub(crate) mod support;
 }
 
-// The name by which the cases of every server know it.
-use postgres::support;
+mod support;
 
-node_tests!("needs PostgreSQL: cargo xtask test");
+// The name by which the cases of every database know it.
+use postgres::database;
+
+node_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);

@@ -4,7 +4,12 @@
 #[macro_use]
 mod cases {
     #[macro_use]
+    pub(crate) mod adopt;
+    #[macro_use]
     pub(crate) mod cancel;
+    pub(crate) mod conformance;
+    #[macro_use]
+    pub(crate) mod diagnose;
     #[macro_use]
     pub(crate) mod foreign;
     #[macro_use]
@@ -12,33 +17,77 @@ mod cases {
     #[macro_use]
     pub(crate) mod foreign_open;
     #[macro_use]
+    pub(crate) mod grants;
+    #[macro_use]
+    pub(crate) mod open;
+    #[macro_use]
     pub(crate) mod payloads;
     #[macro_use]
+    pub(crate) mod purge;
+    #[macro_use]
+    pub(crate) mod refused_commit;
+    #[macro_use]
     pub(crate) mod rows;
+    #[macro_use]
+    pub(crate) mod server;
+    #[macro_use]
+    pub(crate) mod server_rows;
+    #[macro_use]
+    pub(crate) mod store_cancel;
+    #[macro_use]
+    pub(crate) mod writer;
+    pub(crate) mod writer_conformance;
 }
 
 mod postgres {
-    mod adopt;
+    pub(crate) mod adopt;
     mod archive;
-    mod cancel;
     mod commit;
     mod conformance;
+    pub(crate) mod database;
     mod diagnose;
     pub(crate) mod foreign;
-    mod foreign_engine;
     pub(crate) mod foreign_open;
-    mod grants;
+    pub(crate) mod grants;
     mod open;
     mod operators;
-    mod payloads;
     mod pgbouncer;
-    mod rows;
-    pub(crate) mod support;
+    pub(crate) mod rows;
     mod sweep;
     mod wake;
     mod writer;
-    mod writer_conformance;
+
+    mod cancel {
+        cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        store_cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod foreign_engine {
+        foreign_engine_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod payloads {
+        payload_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod purge {
+        purge_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod server {
+        server_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod writer_conformance {
+        use crate::cases::writer_conformance::SqlxHarness;
+        posthaste::writer_conformance!(
+            SqlxHarness::new().await,
+            #[ignore = "needs PostgreSQL: cargo xtask test"]
+        );
+    }
 }
 
-// The names by which the cases of every server know them.
-use postgres::{foreign, foreign_open, support};
+mod support;
+
+// The names by which the cases of every database know what is its own.
+use postgres::{adopt, database, foreign, foreign_open, grants, rows};

@@ -5,8 +5,12 @@
 #![cfg(feature = "sqlite")]
 
 mod sqlite {
-    pub(crate) mod support;
+    pub(crate) mod database;
 }
+
+mod support;
+
+use sqlite::database;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,10 +23,10 @@ use posthaste::{
     Admin as _, BoxError, Delivery, Destination, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
 };
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
-use sqlite::support::log::Log;
-use sqlite::support::*;
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use support::log::Log;
+use support::*;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::Level;
@@ -392,9 +396,7 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let db = Db::with_pool(4).await;
     let second = SecondProcess::start(&db, "engine").await;
     let write = async |writer: &SqliteWriter, id: &str| {
-        let mut tx = writer.begin(&db.pool).await.unwrap();
-        tx.write(event(id)).await.unwrap();
-        tx.commit().await.unwrap();
+        db.write(writer, &[id]).await;
     };
     // While the other is alone: on a busy machine it may have no turn later.
     let mut committed = BTreeSet::from(["alone".to_owned()]);
@@ -443,9 +445,7 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
 async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
     let db = Db::new().await;
     let mut second = SecondProcess::start(&db, "holder").await;
-    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
-    tx.write(event("a")).await.unwrap();
-    tx.commit().await.unwrap();
+    db.write(&db.plain_writer(), &["a"]).await;
     second.wait_for_report("HOLDS a").await;
     drop(second); // killed
     let recorder = Recorder::new();

@@ -3,12 +3,14 @@
 //! It knows no driver: servers and proxies have a port or a URL, and a test builds the options of its driver from it.
 //! So every crate can use it, also in the tests below its `src`.
 
+mod cases;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 pub mod encoding_cases;
 mod environment;
 mod events;
 mod findings;
+pub mod grants;
 mod hook_calls;
 pub mod log;
 pub mod process;

@@ -6,36 +6,10 @@ use diesel_async::AsyncConnection as _;
 use posthaste::{BoxError, Outbox, Receipt, Recorder, Route, Routes};
 use posthaste_diesel::{AsyncPgWriter, PgWriter};
 use posthaste_sqlx::PgStore;
+use posthaste_testkit::grants::{create_roles_sql, drop_roles_sql, url_as};
+use posthaste_testkit::within_timeout;
 
-use crate::support::{Postgres, event, variable};
-
-const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
-const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
-
-/// Creates the roles of the grants for the outbox in this schema, named after it.
-fn roles(schema: &str) -> String {
-    let grants = GRANTS.replace("\"{table}", &format!("\"{schema}\".\"outbox_event"));
-    let mut grants = grants.replace("{schema}", schema);
-    for role in ROLES {
-        for end in [",", ";"] {
-            grants = grants.replace(&format!(" {role}{end}"), &format!(" {schema}_{role}{end}"));
-        }
-    }
-    ROLES.map(|role| format!("CREATE ROLE {schema}_{role} LOGIN; ")).concat() + &grants
-}
-
-fn drop_roles(schema: &str) -> String {
-    let roles = ROLES.map(|role| format!("{schema}_{role}")).join(", ");
-    format!("DROP OWNED BY {roles}; DROP ROLE {roles}")
-}
-
-/// The URL of the server for this role.
-fn url_as(schema: &str, role: &str) -> String {
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let (scheme, rest) = url.split_once("://").expect("a URL");
-    let (_, address) = rest.rsplit_once('@').expect("a URL with a user");
-    format!("{scheme}://{schema}_{role}@{address}")
-}
+use crate::support::{Postgres, event};
 
 fn write_at_once(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError> {
     let mut connection = diesel::PgConnection::establish(url)?;
@@ -67,7 +41,7 @@ async fn write_async(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxEr
 async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let db = Postgres::open().await;
     let schema = db.schema().to_string();
-    db.execute(&roles(&schema)).await;
+    db.execute(&create_roles_sql(&schema)).await;
     let relay = PgStore::builder(&url_as(&schema, "relay").parse().unwrap()).schema(db.schema().clone());
     let store = relay.connect().await.unwrap();
     let recorder = Recorder::new();
@@ -79,10 +53,9 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
     let writer = AsyncPgWriter::new(store.writer_context(&outbox));
     outbox.committed(write_async(&writer, &url).await.unwrap());
-    let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(8)).await;
-    all.expect("all are delivered");
+    within_timeout("all are delivered", recorder.wait_for(8)).await;
     outbox.shutdown().await;
     store.close().await;
-    db.execute(&drop_roles(&schema)).await;
+    db.execute(&drop_roles_sql(&schema)).await;
     db.close().await;
 }

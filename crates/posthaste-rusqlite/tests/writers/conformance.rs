@@ -10,14 +10,11 @@ use posthaste::conformance::{
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_rusqlite::{SqliteSavepoint, SqliteTx, SqliteWriter};
 use posthaste_sqlx::SqliteStore;
+use posthaste_testkit::writer_script::Statements;
 use rusqlite::{Connection, TransactionBehavior};
 use tempfile::TempDir;
 
-const INSERT_ORDER_SQL: &str = "INSERT INTO orders DEFAULT VALUES";
-const REFUSING_TRIGGER_SQL: &str = "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event
-WHEN NEW.event_type = 'Unwritable' BEGIN SELECT RAISE(ABORT, 'not this type'); END";
-const FAILING_SQL: &str = "INSERT INTO nowhere DEFAULT VALUES";
-const ABORTING_SQL: &str = "INSERT OR ROLLBACK INTO orders VALUES (1), (1)";
+const STATEMENTS: Statements = Statements::SQLITE;
 
 struct Rusqlite {
     connection: Mutex<Connection>,
@@ -35,8 +32,8 @@ impl Rusqlite {
         let builder = SqliteStore::builder(&url.parse().expect("a good URL"));
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
-        connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").expect("a table");
-        connection.execute_batch(REFUSING_TRIGGER_SQL).expect("a trigger");
+        connection.execute_batch(STATEMENTS.orders).expect("a table");
+        connection.execute_batch(STATEMENTS.refuse_unwritable).expect("a trigger");
         let scene = Scene::start(store.clone());
         let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
         Self { connection: Mutex::new(connection), store, scene, writer, dir }
@@ -67,7 +64,7 @@ impl Rusqlite {
         };
         match end {
             OwnEnd::Aborted => {
-                tx.execute_batch(ABORTING_SQL).expect_err("it fails");
+                tx.execute_batch(STATEMENTS.aborts).expect_err("it fails");
                 tx.commit().expect_err("there is nothing to commit");
             }
             OwnEnd::Rollback => tx.rollback()?,
@@ -78,54 +75,28 @@ impl Rusqlite {
 }
 
 /// Transactions and savepoints share methods and no trait.
-macro_rules! play_steps {
-    ($play:ident, $tx:ident, $steps:ident, $written:ident) => {{
-        for step in $steps {
-            match step {
-                Step::Write(event) => $written.extend($tx.write(event)?),
-                Step::WriteAll(events) => $written.extend($tx.write_all(events)?),
-                Step::FailedWrite(event) => {
-                    let _ = $tx.write(event).expect_err("SQLite refuses it");
-                }
-                Step::Savepoint { steps, end } => {
-                    let mut inner = $tx.savepoint()?;
-                    play_inside(&mut inner, steps, $written)?;
+macro_rules! play {
+    ($play:ident, $tx:ty) => {
+        fn $play(tx: &mut $tx, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
+            posthaste_testkit::play_steps!(
+                [] execute, tx, STATEMENTS, steps, written,
+                |undone| { $play(tx, undone, written)? },
+                |nested, end| {
+                    let mut inner = tx.savepoint()?;
+                    play_inside(&mut inner, nested, written)?;
                     match end {
                         SavepointEnd::Release => inner.release()?,
                         SavepointEnd::Rollback => inner.rollback()?,
                         SavepointEnd::Drop => drop(inner),
                     }
                 }
-                Step::Undone(steps) => {
-                    execute($tx, "SAVEPOINT mine")?;
-                    $play($tx, steps, $written)?;
-                    execute($tx, "ROLLBACK TO mine")?;
-                    execute($tx, "RELEASE mine")?;
-                }
-                Step::Business => execute($tx, INSERT_ORDER_SQL)?,
-                Step::FailedStatement => {
-                    let _ = $tx.execute_batch(FAILING_SQL).expect_err("it fails");
-                }
-                Step::Abort => {
-                    let _ = $tx.execute_batch(ABORTING_SQL).expect_err("it fails");
-                }
-            }
+            )
         }
-        Ok(())
-    }};
+    };
 }
 
-fn play(tx: &mut SqliteTx<'_>, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
-    play_steps!(play, tx, steps, written)
-}
-
-fn play_inside(
-    tx: &mut SqliteSavepoint<'_>,
-    steps: Vec<Step>,
-    written: &mut Vec<EventId>,
-) -> Result<(), ScriptError> {
-    play_steps!(play_inside, tx, steps, written)
-}
+play!(play, SqliteTx<'_>);
+play!(play_inside, SqliteSavepoint<'_>);
 
 fn execute(connection: &Connection, statement: &str) -> Result<(), BoxError> {
     connection.execute_batch(statement).map_err(BoxError::from)
@@ -187,7 +158,7 @@ impl WriterHarness for Rusqlite {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: false }
+        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
     }
 
     async fn close(&self) {

@@ -4,38 +4,11 @@
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::PgStore;
-use posthaste_testkit::{event, variable};
+use posthaste_testkit::grants::{create_roles_sql, drop_roles_sql, url_as};
+use posthaste_testkit::{event, variable, within_timeout};
 use sea_orm::{ConnectionTrait as _, Database, TransactionTrait as _};
 
 use crate::support::new_name;
-
-const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
-const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
-
-/// Creates the roles of the grants for the outbox in this schema, named after it.
-fn roles(schema: &str) -> String {
-    let grants = GRANTS.replace("\"{table}", &format!("\"{schema}\".\"outbox_event"));
-    let mut grants = grants.replace("{schema}", schema);
-    for role in ROLES {
-        for end in [",", ";"] {
-            grants = grants.replace(&format!(" {role}{end}"), &format!(" {schema}_{role}{end}"));
-        }
-    }
-    ROLES.map(|role| format!("CREATE ROLE {schema}_{role} LOGIN; ")).concat() + &grants
-}
-
-fn drop_roles(schema: &str) -> String {
-    let roles = ROLES.map(|role| format!("{schema}_{role}")).join(", ");
-    format!("DROP OWNED BY {roles}; DROP ROLE {roles}")
-}
-
-/// The URL of the server for this role.
-fn url_as(schema: &str, role: &str) -> String {
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let (scheme, rest) = url.split_once("://").expect("a URL");
-    let (_, address) = rest.rsplit_once('@').expect("a URL with a user");
-    format!("{scheme}://{schema}_{role}@{address}")
-}
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
@@ -44,7 +17,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let builder = |url: &str| PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder(&url).migrate().connect().await.unwrap().close().await;
     let admin = Database::connect(&url).await.unwrap();
-    admin.execute_unprepared(&roles(&schema)).await.unwrap();
+    admin.execute_unprepared(&create_roles_sql(&schema)).await.unwrap();
     let store = builder(&url_as(&schema, "relay")).connect().await.unwrap();
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -68,11 +41,10 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     outbox.committed(direct);
     outbox.committed(receipt);
 
-    let all = tokio::time::timeout(std::time::Duration::from_secs(30), recorder.wait_for(5)).await;
-    all.expect("all are delivered");
+    within_timeout("all are delivered", recorder.wait_for(5)).await;
     outbox.shutdown().await;
     store.close().await;
     db.close().await.unwrap();
-    admin.execute_unprepared(&drop_roles(&schema)).await.unwrap();
+    admin.execute_unprepared(&drop_roles_sql(&schema)).await.unwrap();
     admin.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }

@@ -4,9 +4,9 @@ use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::MySqlStore;
 use posthaste_testkit::variable;
-use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
+use sea_orm::{ConnectionTrait as _, Database};
 
-use crate::support::{Sea, Statements, new_name};
+use crate::support::{Sea, Statements, connect, new_name, prepare};
 
 async fn new() -> Sea {
     let (server, name) = (variable("POSTHASTE_TEST_MYSQL_URL"), new_name());
@@ -16,20 +16,10 @@ async fn new() -> Sea {
     let (url, other) = (format!("{address}/{name}"), format!("{address}/{name}_copy"));
     let store = MySqlStore::builder(&url.parse().expect("a good URL")).migrate().connect().await;
     let store = store.expect("the store opens");
-    let mut options = ConnectOptions::new(url);
-    options.max_connections(2).sqlx_logging(false);
-    let db = Database::connect(options).await.expect("a connection");
-    db.execute_unprepared("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)").await.expect("a table");
-    let refuses = "ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')";
-    db.execute_unprepared(refuses).await.expect("a constraint");
+    let db = connect(&url, 2, None).await;
+    prepare(&db, &Statements::MYSQL).await;
     let scene = Scene::start(store.clone());
     let writer = SeaWriter::new(store.writer_context(scene.outbox()));
-    // A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
-    let statements = Statements {
-        business: "INSERT INTO orders () VALUES ()",
-        fails: "SELECT * FROM nowhere",
-        aborts: "ROLLBACK; SELECT * FROM nowhere",
-    };
     let (administrator, first) = (admin.clone(), name.clone());
     let copy = Box::new(move || {
         let (admin, name, other) = (administrator.clone(), first.clone(), other.clone());
@@ -39,9 +29,7 @@ async fn new() -> Sea {
             }
             let builder = MySqlStore::builder(&other.parse().expect("a good URL"));
             builder.migrate().connect().await.expect("the store opens").close().await;
-            let mut options = ConnectOptions::new(other);
-            options.max_connections(1).sqlx_logging(false);
-            Database::connect(options).await.expect("a connection")
+            connect(&other, 1, None).await
         }) as _
     });
     let cleanup = Box::new(move || {
@@ -54,7 +42,7 @@ async fn new() -> Sea {
             }
         }) as _
     });
-    Sea { db, scene, writer, statements, copy, cleanup }
+    Sea { db, scene, writer, statements: Statements::MYSQL, copy, cleanup }
 }
 
 posthaste::writer_conformance!(new().await, #[ignore = "needs MariaDB: cargo xtask test"]);

@@ -4,29 +4,19 @@ use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
 use posthaste_sqlx::PgStore;
 use posthaste_testkit::variable;
-use sea_orm::{ConnectOptions, ConnectionTrait as _, Database};
+use sea_orm::{ConnectionTrait as _, Database};
 
-use crate::support::{Sea, Statements, new_name};
+use crate::support::{Sea, Statements, connect, new_name, prepare};
 
 async fn new() -> Sea {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder =
         PgStore::builder(&url.parse().expect("a good URL")).schema(schema.parse().expect("a good name"));
     let store = builder.migrate().connect().await.expect("the store opens");
-    let mut options = ConnectOptions::new(&url);
-    options.max_connections(2).sqlx_logging(false).set_schema_search_path(&schema);
-    let db = Database::connect(options).await.expect("a connection");
-    let table = "CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)";
-    db.execute_unprepared(table).await.expect("a table");
-    let refuses = "ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')";
-    db.execute_unprepared(refuses).await.expect("a constraint");
+    let db = connect(&url, 2, Some(&schema)).await;
+    prepare(&db, &Statements::POSTGRES).await;
     let scene = Scene::start(store.clone());
     let writer = SeaWriter::new(store.writer_context(scene.outbox()));
-    let statements = Statements {
-        business: "INSERT INTO orders DEFAULT VALUES",
-        fails: "SELECT 1/0",
-        aborts: "SELECT 1/0",
-    };
     let (first, (server, _)) = (schema.clone(), url.rsplit_once('/').expect("a URL with a database"));
     let other = format!("{server}/{schema}");
     let (admin, other) = (url.clone(), other.clone());
@@ -42,9 +32,7 @@ async fn new() -> Sea {
             let builder = PgStore::builder(&other.parse().expect("a good URL"));
             let builder = builder.schema(schema.parse().expect("a good name"));
             builder.migrate().connect().await.expect("the store opens").close().await;
-            let mut options = ConnectOptions::new(&other);
-            options.max_connections(1).sqlx_logging(false).set_schema_search_path(&schema);
-            Database::connect(options).await.expect("a connection")
+            connect(&other, 1, Some(&schema)).await
         }) as _
     });
     let cleanup = Box::new(move || {
@@ -57,7 +45,7 @@ async fn new() -> Sea {
             db.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("the schema goes");
         }) as _
     });
-    Sea { db, scene, writer, statements, copy, cleanup }
+    Sea { db, scene, writer, statements: Statements::POSTGRES, copy, cleanup }
 }
 
 posthaste::writer_conformance!(new().await, #[ignore = "needs PostgreSQL: cargo xtask test"]);

@@ -1,21 +1,16 @@
 //! What the Writer on SeaORM promises beside the Writers' suite.
 
-use std::time::Duration;
-
 use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
 use posthaste_sql_writer::{Postgres, Sqlite, WriterContext};
 use posthaste_sqlx::{PgStore, SqliteStore};
 use posthaste_testkit::{drop_after, variable};
-use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};
+use sea_orm::{ConnectionTrait as _, Database, DatabaseConnection, TransactionTrait as _};
 
-use crate::support::new_name;
+use crate::support::{connect, new_name};
 
 async fn pool_of_one() -> DatabaseConnection {
-    let url = variable("POSTHASTE_TEST_POSTGRES_URL");
-    let mut options = ConnectOptions::new(url);
-    options.max_connections(1).sqlx_logging(false).acquire_timeout(Duration::from_secs(30));
-    Database::connect(options).await.expect("a connection")
+    connect(&variable("POSTHASTE_TEST_POSTGRES_URL"), 1, None).await
 }
 
 // F36
@@ -49,9 +44,7 @@ async fn writer_context_of_another_database_is_refused() {
 /// The closure's error rolls back, and reaches the caller as it is.
 #[tokio::test]
 async fn closure_that_fails_rolls_back() {
-    let mut options = ConnectOptions::new("sqlite::memory:");
-    options.max_connections(1);
-    let db = Database::connect(options).await.unwrap();
+    let db = connect("sqlite::memory:", 1, None).await;
     db.execute_unprepared("CREATE TABLE orders (item TEXT)").await.unwrap();
     let writer = SeaWriter::new(WriterContext::<Sqlite>::writer_only().build());
     let answer = writer.transaction(&db, async |tx: &SeaTx| {
@@ -94,9 +87,7 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder.migrate().connect().await.unwrap().close().await;
-    let mut options = ConnectOptions::new(&url);
-    options.max_connections(1).sqlx_logging(false).set_schema_search_path(&schema);
-    let db = Database::connect(options).await.unwrap();
+    let db = connect(&url, 1, Some(&schema)).await;
     db.execute_unprepared(
         "CREATE TABLE failing (code text);
          CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS

@@ -19,10 +19,9 @@ use crate::support::*;
 
 /// The tests of this file.
 macro_rules! foreign_engine_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::foreign_engine,
-            $ignored,
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::foreign_engine:
             engine_purges_nothing_unless_it_was_told_to,
             claim_is_full_while_more_rows_wait,
             late_outcome_of_a_row_is_not_that_of_another_with_its_id,
@@ -87,7 +86,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
         row(&db, "outbox_record", "status", &format!("aggregate_id = '{}'", uuid(aggregate))).await
     };
     let owner = Owner::from("tester");
-    let lapses = Claim { lease: Duration::ZERO, ..request(&owner) };
+    let lapses = Claim { lease: Duration::ZERO, ..claim_for(&owner) };
     let first = store.claim(&lapses).await.unwrap();
     assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
     db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;
@@ -155,7 +154,7 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     db.execute(&format!("UPDATE outbox SET payload = '{payload}' WHERE id <> '{}'", uuid(0))).await;
     let owner = Owner::from("tester");
     let bytes = async |max_bytes: usize| {
-        let claimed = store.claim(&Claim { max_bytes, ..request(&owner) }).await.unwrap();
+        let claimed = store.claim(&Claim { max_bytes, ..claim_for(&owner) }).await.unwrap();
         (ids_of(&claimed), claimed.cut)
     };
     assert_eq!(bytes(10_000).await, (vec![uuid(0)], true), "a large row is not overtaken");

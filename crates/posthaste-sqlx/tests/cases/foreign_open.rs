@@ -13,10 +13,9 @@ use crate::support::*;
 
 /// The tests of this file.
 macro_rules! foreign_open_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::foreign_open,
-            $ignored,
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::foreign_open:
             right_that_is_missing_is_noticed_before_anything_is_delivered,
             key_that_does_not_tell_rows_apart_is_refused,
             row_of_a_partitioned_table_is_found_by_its_id_and_time,

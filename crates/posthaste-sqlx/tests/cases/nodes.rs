@@ -13,11 +13,9 @@ use crate::support::*;
 
 /// The tests of this file, and the node that they start.
 macro_rules! node_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::nodes,
-            $ignored,
-            (flavor = "multi_thread", worker_threads = 2),
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::nodes, (flavor = "multi_thread", worker_threads = 2):
             four_nodes_deliver_each_event_exactly_once,
             node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way,
             event_that_aborts_its_process_dies_and_none_that_was_held_beside_it,
@@ -185,10 +183,8 @@ async fn rows(db: &Db) -> Vec<String> {
 }
 
 async fn write(db: &Db, event_type: &str, ids: impl IntoIterator<Item = String>) {
-    let mut tx = db.plain_writer().begin(&db.pool).await.expect("a transaction");
     let events = ids.into_iter().map(|id| typed_event(event_type, &id)).collect();
-    tx.write_all(events).await.expect("written");
-    tx.commit().await.expect("committed");
+    crate::support::write(&db.plain_writer(), &db.pool, events).await;
 }
 
 /// An abort in a C library, an end for want of memory: the process is gone as soon as the delivery begins, again

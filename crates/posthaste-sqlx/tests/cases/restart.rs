@@ -12,11 +12,9 @@ use crate::support::*;
 
 /// The tests of this file.
 macro_rules! restart_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::restart,
-            $ignored,
-            (flavor = "multi_thread", worker_threads = 2),
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::restart, (flavor = "multi_thread", worker_threads = 2):
             server_restarted_ten_times_under_load_loses_and_invents_nothing,
         );
     };

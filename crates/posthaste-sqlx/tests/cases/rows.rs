@@ -1,28 +1,29 @@
-//! Rows that other programs write, and nobody can read.
+//! Rows that other programs write, and rows that cannot be read.
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
-use posthaste::admin::{Filter, PageRequest, Tolerance};
-use posthaste::{Admin as _, EventId, Outcome, Recorder, Status};
+use std::time::Duration;
 
+use posthaste::admin::{Filter, PageRequest, Tolerance};
+use posthaste::{Admin as _, EventId, Outcome, Recorder, Status, Timestamp};
+
+use crate::rows::{IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! row_tests {
-    ($ignored:literal) => {
-        posthaste_testkit::server_tests!(
-            crate::cases::rows,
-            $ignored,
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::rows:
+            row_of_id_type_and_payload_is_delivered,
+            time_that_lies_ahead_is_waited_for,
+            what_no_row_can_be_is_refused_by_the_table_and_says_why,
             malformed_rows_are_dead_with_the_reason_and_the_rest_is_delivered,
             operator_sees_everything_while_malformed_rows_wait_and_after_they_died,
             count_that_is_full_or_negative_in_the_middle_of_a_batch_spoils_nothing,
         );
     };
 }
-
-/// Odd spaces, a key twice, numbers that a parser would change: text that json keeps and jsonb does not.
-pub(crate) const ODD_JSON: &str =
-    r#"{ "b" : 1.50e+2,"a":1,  "a":2 , "big":12345678901234567890.10, "é":"\u00e9 \" ' $1" }"#;
 
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
@@ -32,22 +33,58 @@ pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     recorder
 }
 
-const SECRET: &str = "s3cret";
+/// By the shell of the database, where there is one.
+async fn run_in_shell(db: &Db, sql: &str) {
+    if !db.shell(sql) {
+        db.execute(sql).await;
+    }
+}
 
-/// What the table takes and nobody can read: a column, what stands in it, and what is said about it.
-const MALFORMED_COLUMNS: [(&str, &str, &str); 11] = [
-    ("headers", r#"'["s3cret"]'"#, "headers"),
-    ("headers", r#"'{"a": {"s3cret": "b"}}'"#, "headers"),
-    ("headers", r#"'{"a": "s3cret'"#, "headers"),
-    ("headers", "'s3cret'", "headers"),
-    ("headers", "concat(repeat('[', 100000), 's3cret')", "headers"),
-    ("attempts", "-1", "negative attempts: -1"),
-    ("attempts", "-2147483648", "negative attempts: -2147483648"),
-    ("replays", "-1", "negative replays: -1"),
-    ("schema_version", "4294967296", "schema_version is out of range"),
-    ("schema_version", "-1", "schema_version is out of range"),
-    ("schema_version", "-9223372036854775808", "schema_version is out of range"),
-];
+// S3-62
+pub(crate) async fn row_of_id_type_and_payload_is_delivered() {
+    let db = Db::new().await;
+    let insert = r#"INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('minimal', 'Placed', '{"a": 3}')"#;
+    run_in_shell(&db, insert).await;
+    let deliveries = deliver_all(&db).await.deliveries();
+    let [delivery] = deliveries.as_slice() else { panic!("{deliveries:?}") };
+    assert_eq!((delivery.event_type(), delivery.aggregate_type()), ("Placed", "__GLOBAL__"));
+    assert_eq!((delivery.aggregate_id(), &delivery.payload()[..]), (None, &b"{\"a\": 3}"[..]));
+    assert_eq!(delivery.attempt, 1);
+    assert_recent(delivery.occurred_at());
+    assert_eq!(db.status("minimal").await, Some(Status::Done));
+    db.close().await;
+}
+
+/// A wrong zone shows: none of those that the tests play with is nearer to another than two hours.
+pub(crate) fn assert_recent(time: Timestamp) {
+    let (now, minute) = (Timestamp::now().as_micros(), 60_000_000);
+    assert!((now - time.as_micros()).abs() < minute, "{time}");
+}
+
+pub(crate) async fn time_that_lies_ahead_is_waited_for() {
+    let db = Db::new().await;
+    let values = [("later", IN_AN_HOUR_SQL), ("never", NEVER_SQL), ("now", NOW_SQL)];
+    let values = values.map(|(id, time)| format!("('{id}', 'T', '{{}}', {time})")).join(", ");
+    let insert = "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES";
+    run_in_shell(&db, &format!("{insert} {values}")).await;
+    assert_eq!(delivered(&deliver_all(&db).await), ["now"]);
+    let row = db.store.get(&EventId::from("later")).await.unwrap().unwrap().row;
+    let wait = row.available_at.since(Timestamp::now());
+    assert!(Duration::from_secs(3590) < wait && wait <= HOUR, "{wait:?}");
+    db.close().await;
+}
+
+pub(crate) async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
+    let db = Db::new().await;
+    for (columns, values, why) in REFUSED_ROWS {
+        let sql = format!("INSERT INTO outbox_event ({columns}) VALUES ({values})");
+        let message = run(&db.pool, &sql).await.expect_err(values).to_string();
+        assert!(message.contains(why), "{values}: {message}");
+    }
+    db.close().await;
+}
+
+const SECRET: &str = "s3cret";
 
 /// Bad rows of every kind, each between good ones.
 async fn insert_among_good(db: &Db, bad: usize, good: usize) {
@@ -61,9 +98,11 @@ async fn insert_among_good(db: &Db, bad: usize, good: usize) {
             ("topic", "NULL", "")
         };
         let name = if is_bad { format!("bad{bad_before}") } else { format!("good{}", n - bad_before) };
+        let (type_column, event_type) =
+            if column == "event_type" { ("", "") } else { (", event_type", ", 'Tested'") };
         sql += &format!(
-            "INSERT INTO outbox_event (event_id, event_type, payload, {column}) \
-             VALUES ('{name}', 'Tested', '\"{SECRET}\"', {value});"
+            "INSERT INTO outbox_event (event_id, payload, {column}{type_column}) \
+             VALUES ('{name}', '\"{SECRET}\"', {value}{event_type});"
         );
     }
     db.execute(&(sql + "COMMIT")).await;
@@ -90,26 +129,34 @@ pub(crate) async fn malformed_rows_are_dead_with_the_reason_and_the_rest_is_deli
 
 pub(crate) async fn operator_sees_everything_while_malformed_rows_wait_and_after_they_died() {
     let db = Db::new().await;
-    insert_among_good(&db, 12, 0).await;
+    let malformed = MALFORMED_COLUMNS.len();
+    insert_among_good(&db, malformed, 0).await;
+    if let Some(insert) = UNNAMED_ROW_SQL {
+        db.execute(insert).await;
+    }
+    let all = malformed + usize::from(UNNAMED_ROW_SQL.is_some());
+    let is_shown = |column: &str| !["schema_version", "topic", "content_type"].contains(&column);
+    let not_shown = MALFORMED_COLUMNS.iter().enumerate().filter(|(_, (column, ..))| !is_shown(column));
+    let not_shown: Vec<String> = not_shown.map(|(n, _)| format!("bad{n}")).collect();
     for _ in 0..2 {
         let stats = db.store.stats().await.expect("stats");
-        assert_eq!(stats.new + stats.dead, 12);
+        assert_eq!(stats.new + stats.dead, all as u64);
         let page = db.store.list(&Filter::default(), &PageRequest::first(100)).await.expect("a list");
-        assert_eq!(page.items.len(), 12);
-        let unread = page.items.iter().filter(|row| row.malformed.is_none()).count();
-        assert_eq!(unread, 3, "a list does not show the schema version");
+        assert_eq!(page.items.len(), all);
+        let unread = page.items.iter().filter(|row| row.malformed.is_none()).map(|row| row.id.to_string());
+        assert_eq!(set_of(unread), set_of(&not_shown), "columns that a list does not show");
         assert!(!db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis").is_empty());
         let groups = db.store.dead_groups(100).await.expect("groups");
         assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), stats.dead);
         deliver_all(&db).await;
     }
-    assert_eq!(db.count(Status::Dead).await, 12);
+    assert_eq!(db.count(Status::Dead).await, malformed as u64);
     db.close().await;
 }
 
 pub(crate) async fn count_that_is_full_or_negative_in_the_middle_of_a_batch_spoils_nothing() {
     let db = Db::new().await;
-    let full = i32::MAX;
+    let full = MAX_ATTEMPTS;
     for n in 1..=100 {
         let (id, attempts, others, lost_leases, owner) = match n {
             40 => ("full".to_owned(), full, full, 0, "'gone'"),

@@ -2,46 +2,13 @@
 
 use std::time::Duration;
 
-use posthaste::Recorder;
-use posthaste::admin::{Severity, Tolerance};
+use posthaste::admin::Tolerance;
 use posthaste_sqlx::MySqlStore;
 use sqlx::{Connection as _, MySqlConnection};
 
 use crate::support::*;
 
-const INDEXES: [&str; 4] = ["id", "due", "phase", "parked"];
-
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn healthy_outbox_has_no_findings() {
-    let db = Db::new().await;
-    assert_eq!(diagnosed(&db.store).await, []);
-    let recorder = Recorder::new();
-    let outbox = db.start(&recorder);
-    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
-    tx.write_all(events(&["a", "b"])).await.unwrap();
-    tx.commit().await.unwrap();
-    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
-    assert_eq!(diagnosed(&db.store).await, []);
-    outbox.shutdown().await;
-    db.close().await;
-}
-
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn dropped_index_is_found_and_the_advice_brings_it_back() {
-    let db = Db::new().await;
-    for index in INDEXES {
-        db.execute(&format!("ALTER TABLE outbox_event DROP INDEX outbox_event_{index}")).await;
-        let findings = diagnosed(&db.store).await;
-        assert_eq!(findings.len(), 1, "{findings:?}");
-        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is gone")]);
-        assert_eq!(finding.severity, Severity::Problem);
-        db.execute(&statement_of(finding, "create it again: ")).await;
-        assert_eq!(diagnosed(&db.store).await, [], "{index}");
-    }
-    db.close().await;
-}
+diagnose_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
@@ -99,8 +66,8 @@ async fn limits_of_connections_are_found_before_they_are_reached() {
     let db = Db::new().await;
     let findings = diagnosed_with(&db.store, Tolerance { used: 0, ..Tolerance::default() }).await;
     assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
-    let user = new_user("", "WITH MAX_USER_CONNECTIONS 2").await;
-    let options = db.options.clone().username(&user);
+    let login = Login::with_connections(2).await;
+    let options = login.options.clone().database(&db.name);
     let mut other = MySqlConnection::connect_with(&options).await.unwrap();
     let store = MySqlStore::connect(&options).await.unwrap();
     other.ping().await.unwrap();
@@ -109,6 +76,6 @@ async fn limits_of_connections_are_found_before_they_are_reached() {
     assert_found(&findings, "connection-limit", &["2 of the 2 connections of the user are taken"]);
     store.close().await;
     other.close().await.unwrap();
-    drop_user(&user).await;
+    login.remove().await;
     db.close().await;
 }

@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!("needs MariaDB: cargo xtask test");
+foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// Document 004's table with its indexes, as Hibernate would make it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
@@ -26,14 +26,6 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
 /// The same by way of another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
-}
-
-/// Ends the sessions of the stores of this test, and those of its own pool.
-pub(crate) async fn end_sessions(db: &Db) {
-    let ids = "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
-    for id in db.text(ids).await.expect("sessions").split(',') {
-        administrate(&format!("KILL {id}")).await;
-    }
 }
 
 /// Two rows that wait because they have no time.
@@ -133,7 +125,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
     let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
-    let claim = Claim { limit: 400, max_bytes: 1500, ..cases::request(&owner) };
+    let claim = Claim { limit: 400, max_bytes: 1500, ..claim_for(&owner) };
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.

@@ -4,7 +4,7 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 
 use crate::support::*;
 
-foreign_open_tests!("needs MariaDB: cargo xtask test");
+foreign_open_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const PARTITIONED_TABLE_SQL: &str =
     "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,
@@ -18,7 +18,7 @@ pub(crate) struct User {
 
 impl User {
     pub(crate) async fn new(_: &Db) -> Self {
-        let name = format!("u{:016x}", fastrand::u64(..));
+        let name = new_user_name();
         administrate(&format!("CREATE USER {name}@'%'")).await;
         Self { name }
     }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use posthaste::Admin as _;
 use posthaste::store::{
     Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
 };
@@ -73,31 +72,5 @@ async fn lease_of_a_row_that_stays_locked_is_not_called_renewed() {
     let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
     let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
     assert_eq!(db.store.settle(&settle).await.unwrap(), [Settled::Done]);
-    db.close().await;
-}
-
-/// Two questions that take long have taken all connections for questions.
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn slow_questions_do_not_keep_an_operator_from_pausing() {
-    let db = Db::new().await;
-    let mut locker = db.pool.acquire().await.unwrap();
-    sqlx::raw_sql("LOCK TABLES outbox_event WRITE").execute(&mut *locker).await.unwrap();
-    let ask = || {
-        let store = db.store.clone();
-        tokio::spawn(async move { store.stats().await })
-    };
-    let slow = [ask(), ask()];
-    let waiting = format!(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND state LIKE 'Waiting for table%'",
-        db.name
-    );
-    wait_until("both questions wait", async || db.int(&waiting).await == 2).await;
-    assert!(db.store.pause("mail", "ann").await.expect("the operator is heard"));
-    sqlx::raw_sql("UNLOCK TABLES").execute(&mut *locker).await.unwrap();
-    for stats in slow {
-        stats.await.unwrap().expect("the question is answered");
-    }
-    drop(locker);
     db.close().await;
 }

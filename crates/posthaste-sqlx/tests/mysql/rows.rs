@@ -1,127 +1,48 @@
 //! Rows that other programs write to MySQL and MariaDB: with the columns of document 003 or fewer, by the
 //! `mariadb` shell, with parameters of any type that holds text; at any time, in any time zone; and rows that
-//! nobody can read.
+//! cannot be read.
 
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::admin::{Filter, PageRequest, Tolerance};
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, OnDone, Owner, Renew, Settle, Settlement, Store as _, Verdict};
 use posthaste::writer::NewRow;
-use posthaste::{Admin as _, Event, EventId, EventRow, Status, Timestamp};
+use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::cases::rows::{ODD_JSON, deliver_all};
+use crate::cases::rows::{assert_recent, deliver_all};
+use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
 use crate::support::*;
 
-row_tests!("needs MariaDB: cargo xtask test");
+row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// Document 003's columns, all of them and no other.
-const DOCUMENT_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, \
-    status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at";
+pub(crate) const NOW_SQL: &str = "UTC_TIMESTAMP(6)";
+pub(crate) const IN_AN_HOUR_SQL: &str = "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
+pub(crate) const NEVER_SQL: &str = "'9999-12-31 23:59:59.999999'";
 
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-}
+pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = MALFORMED_ON_SERVERS;
+/// Every id can be read here.
+pub(crate) const UNNAMED_ROW_SQL: Option<&str> = None;
 
-// S3-62
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn row_of_id_type_and_payload_is_delivered() {
-    let db = Db::new().await;
-    shell(
-        &db.name,
-        r#"INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('minimal', 'Placed', '{"a": 3}')"#,
-    );
-    let deliveries = deliver_all(&db).await.deliveries();
-    let [delivery] = deliveries.as_slice() else { panic!("{deliveries:?}") };
-    assert_eq!((delivery.event_type(), delivery.aggregate_type()), ("Placed", "__GLOBAL__"));
-    assert_eq!((delivery.aggregate_id(), &delivery.payload()[..]), (None, &b"{\"a\": 3}"[..]));
-    assert_eq!(delivery.attempt, 1);
-    assert_recent(delivery.occurred_at());
-    assert_eq!(db.status("minimal").await, Some(Status::Done));
-    db.close().await;
-}
+/// Columns, their values, and what the table says about them.
+pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
+    ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
+    ("event_id, event_type, payload", "'', 'T', '{}'", "outbox_event_has_id"),
+    ("event_id, event_type, payload", "REPEAT('x', 37), 'T', '{}'", "event_id"),
+    ("event_id, event_type, payload", "'a', '', '{}'", "outbox_event_has_type"),
+    ("event_id, event_type, payload", "'a', NULL, '{}'", "event_type"),
+    ("event_id, event_type, payload", "'a', 'T', NULL", "outbox_event_one_payload"),
+    ("event_id, event_type, payload, payload_bytes", "'a', 'T', '{}', ''", "outbox_event_one_payload"),
+    ("event_id, event_type, payload, status", "'a', 'T', '{}', 4", "outbox_event_status"),
+    ("event_id, event_type, payload, available_at", "'a', 'T', '{}', NULL", "available_at"),
+    ("event_id, event_type, payload, available_at", "'a', 'T', '{}', 'soon'", "soon"),
+];
 
-/// As a client with typed parameters sends them.
-// S3-28, S3-62, S2-16
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_parameters_are() {
-    let db = Db::new().await;
-    let kinds = [
-        ("text", "?"),
-        ("json", "JSON_EXTRACT(?, '$')"),
-        ("binary", "CAST(? AS BINARY)"),
-        ("latin1", "CONVERT(? USING latin1)"),
-    ];
-    for (id, payload) in kinds {
-        shell(
-            &db.name,
-            &format!(
-                r#"SET @id = '{id}', @payload = {}, @headers = '{{"region":"eu"}}', @zero = 0, @none = NULL,
-                   @type = 'OrderPlaced', @aggregate = 'Order', @number = '17', @tenant = 'acme',
-                   @at = '2026-01-01 12:00:00.123456';
-                 PREPARE put FROM "INSERT INTO outbox_event ({DOCUMENT_COLUMNS})
-                   VALUES (?, ?, ?, ?, ?, {payload}, {payload}, ?, ?, ?, ?, ?, ?, ?, ?)";
-                 EXECUTE put USING @id, @type, @aggregate, @number, @tenant, @payload, @headers, @zero, @zero, @at, @at,
-                   @none, @none, @none, @none"#,
-                quoted(ODD_JSON)
-            ),
-        );
-    }
-    // As a program with this driver does it.
-    let sql = sqlx::AssertSqlSafe(format!(
-        "INSERT INTO outbox_event ({DOCUMENT_COLUMNS}) VALUES ('driver', 'OrderPlaced', 'Order', '17', 'acme', ?, ?, \
-         0, 0, ?, ?, NULL, NULL, NULL, NULL)"
-    ));
-    let query = sqlx::query(sql).bind(ODD_JSON.as_bytes()).bind(r#"{"region":"eu"}"#);
-    let query = query.bind("2026-01-01 12:00:00.123456").bind("2026-01-01 12:00:00.123456");
-    query.execute(&db.pool).await.expect("inserted");
-
-    let deliveries = deliver_all(&db).await.deliveries();
-    assert_eq!(deliveries.len(), kinds.len() + 1);
-    for delivery in deliveries {
-        let id = delivery.id().as_str();
-        let (tenant, region) = (delivery.tenant_id(), delivery.headers()["region"].as_str());
-        assert_eq!((tenant, region), (Some("acme"), "eu"), "{id}");
-        assert_eq!(delivery.occurred_at().as_micros(), 1_767_268_800_123_456, "{id}");
-        match id {
-            // What the server's JSON left of it was gone before we saw it.
-            "json" => assert!(delivery.payload_as::<serde_json::Value>().is_ok()),
-            _ => assert_eq!(&delivery.payload()[..], ODD_JSON.as_bytes(), "{id}"),
-        }
-    }
-    db.close().await;
-}
-
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn time_that_lies_ahead_is_waited_for() {
-    let db = Db::new().await;
-    shell(
-        &db.name,
-        "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES
-         ('later', 'T', '{}', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), ('never', 'T', '{}', '9999-12-31 23:59:59.999999'),
-         ('now', 'T', '{}', UTC_TIMESTAMP(6))",
-    );
-    assert_eq!(delivered(&deliver_all(&db).await), ["now"]);
-    let row = db.store.get(&EventId::from("later")).await.unwrap().unwrap().row;
-    let wait = row.available_at.since(Timestamp::now());
-    assert!(Duration::from_secs(3590) < wait && wait <= HOUR, "{wait:?}");
-    db.close().await;
-}
-
-/// Times at the ends of the calendar and beyond, in every column that has one, as a session without strict
-/// mode writes them.
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
-    let db = Db::new().await;
+/// Inserts rows `time0`, `time1` and so on with odd times, as a session without strict mode writes them, and so many
+/// that have been due for ever. Returns how many have odd times.
+pub(crate) async fn insert_odd_times(db: &Db, due_for_ever: usize) -> usize {
     let times = [
         "0000-00-00",
         "0000-00-00 00:00:01",
@@ -140,26 +61,51 @@ async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
              locked_at) VALUES ('time{n}', 'T', '{{}}', '{available_at}', '{time}', '{time}', '{time}', '{time}');"
         );
     }
-    // More than a batch of them: a claim goes on behind the last one it saw.
-    for n in 0..150 {
+    for n in 1..=due_for_ever {
         sql += &format!(
             "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES ('ever{n}', 'T', '{{}}', '');"
         );
     }
-    shell(&db.name, &sql);
-    db.store.stats().await.expect("stats");
-    db.store.oldest_pending(None).await.expect("a lag");
-    db.store.list(&Filter::default(), &PageRequest::first(500)).await.expect("a list");
-    db.store.diagnose(&Tolerance::default()).await.expect("a diagnosis");
-    let recorder = deliver_all(&db).await;
-    let expected = (0..times.len()).map(|n| format!("time{n}")).chain((0..150).map(|n| format!("ever{n}")));
-    assert_eq!(set_of(recorder.ids()), set_of(expected));
-    assert_eq!(db.count(Status::Done).await, 158);
-    for delivery in recorder.deliveries() {
-        let _ = (delivery.occurred_at().to_string(), format!("{delivery:?}"));
+    db.shell(&sql);
+    times.len()
+}
+
+/// As a client with typed parameters sends them.
+// S3-28, S3-62, S2-16
+#[tokio::test]
+#[ignore = "needs MariaDB: cargo xtask test"]
+async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_parameters_are() {
+    let db = Db::new().await;
+    let payload_text = ODD_JSON.replace('\\', "\\\\").replace('\'', "''");
+    let kinds = [
+        ("text", "?"),
+        ("json", "JSON_EXTRACT(?, '$')"),
+        ("binary", "CAST(? AS BINARY)"),
+        ("latin1", "CONVERT(? USING latin1)"),
+    ];
+    for (id, payload) in kinds {
+        db.shell(&format!(
+            r#"SET @id = '{id}', @payload = '{payload_text}', @headers = '{{"region":"eu"}}', @zero = 0, @none = NULL,
+               @type = 'OrderPlaced', @aggregate = 'Order', @number = '17', @tenant = 'acme',
+               @at = '2026-01-01 12:00:00.123456';
+             PREPARE put FROM "INSERT INTO outbox_event ({DOCUMENT_COLUMNS})
+               VALUES (?, ?, ?, ?, ?, {payload}, {payload}, ?, ?, ?, ?, ?, ?, ?, ?)";
+             EXECUTE put USING @id, @type, @aggregate, @number, @tenant, @payload, @headers, @zero, @zero, @at, @at,
+               @none, @none, @none, @none"#
+        ));
     }
-    let old = Purge { what: Purgeable::Any, older_than: HOUR, archive: true, limit: 500, now: None };
-    posthaste::Store::purge(&db.store, &old).await.expect("a purge");
+    // As a program with this driver does it.
+    let sql = sqlx::AssertSqlSafe(format!(
+        "INSERT INTO outbox_event ({DOCUMENT_COLUMNS}) VALUES ('driver', 'OrderPlaced', 'Order', '17', 'acme', ?, ?, \
+         0, 0, ?, ?, NULL, NULL, NULL, NULL)"
+    ));
+    let query = sqlx::query(sql).bind(ODD_JSON.as_bytes()).bind(r#"{"region":"eu"}"#);
+    let query = query.bind("2026-01-01 12:00:00.123456").bind("2026-01-01 12:00:00.123456");
+    query.execute(&db.pool).await.expect("inserted");
+
+    let deliveries = deliver_all(&db).await.deliveries();
+    assert_eq!(deliveries.len(), kinds.len() + 1);
+    assert_documents(&deliveries, "json", 1_767_268_800_123_456);
     db.close().await;
 }
 
@@ -177,35 +123,6 @@ async fn no_constraint_reads_payloads() {
     };
     assert_eq!((db.int(&checks("size")).await, db.int(&checks("payload")).await), (1, 0));
     db.close().await;
-}
-
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
-    let db = Db::new().await;
-    for (columns, values, why) in [
-        ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
-        ("event_id, event_type, payload", "'', 'T', '{}'", "outbox_event_has_id"),
-        ("event_id, event_type, payload", "REPEAT('x', 37), 'T', '{}'", "event_id"),
-        ("event_id, event_type, payload", "'a', '', '{}'", "outbox_event_has_type"),
-        ("event_id, event_type, payload", "'a', NULL, '{}'", "event_type"),
-        ("event_id, event_type, payload", "'a', 'T', NULL", "outbox_event_one_payload"),
-        ("event_id, event_type, payload, payload_bytes", "'a', 'T', '{}', ''", "outbox_event_one_payload"),
-        ("event_id, event_type, payload, status", "'a', 'T', '{}', 4", "outbox_event_status"),
-        ("event_id, event_type, payload, available_at", "'a', 'T', '{}', NULL", "available_at"),
-        ("event_id, event_type, payload, available_at", "'a', 'T', '{}', 'soon'", "soon"),
-    ] {
-        let sql = format!("INSERT INTO outbox_event ({columns}) VALUES ({values})");
-        let message = run(&db.pool, &sql).await.expect_err(values).to_string();
-        assert!(message.contains(why), "{values}: {message}");
-    }
-    db.close().await;
-}
-
-/// A wrong zone shows at once: none of those in play here is nearer to another than two hours.
-fn assert_recent(time: Timestamp) {
-    let (now, minute) = (Timestamp::now().as_micros(), 60_000_000);
-    assert!((now - time.as_micros()).abs() < minute, "{time}");
 }
 
 /// Server, session and process are in three different zones.
@@ -235,9 +152,7 @@ async fn process_in_newfoundland() {
 
     let occurred_at = Timestamp::from_micros(1_700_000_000_123_456);
     let builder = |id: &str| Event::builder("Tested").id(id).json_text("{}").occurred_at(occurred_at);
-    let mut tx = plain_writer(&store).begin(&pool).await.unwrap();
-    tx.write(builder("plain").build().unwrap()).await.unwrap();
-    tx.commit().await.unwrap();
+    write(&plain_writer(&store), &pool, vec![builder("plain").build().unwrap()]).await;
     let delay = Some(Duration::from_micros(90_000_001));
     let after = NewRow { event: builder("after").build().unwrap(), delay, lease: None };
     let mut tx = pool.begin().await.unwrap();
@@ -256,19 +171,7 @@ async fn process_in_newfoundland() {
     }
 
     let (owner, lease) = (Owner::random("me"), Duration::from_micros(30_000_007));
-    let claim = async |now| {
-        let claim = Claim {
-            owner: &owner,
-            token: LeaseToken::random(),
-            lease,
-            limit: 5,
-            max_bytes: usize::MAX,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now,
-        };
-        store.claim(&claim).await.unwrap().events
-    };
+    let claim = async |now| store.claim(&Claim { lease, now, ..claim_for(&owner) }).await.unwrap().events;
     let claimed = claim(None).await;
     assert_eq!(claimed.iter().map(|leased| leased.lease.id.as_str()).collect::<Vec<_>>(), ["plain"]);
     assert_eq!(claimed[0].event.occurred_at(), occurred_at);

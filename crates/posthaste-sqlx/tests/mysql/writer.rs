@@ -1,82 +1,51 @@
 //! The writer on MySQL and MariaDB, where it differs from the others': transactions that the server
 //! ends by itself, by a deadlock or by a statement that commits.
 
-use posthaste::{CommitError, Outbox, Receipt, Recorder, StoreError, WriteError};
-use posthaste_sqlx::{MySqlTx, MySqlWriter};
-use sqlx::{Connection as _, Executor as _};
+use posthaste::CommitError;
+use posthaste_sqlx::MySqlTx;
+use sqlx::Executor as _;
 
+use crate::cases::writer::Fixture;
 use crate::support::*;
 
-/// A running engine that the hot path and the watch on the table can wake.
-struct Fixture {
-    db: Db,
-    outbox: Outbox,
-    writer: MySqlWriter,
-    recorder: Recorder,
-    log: HookCalls,
+writer_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+
+/// With two orders to fight for.
+async fn fixture() -> Fixture {
+    let w = Fixture::new().await;
+    w.db.execute("ALTER TABLE orders ADD total INT NOT NULL").await;
+    w.db.execute("INSERT INTO orders VALUES (1, 0), (2, 0)").await;
+    w
 }
 
-impl Fixture {
-    async fn new() -> Self {
-        let db = Db::new().await;
-        db.execute("CREATE TABLE orders (id INT PRIMARY KEY, total INT NOT NULL)").await;
-        db.execute("INSERT INTO orders VALUES (1, 0), (2, 0)").await;
-        let (recorder, log) = (Recorder::new(), HookCalls::default());
-        let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
-        let writer = db.store.writer(&outbox);
-        Self { db, outbox, writer, recorder, log }
+/// Lets the server choose this transaction as the victim of a deadlock, in the midst of a statement
+/// whose error is not looked at.
+async fn deadlock(w: &Fixture, victim: &mut MySqlTx) {
+    let mut other = w.db.pool.begin().await.expect("a transaction");
+    // The server rolls back the one that has changed less.
+    for id in 10..30 {
+        other.execute(sqlx::query("INSERT INTO orders VALUES (?, 0)").bind(id)).await.expect("inserted");
     }
-
-    async fn begin(&self) -> MySqlTx {
-        self.writer.begin(&self.db.pool).await.expect("a transaction")
-    }
-
-    /// Waits until everything that could be delivered is, then answers what was.
-    async fn delivered(&self) -> Vec<String> {
-        let all = "UPDATE outbox_event SET available_at = '2000-01-01' WHERE locked_by IS NULL AND status IN (0, 2)";
-        self.db.execute(all).await;
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
-        delivered(&self.recorder)
-    }
-
-    /// Lets the server choose this transaction as the victim of a deadlock, in the midst of a statement
-    /// whose error nobody looks at.
-    async fn deadlock(&self, victim: &mut MySqlTx) {
-        let mut other = self.db.pool.begin().await.expect("a transaction");
-        // The server rolls back whoever has changed less.
-        for id in 10..30 {
-            other.execute(sqlx::query("INSERT INTO orders VALUES (?, 0)").bind(id)).await.expect("inserted");
-        }
-        other.execute("UPDATE orders SET total = 2 WHERE id = 2").await.expect("done");
-        victim.execute("UPDATE orders SET total = 1 WHERE id = 1").await.expect("done");
-        let (victims, others) = tokio::join!(
-            victim.execute("UPDATE orders SET total = 1 WHERE id = 2"),
-            other.execute("UPDATE orders SET total = 2 WHERE id = 1"),
-        );
-        others.expect("the other one goes on");
-        let error = victims.expect_err("a deadlock");
-        assert!(error.to_string().contains("Deadlock"), "{error}");
-        other.rollback().await.expect("done");
-    }
-
-    async fn close(self) {
-        self.outbox.shutdown().await;
-        self.db.close().await;
-    }
-}
-
-fn assert_no_transaction(answer: Result<Receipt, WriteError>) {
-    assert!(matches!(answer, Err(WriteError::Store(StoreError::NoTransaction))), "{answer:?}");
+    other.execute("UPDATE orders SET total = 2 WHERE id = 2").await.expect("done");
+    victim.execute("UPDATE orders SET total = 1 WHERE id = 1").await.expect("done");
+    let (victims, others) = tokio::join!(
+        victim.execute("UPDATE orders SET total = 1 WHERE id = 2"),
+        other.execute("UPDATE orders SET total = 2 WHERE id = 1"),
+    );
+    others.expect("the other one goes on");
+    let error = victims.expect_err("a deadlock");
+    assert!(error.to_string().contains("Deadlock"), "{error}");
+    other.rollback().await.expect("done");
 }
 
 /// The driver's own COMMIT answers `Ok`.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commit_answers_ok() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
-    w.deadlock(&mut tx).await;
+    deadlock(&w, &mut tx).await;
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
@@ -87,9 +56,7 @@ async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commi
     tx.commit().await.expect("the driver believes it");
     w.outbox.committed(receipt);
 
-    let mut tx = w.begin().await;
-    tx.write(event("kept")).await.unwrap();
-    tx.commit().await.unwrap();
+    w.write("kept").await;
     assert_eq!(w.delivered().await, ["kept"]);
     assert_eq!(w.db.ids().await, ["kept"]);
     w.close().await;
@@ -99,13 +66,11 @@ async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commi
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_is_refused() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let mut tx = w.begin().await;
-    w.deadlock(&mut tx).await;
-    let refused = tx.write(event("invented")).await;
-    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
-    let refused = tx.write_all(events(&["invented-2", "invented-3"])).await;
-    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    deadlock(&w, &mut tx).await;
+    assert_no_transaction(tx.write(event("invented")).await);
+    assert_no_transaction(tx.write_all(events(&["invented-2", "invented-3"])).await);
     let answer = tx.commit().await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
     assert!(w.delivered().await.is_empty());
@@ -118,7 +83,7 @@ async fn write_after_a_deadlock_is_refused() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_in_a_write_is_refused() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let (mut one, mut other) = (w.begin().await, w.begin().await);
     one.write(event("a")).await.unwrap();
     other.write(event("b")).await.unwrap();
@@ -128,8 +93,7 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
         (false, true) => (other, one),
         both => panic!("one of them is the victim: {both:?}"),
     };
-    let refused = victim.write(event("invented")).await;
-    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    assert_no_transaction(victim.write(event("invented")).await);
     let answer = victim.commit().await;
     assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
     winner.commit().await.unwrap();
@@ -144,42 +108,13 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follows_it() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let mut tx = w.begin().await;
     tx.write(event("committed")).await.unwrap();
     tx.execute("CREATE TABLE surprise (id INT)").await.unwrap();
-    let refused = tx.write(event("outside")).await;
-    assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
+    assert_no_transaction(tx.write(event("outside")).await);
     tx.commit().await.unwrap();
     assert_eq!(w.delivered().await, ["committed"]);
-    w.close().await;
-}
-
-// S0-23, S2-14, S3-24
-#[tokio::test]
-#[ignore = "needs MariaDB: cargo xtask test"]
-async fn outside_a_transaction_is_refused_however_it_ended() {
-    let w = Fixture::new().await;
-    let mut connection = w.db.pool.acquire().await.unwrap();
-    assert_no_transaction(w.writer.insert(&mut connection, event("a")).await);
-    assert_no_transaction(w.writer.insert_all(&mut connection, events(&["b", "c", "d"])).await);
-    for end in ["ROLLBACK", "COMMIT", "TRUNCATE orders"] {
-        connection.execute("BEGIN").await.unwrap();
-        connection.execute("REPLACE INTO orders VALUES (5, 5)").await.unwrap();
-        connection.execute(end).await.unwrap();
-        assert_no_transaction(w.writer.insert(&mut connection, event("e")).await);
-    }
-    // The question has left nothing open.
-    assert!(is_outside_a_transaction(&mut connection).await);
-    assert!(!connection.is_in_transaction());
-    assert!(w.db.ids().await.is_empty());
-    // A transaction that the driver did not begin is one all the same.
-    connection.execute("START TRANSACTION").await.unwrap();
-    let receipt = w.writer.insert(&mut connection, event("kept")).await.unwrap();
-    connection.execute("COMMIT").await.unwrap();
-    w.outbox.committed(receipt);
-    assert_eq!(w.delivered().await, ["kept"]);
-    drop(connection);
     w.close().await;
 }
 
@@ -187,7 +122,7 @@ async fn outside_a_transaction_is_refused_however_it_ended() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let mut first = w.begin().await;
     let mut second = w.begin().await;
     // Its view of the table is older than the row.
@@ -215,7 +150,7 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn duplicate_key_in_a_trigger_of_the_service_is_an_error() {
-    let w = Fixture::new().await;
+    let w = fixture().await;
     let trigger =
         "CREATE TRIGGER mine BEFORE INSERT ON outbox_event FOR EACH ROW INSERT INTO orders VALUES (1, 1)";
     w.db.execute(trigger).await;

@@ -11,7 +11,7 @@ use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
 use tokio::sync::{mpsc, watch};
 
 use super::{Config, Handling, LINE_PREFIX, NODE_VAR, spend, write_as_service};
-use crate::support::{Store, open_at};
+use crate::support::{Place, Store};
 
 /// Runs a node, if this process was started to be one.
 pub fn run_node() {
@@ -24,7 +24,8 @@ pub fn run_node() {
 async fn run(config: Config) {
     let counters = Counters::default();
     metrics::set_global_recorder(counters.clone()).expect("the only recorder");
-    let (store, pool) = open_at(&config.location, 2).await;
+    let place = Place::at(&config.location);
+    let (store, pool) = (place.open().await, place.pool(2).await);
     let (go, gate) = watch::channel(false);
     let outbox = start_engine(&config, store.clone(), gate);
     let writer = store.writer(&outbox);

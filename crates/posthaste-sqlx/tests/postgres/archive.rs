@@ -1,97 +1,20 @@
-//! What becomes of delivered events on PostgreSQL: kept, deleted or archived, and the archive's days.
+//! The archive's days on PostgreSQL.
 
 use std::time::Duration;
 
-use posthaste::config::{PurgeConfig, Retention};
+use posthaste::config::PurgeConfig;
 use posthaste::store::{OnDone, Purge, Purgeable};
-use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Status};
+use posthaste::{Admin as _, Recorder};
 use posthaste_sqlx::PgStore;
 
 use crate::support::log::Log;
 use crate::support::*;
 
-async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
-    let mut tx = db.store.writer(outbox).begin(&db.pool).await.expect("a transaction");
-    tx.write_all(events(ids)).await.expect("written");
-    tx.commit().await.expect("committed");
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn delivered_rows_are_kept_deleted_or_archived() {
-    for on_done in [OnDone::Keep, OnDone::Delete, OnDone::Archive] {
-        let db = Db::new().await;
-        let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
-            "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
-            _ => Outcome::done(),
-        });
-        let retry = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
-        let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
-        write(&db, &outbox, &["a", "fails-once", "b"]).await;
-        within_timeout("all are delivered", recorder.wait_for(4)).await;
-        wait_until("all are settled", async || {
-            let stats = db.store.stats().await.unwrap();
-            stats.new + stats.retry == 0
-        })
-        .await;
-        let stats = db.store.stats().await.unwrap();
-        let row = db.store.get(&EventId::from("fails-once")).await.unwrap();
-        let row = row.map(|detail| (detail.row.status, detail.row.attempts, detail.event.payload().to_vec()));
-        let expected = match on_done {
-            OnDone::Keep => ((3, 0), Some((Status::Done, 1, b"{}".to_vec()))),
-            OnDone::Delete => ((0, 0), None),
-            OnDone::Archive => ((0, 3), Some((Status::Archived, 1, b"{}".to_vec()))),
-        };
-        assert_eq!(((stats.done, stats.archived), row), expected, "{on_done:?}");
-        outbox.shutdown().await;
-        db.close().await;
-    }
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn purge_takes_what_is_old_enough_and_nothing_else() {
-    let db = Db::new().await;
-    let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
-        id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
-        _ => Outcome::done(),
-    });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
-    let outbox = db.engine(&recorder).purge(purge).start().unwrap();
-    let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
-    write(&db, &outbox, &ids).await;
-    wait_until("all are settled", async || {
-        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
-    })
-    .await;
-    db.execute(
-        "UPDATE outbox_event SET done_at = done_at - interval '61 s' WHERE event_id NOT LIKE '%young'",
-    )
-    .await;
-    db.execute(
-        "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)
-        VALUES ('pending', 'Tested', '{}', 'infinity', 'epoch')",
-    )
-    .await;
-    assert_eq!(outbox.purge_once().await.unwrap(), 7);
-    assert_eq!(db.ids().await, ["young", "dead-young", "pending"]);
-    assert_eq!(db.store.stats().await.unwrap().archived, 2);
-    assert_eq!(outbox.purge_once().await.unwrap(), 0);
-    outbox.shutdown().await;
-    db.close().await;
-}
-
 async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let recorder = Recorder::new();
     let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
-    write(db, &outbox, &[id]).await;
+    db.write(&store.writer(&outbox), &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
     wait_until("it is archived", async || db.int(&archived).await == 1).await;
     outbox.shutdown().await;

@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!("needs PostgreSQL: cargo xtask test");
+foreign_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// Document 004's table with its indexes.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");
@@ -27,11 +27,6 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
 /// The same by way of another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
-}
-
-/// Ends the sessions of the stores of this test.
-pub(crate) async fn end_sessions(db: &Db) {
-    assert!(terminate(&format!("application_name = '{}: posthaste layout'", db.schema)).await > 0);
 }
 
 /// Two rows that wait because they have no time.
@@ -224,7 +219,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     let (before, all) = (db.int(read).await, db.int(all).await);
     let store = builder(&db, Layout::debezium()).connect().await.expect("the table opens");
     let owner = Owner::from("tester");
-    let claim = Claim { limit: 200, max_bytes: 100_000, ..cases::request(&owner) };
+    let claim = Claim { limit: 200, max_bytes: 100_000, ..claim_for(&owner) };
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.

@@ -89,9 +89,7 @@ async fn engine_behind_pgbouncer_is_woken_if_it_is_shown_where_to_listen() {
     let listening = format!("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%{table}%'");
     wait_until("the engine listens", async || text_of(&pool, &listening).await.as_deref() == Some("1")).await;
     for n in 1..=3 {
-        let mut tx = plain_writer(&writing).begin(&pool).await.unwrap();
-        tx.write(event(&format!("event{n}"))).await.unwrap();
-        tx.commit().await.unwrap();
+        write(&plain_writer(&writing), &pool, vec![event(&format!("event{n}"))]).await;
         within_timeout("it is delivered", recorder.wait_for(n)).await;
     }
     outbox.shutdown().await;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use posthaste::{Event, Outbox, Recorder, Routes, Source};
+use posthaste::{Outbox, Recorder, Routes, Source};
 use posthaste_sqlx::postgres::Notify;
-use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
+use posthaste_sqlx::{PgStore, SchemaName, TableName};
 use sqlx::{Executor as _, PgPool};
 
 use crate::support::*;
@@ -81,12 +81,6 @@ impl Fixture {
         self.delivering.close().await;
         drop_schema(&self.schema).await;
     }
-}
-
-async fn write(writer: &PgWriter, pool: &PgPool, events: Vec<Event>) {
-    let mut tx = writer.begin(pool).await.expect("a transaction");
-    tx.write_all(events).await.expect("written");
-    tx.commit().await.expect("committed");
 }
 
 // S2-19

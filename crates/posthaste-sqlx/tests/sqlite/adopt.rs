@@ -1,11 +1,8 @@
 //! A table that was made after document 003 becomes an outbox, with all its rows.
 
 use posthaste::store::Store as _;
-use posthaste::{Admin as _, EventDetail, EventId, Outbox, Recorder, Route, Routes, Status};
-use posthaste_sqlx::{OpenError, SchemaState, SqliteStore};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{Row as _, SqlitePool};
-use tempfile::TempDir;
+use posthaste::{Admin as _, EventDetail, EventId, Recorder, Status};
+use posthaste_sqlx::{OpenError, SchemaState};
 
 use crate::support::*;
 
@@ -34,31 +31,23 @@ CREATE INDEX idx_status_available ON outbox_event(status, available_at, created_
 const NOON_MICROS: i64 = 1_767_268_800_000_000;
 
 struct DocumentTable {
-    pool: SqlitePool,
-    options: SqliteConnectOptions,
-    _dir: TempDir,
+    place: Place,
+    pool: Pool,
 }
 
 impl DocumentTable {
     async fn with(sql: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = SqliteConnectOptions::new().filename(dir.path().join("old.db"));
-        let pool = SqlitePoolOptions::new().connect_with(options.clone().create_if_missing(true)).await;
-        let old = Self { pool: pool.expect("a pool"), options, _dir: dir };
-        run(&old.pool, &format!("{DOCUMENT_TABLE_SQL}{sql}")).await.expect("good SQL");
-        old
+        let place = Place::with(&format!("{DOCUMENT_TABLE_SQL}{sql}")).await;
+        Self { pool: place.pool(2).await, place }
     }
 
-    async fn adopt(&self) -> Result<SqliteStore, OpenError> {
-        SqliteStore::builder(&self.options).migrations().adopt().await?;
-        SqliteStore::connect(&self.options).await
+    async fn adopt(&self) -> Result<Store, OpenError> {
+        self.place.builder().migrations().adopt().await?;
+        self.place.builder().connect().await
     }
 
     async fn schema(&self) -> Vec<String> {
-        let sql =
-            "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY type, name";
-        let rows = sqlx::query(sql).fetch_all(&self.pool).await.expect("a schema");
-        rows.iter().map(|row| row.get(0)).collect()
+        self.place.contents().await
     }
 }
 
@@ -69,7 +58,7 @@ fn row(id: &str, status: i64, time: &str, rest: &str) -> String {
     )
 }
 
-async fn get(store: &SqliteStore, id: &str) -> EventDetail {
+async fn get(store: &Store, id: &str) -> EventDetail {
     store.get(&EventId::from(id)).await.expect("the store answers").unwrap_or_else(|| panic!("no row {id}"))
 }
 
@@ -77,13 +66,11 @@ async fn get(store: &SqliteStore, id: &str) -> EventDetail {
 async fn opening_such_a_table_names_the_way_to_adopt_it() {
     let old = DocumentTable::with("").await;
     let before = old.schema().await;
-    let builder = SqliteStore::builder(&old.options);
-    for error in [builder.clone().connect().await.err(), builder.clone().migrate().connect().await.err()] {
-        let error = error.expect("not an outbox yet");
+    for error in errors_of(old.place.builder()).await {
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");
         assert!(error.to_string().contains("posthaste migrate apply --adopt"), "{error}");
     }
-    let state = builder.migrations().check().await.unwrap();
+    let state = old.place.builder().migrations().check().await.unwrap();
     assert!(matches!(state, SchemaState::Foreign { adoptable: true, .. }), "{state:?}");
     assert_eq!(old.schema().await, before);
 }
@@ -144,8 +131,7 @@ async fn finished_rows_are_kept_as_they_are_and_the_others_are_delivered() {
     assert_eq!((&leased.event.payload()[..], leased.event.tenant_id()), (&b"{\"n\": 1}"[..], Some("acme")));
 
     let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let outbox = Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR).start().unwrap();
+    let outbox = engine(&store, &recorder).start().unwrap();
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["leased", "new", "retry"]);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 4), "attempts are kept");
@@ -213,8 +199,7 @@ async fn adoption_that_fails_changes_nothing() {
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");
         assert_eq!(old.schema().await, before);
-        let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM outbox_event");
-        assert_eq!(count.fetch_one(&old.pool).await.unwrap(), 2);
+        assert_eq!(text_of(&old.pool, "SELECT count(*) FROM outbox_event").await.as_deref(), Some("2"));
     }
 }
 
@@ -222,11 +207,7 @@ async fn adoption_that_fails_changes_nothing() {
 async fn adopted_schema_is_the_same_as_a_new_one() {
     let old = DocumentTable::with(&row("a", 0, "1", "NULL, NULL, NULL, NULL")).await;
     old.adopt().await.expect("an outbox");
-    let new = Db::new().await;
-    let sql = "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY type, name";
-    let rows = sqlx::query(sql).fetch_all(&new.pool).await.unwrap();
-    let expected: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(old.schema().await, expected);
+    assert_eq!(old.schema().await, Place::migrated().await.contents().await);
 }
 
 #[tokio::test]
@@ -234,11 +215,11 @@ async fn printed_adoption_does_the_same() {
     let sql = row("a", 0, "'2026-01-01 12:00:00'", "NULL, NULL, 'worker-7', '2026-01-01'");
     let (by_call, by_hand) = (DocumentTable::with(&sql).await, DocumentTable::with(&sql).await);
     by_call.adopt().await.expect("an outbox");
-    let printed = SqliteStore::builder(&by_hand.options).migrations().adoption_sql();
+    let printed = by_hand.place.builder().migrations().adoption_sql();
     assert!(printed.contains("DROP TABLE \"outbox_event_adopted\""), "it names what rewrites the table");
     run(&by_hand.pool, &printed).await.expect("good SQL");
     assert_eq!(by_hand.schema().await, by_call.schema().await);
-    let store = SqliteStore::connect(&by_hand.options).await.expect("an outbox");
+    let store = by_hand.place.open().await;
     assert_eq!(get(&store, "a").await.row.available_at.as_micros(), NOON_MICROS);
 }
 
@@ -248,8 +229,7 @@ async fn view_on_the_table_shows_the_new_one_afterwards() {
     let view = "CREATE VIEW waiting AS SELECT event_id FROM outbox_event WHERE status = 0;";
     let old = DocumentTable::with(&(row("a", 0, "1", "NULL, NULL, NULL, NULL") + view)).await;
     old.adopt().await.expect("an outbox");
-    let waiting = sqlx::query_scalar::<_, String>("SELECT event_id FROM waiting").fetch_all(&old.pool).await;
-    assert_eq!(waiting.expect("the view works"), ["a"]);
+    assert_eq!(texts_of(&old.pool, "SELECT event_id FROM waiting").await, ["a"]);
 }
 
 #[tokio::test]

@@ -1,47 +1,19 @@
 //! What is found wrong with a SQLite file, each by a test that makes it so.
 
-use posthaste::admin::{Severity, Tolerance};
-use posthaste::{Admin as _, Recorder};
+use posthaste::Admin as _;
+use posthaste::admin::Tolerance;
 use posthaste_sqlx::SqliteStore;
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::support::*;
 
-const INDEXES: [&str; 5] = ["due", "pending", "parked", "done", "dead"];
-
-async fn write(db: &Db, ids: &[&str]) {
-    let mut tx = db.plain_writer().begin(&db.pool).await.expect("a transaction");
-    tx.write_all(events(ids)).await.expect("they are written");
-    tx.commit().await.expect("a commit");
-}
+diagnose_tests!();
 
 #[tokio::test]
-async fn healthy_outbox_has_no_findings() {
+async fn healthy_outbox_has_no_findings_for_one_who_only_looks() {
     let db = Db::new().await;
-    assert_eq!(diagnosed(&db.store).await, []);
-    let recorder = Recorder::new();
-    let outbox = db.start(&recorder);
-    write(&db, &["a", "b"]).await;
-    within_timeout("the engine is idle", outbox.idle()).await.unwrap();
-    assert_eq!(diagnosed(&db.store).await, []);
-    let looking = SqliteStore::builder(&db.options.clone().read_only(true)).read_only().connect().await;
+    let looking = SqliteStore::builder(&db.options().read_only(true)).read_only().connect().await;
     assert_eq!(diagnosed(&looking.unwrap()).await, []);
-    outbox.shutdown().await;
-}
-
-#[tokio::test]
-async fn dropped_index_is_found_and_the_advice_brings_it_back() {
-    let db = Db::with_pool(1).await;
-    write(&db, &["a"]).await;
-    for index in INDEXES {
-        db.execute(&format!("DROP INDEX outbox_event_{index}")).await;
-        let findings = diagnosed(&db.store).await;
-        assert_eq!(findings.len(), 1, "{findings:?}");
-        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is gone")]);
-        assert_eq!(finding.severity, Severity::Problem);
-        db.execute(&statement_of(finding, "create it again: ")).await;
-        assert_eq!(diagnosed(&db.store).await, [], "{index}");
-    }
 }
 
 #[tokio::test]
@@ -79,7 +51,7 @@ async fn reader_that_keeps_the_log_from_being_written_back_is_found() {
 #[tokio::test]
 async fn file_without_a_write_ahead_log_is_found() {
     let db = Db::new().await;
-    write(&db, &["a"]).await;
+    db.write(&db.plain_writer(), &["a"]).await;
     db.pool.close().await;
     db.store.close().await;
     let mut connection = SqliteConnection::connect_with(&db.options).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use posthaste::admin::{Filter, PageRequest, Replay};
-use posthaste::config::{PurgeConfig, Retention};
+use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status};
 use sqlx::{ConnectOptions as _, Executor as _};
@@ -22,9 +22,7 @@ fn quick_retries(max_attempts: u32) -> RetryPolicy {
 }
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
-    let mut tx = db.store.writer(outbox).begin(&db.pool).await.expect("a transaction");
-    tx.write_all(events(ids)).await.expect("written");
-    tx.commit().await.expect("committed");
+    db.write(&db.store.writer(outbox), ids).await;
 }
 
 async fn until_status(db: &Db, id: &str, status: Status) {
@@ -151,72 +149,6 @@ async fn ordered_mode_delivers_in_the_order_of_insertion() {
 }
 
 #[tokio::test]
-async fn delivered_rows_are_kept_deleted_or_archived() {
-    for on_done in [OnDone::Keep, OnDone::Delete, OnDone::Archive] {
-        let db = Db::new().await;
-        let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
-            "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
-            _ => Outcome::done(),
-        });
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
-        let outbox = db.engine(&recorder).retry(quick_retries(3)).purge(purge).start().unwrap();
-        write(&db, &outbox, &["a", "fails-once", "b"]).await;
-        within_timeout("all are delivered", recorder.wait_for(4)).await;
-        wait_until("all are settled", async || {
-            let stats = db.store.stats().await.unwrap();
-            stats.new + stats.retry == 0
-        })
-        .await;
-        let stats = db.store.stats().await.unwrap();
-        let expected = match on_done {
-            OnDone::Keep => (3, 0),
-            OnDone::Delete => (0, 0),
-            OnDone::Archive => (0, 3),
-        };
-        assert_eq!((stats.done, stats.archived), expected, "{on_done:?}");
-        let archived = db.store.get(&EventId::from("fails-once")).await.unwrap().map(|detail| detail.row);
-        let archived = archived.map(|row| (row.status, row.attempts));
-        match on_done {
-            OnDone::Keep => assert_eq!(archived, Some((Status::Done, 1))),
-            OnDone::Delete => assert_eq!(archived, None),
-            OnDone::Archive => assert_eq!(archived, Some((Status::Archived, 1))),
-        }
-    }
-}
-
-#[tokio::test]
-async fn purge_takes_what_is_old_enough_and_nothing_else() {
-    let db = Db::new().await;
-    let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
-        id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
-        _ => Outcome::done(),
-    });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
-    let outbox = db.engine(&recorder).purge(purge).start().unwrap();
-    write(&db, &outbox, &["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"])
-        .await;
-    wait_until("all are settled", async || {
-        db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
-    })
-    .await;
-    db.execute("UPDATE outbox_event SET done_at = done_at - 61000000 WHERE event_id NOT LIKE '%young'").await;
-    db.execute(
-        "INSERT INTO outbox_event (event_id, event_type, payload, available_at, inserted_at)
-        VALUES ('pending', 'Tested', '{}', 9000000000000000, 0)",
-    )
-    .await;
-    assert_eq!(outbox.purge_once().await.unwrap(), 7);
-    assert_eq!(db.ids().await, ["young", "dead-young", "pending"]);
-    assert_eq!(db.store.stats().await.unwrap().archived, 2);
-    assert_eq!(outbox.purge_once().await.unwrap(), 0);
-}
-
-#[tokio::test]
 async fn shutdown_gives_back_what_it_did_not_start() {
     let db = Db::new().await;
     let (started, never) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
@@ -242,26 +174,6 @@ async fn shutdown_gives_back_what_it_did_not_start() {
     within_timeout("the next engine has them", recorder.wait_for(3)).await;
     within_timeout("the next engine is idle", next.idle()).await.unwrap();
     assert_eq!(recorder.count(), 3, "the one that was running is left to its lease");
-}
-
-// S2-27, S2-36, S3-25, S4-08
-#[tokio::test]
-async fn engine_needs_no_connection_of_the_services_pool() {
-    let db = Db::with_pool(1).await;
-    let recorder = Recorder::new();
-    let mut tx = db.plain_writer().begin(&db.pool).await.unwrap();
-    tx.write(event("cold")).await.unwrap();
-    tx.commit().await.unwrap();
-
-    let mut reading = db.pool.begin().await.unwrap();
-    sqlx::query("SELECT count(*) FROM outbox_event").fetch_one(&mut *reading).await.unwrap();
-    let outbox = db.start(&recorder);
-
-    wait_until("it is claimed, delivered and settled", async || db.count(Status::Done).await == 1).await;
-    assert_eq!(delivered(&recorder), ["cold"]);
-    assert!(db.pool.try_acquire().is_none(), "the service's only connection is still in use");
-    reading.rollback().await.unwrap();
-    outbox.shutdown().await;
 }
 
 // F41
@@ -331,7 +243,10 @@ async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing(
 /// SQLite rolls back by itself when the disk is full, and the driver does not notice.
 #[tokio::test]
 async fn full_disk_is_survived() {
-    let db = Db::open(2, |options| options.pragma("max_page_count", "120")).await;
+    let mut place = Place::new().await;
+    place.options = place.options.pragma("max_page_count", "120");
+    let store = place.builder().migrate().connect().await.unwrap();
+    let db = Db { store, pool: place.pool(2).await, place };
     db.execute("CREATE TABLE ballast (bytes BLOB)").await;
     let recorder = Recorder::new();
     let _outbox = db.engine(&recorder).poll_interval(millis(50)).start().unwrap();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
 use futures_util::future::BoxFuture;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
+    Elsewhere, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_testkit::writer_script::Statements;
@@ -14,8 +14,7 @@ use tokio_postgres::{Client, Config, Error, Transaction};
 
 use crate::support::{Db, connect};
 
-const STATEMENTS: Statements =
-    Statements { business: "INSERT INTO orders DEFAULT VALUES", fails: "SELECT 1/0", aborts: "SELECT 1/0" };
+const STATEMENTS: Statements = Statements::POSTGRES;
 
 struct TokioPostgres<C> {
     db: Db,
@@ -89,7 +88,7 @@ service!(Object);
 impl<C: Service> TokioPostgres<C> {
     async fn on(connect: Connect<C>) -> Self {
         let db = Db::new().await;
-        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
+        db.execute(STATEMENTS.refuse_unwritable).await;
         let scene = Scene::start(db.store.clone());
         let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
         let connection = Mutex::new(connect(db.config.clone()).await);
@@ -97,7 +96,7 @@ impl<C: Service> TokioPostgres<C> {
     }
 }
 
-posthaste_testkit::play_scripts!(PgTx<'_>, PgSavepoint<'_>, STATEMENTS, execute);
+posthaste_testkit::play_scripts!(PgTx<'_>, PgSavepoint<'_>, execute);
 
 async fn execute(tx: &Transaction<'_>, statement: &str) -> Result<(), BoxError> {
     tx.batch_execute(statement).await.map_err(BoxError::from)
@@ -111,15 +110,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
 
     async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
         let mut connection = self.connection.lock().await;
-        let mut tx = self.writer.begin(&mut *connection).await?;
-        let mut written = Vec::new();
-        play(&mut tx, script.steps, &mut written).await?;
-        match script.end {
-            End::Commit => tx.commit().await?,
-            End::Rollback => tx.rollback().await?,
-            End::Drop => drop(tx),
-        }
-        Ok(written)
+        play_script(self.writer.begin(&mut *connection).await?, &STATEMENTS, script).await
     }
 
     async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
@@ -156,7 +147,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: true }
+        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
     }
 
     async fn close(&self) {

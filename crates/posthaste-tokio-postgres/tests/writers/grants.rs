@@ -3,36 +3,13 @@
 
 use posthaste::{Event, Outbox, Recorder, Route, Routes};
 use posthaste_sqlx::PgStore;
+use posthaste_testkit::grants::{create_roles_sql, drop_roles_sql, url_as};
 use posthaste_tokio_postgres::PgWriter;
 
-use crate::support::{Db, connect, event, events, url, within_timeout};
-
-const GRANTS: &str = include_str!("../../../posthaste-sqlx/migrations/postgres/grants.sql");
-const ROLES: [&str; 3] = ["writer", "relay", "viewer"];
-
-async fn create_roles(db: &Db) {
-    let grants = GRANTS.replace("\"{table}", &format!("\"{}\".\"outbox_event", db.schema));
-    let mut grants = grants.replace("{schema}", db.schema.as_str());
-    for role in ROLES {
-        let own = format!("{}_{role}", db.schema);
-        db.execute(&format!("CREATE ROLE {own} LOGIN")).await;
-        for end in [",", ";"] {
-            grants = grants.replace(&format!(" {role}{end}"), &format!(" {own}{end}"));
-        }
-    }
-    db.execute(&grants).await;
-}
-
-async fn drop_roles(db: &Db) {
-    let roles = ROLES.map(|role| format!("{}_{role}", db.schema)).join(", ");
-    db.execute(&format!("DROP OWNED BY {roles}; DROP ROLE {roles}")).await;
-}
+use crate::support::{Db, connect, event, events, within_timeout};
 
 async fn store_as(db: &Db, role: &str) -> PgStore {
-    let (scheme, address) = (url(), url());
-    let (scheme, _) = scheme.split_once("://").expect("a URL");
-    let (_, address) = address.rsplit_once('@').expect("a URL with a user");
-    let url = format!("{scheme}://{}_{role}@{address}", db.schema);
+    let url = url_as(db.schema.as_str(), role);
     let builder = PgStore::builder(&url.parse().expect("a good URL")).schema(db.schema.clone());
     builder.connect().await.expect("the store opens")
 }
@@ -41,7 +18,7 @@ async fn store_as(db: &Db, role: &str) -> PgStore {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let db = Db::new().await;
-    create_roles(&db).await;
+    db.execute(&create_roles_sql(db.schema.as_str())).await;
     let store = store_as(&db, "relay").await;
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -78,6 +55,6 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     outbox.shutdown().await;
     store.close().await;
     drop(client);
-    drop_roles(&db).await;
+    db.execute(&drop_roles_sql(db.schema.as_str())).await;
     db.close().await;
 }

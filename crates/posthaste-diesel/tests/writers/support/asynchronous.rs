@@ -15,6 +15,8 @@ macro_rules! async_harness {
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{AsyncTx, AsyncWriter};
 
+        const STATEMENTS: posthaste_testkit::writer_script::Statements = $db::STATEMENTS;
+
         struct Harness {
             db: $db,
             scene: Scene,
@@ -27,7 +29,7 @@ macro_rules! async_harness {
             config.custom_setup = Box::new(|url| {
                 async move {
                     let mut connection = <$connection>::establish(url).await?;
-                    connection.batch_execute($db::STATEMENTS.prepare).await.expect("the connection works");
+                    connection.batch_execute($db::PREPARE_SQL).await.expect("the connection works");
                     Ok(connection)
                 }
                 .boxed()
@@ -47,13 +49,14 @@ macro_rules! async_harness {
 
             async fn run_to_its_end(&self, script: Script) -> Result<Vec<EventId>, EarlyEnd> {
                 let mut connection = self.pool.get().await.expect("a connection");
+                let mut written = Vec::new();
                 if script.end == End::Drop {
                     let mut tx = self.writer.begin(&mut connection).await.map_err(WriteError::from)?;
-                    return play(&mut tx, script.steps).await;
+                    play(&mut tx, script.steps, &mut written).await?;
+                    return Ok(written);
                 }
-                let mut written = Vec::new();
                 let ended = self.writer.transaction(&mut connection, async |tx| {
-                    written = play(tx, script.steps).await?;
+                    play(tx, script.steps, &mut written).await?;
                     match script.end {
                         End::Commit => Ok(()),
                         _ => Err(EarlyEnd::OnPurpose),
@@ -84,7 +87,7 @@ macro_rules! async_harness {
                         }
                         match end {
                             OwnEnd::Aborted => {
-                                connection.batch_execute($db::STATEMENTS.aborts).await.expect_err("it fails");
+                                connection.batch_execute(STATEMENTS.aborts).await.expect_err("it fails");
                                 Ok(())
                             }
                             OwnEnd::Rollback => Err(EarlyEnd::OnPurpose),
@@ -101,43 +104,34 @@ macro_rules! async_harness {
             }
         }
 
-        async fn play(tx: &mut AsyncTx<'_, $connection>, steps: Vec<Step>) -> Result<Vec<EventId>, EarlyEnd> {
-            let mut written = Vec::new();
-            for step in steps {
-                match step {
-                    Step::Write(event) => written.extend(tx.write(event).await?),
-                    Step::WriteAll(events) => written.extend(tx.write_all(events).await?),
-                    Step::FailedWrite(event) => {
-                        let _ = tx.write(event).await.expect_err("the database refuses it");
-                    }
-                    Step::Savepoint { steps, end } => {
-                        let inner = tx.savepoint(async |tx| {
-                            written.extend(Box::pin(play(tx, steps)).await?);
-                            match end {
-                                SavepointEnd::Release => Ok(()),
-                                // What is left by a panic takes everything along, see the tests of
-                                // cancellation; so an error is the only way to leave it alone.
-                                SavepointEnd::Rollback | SavepointEnd::Drop => Err(EarlyEnd::OnPurpose),
-                            }
-                        });
-                        unless_on_purpose(inner.await)?;
-                    }
-                    Step::Undone(steps) => {
-                        tx.conn().batch_execute("SAVEPOINT mine").await?;
-                        written.extend(Box::pin(play(tx, steps)).await?);
-                        tx.conn().batch_execute("ROLLBACK TO mine").await?;
-                        tx.conn().batch_execute("RELEASE SAVEPOINT mine").await?;
-                    }
-                    Step::Business => tx.conn().batch_execute($db::STATEMENTS.business).await?,
-                    Step::FailedStatement => {
-                        tx.conn().batch_execute($db::STATEMENTS.fails).await.expect_err("it fails");
-                    }
-                    Step::Abort => {
-                        tx.conn().batch_execute($db::STATEMENTS.aborts).await.expect_err("it fails");
-                    }
+        async fn play(
+            tx: &mut AsyncTx<'_, $connection>,
+            steps: Vec<Step>,
+            written: &mut Vec<EventId>,
+        ) -> Result<(), EarlyEnd> {
+            posthaste_testkit::play_steps!(
+                [await] execute, tx, STATEMENTS, steps, written,
+                |undone| { Box::pin(play(tx, undone, written)).await? },
+                |nested, end| {
+                    let inner = tx.savepoint(async |tx| {
+                        Box::pin(play(tx, nested, written)).await?;
+                        match end {
+                            SavepointEnd::Release => Ok(()),
+                            // What is left by a panic takes everything along, see the tests of
+                            // cancellation; so an error is the only way to leave it alone.
+                            SavepointEnd::Rollback | SavepointEnd::Drop => Err(EarlyEnd::OnPurpose),
+                        }
+                    });
+                    unless_on_purpose(inner.await)?;
                 }
-            }
-            Ok(written)
+            )
+        }
+
+        async fn execute(
+            tx: &mut AsyncTx<'_, $connection>,
+            statement: &str,
+        ) -> diesel::QueryResult<()> {
+            tx.conn().batch_execute(statement).await
         }
 
         #[async_trait]
@@ -191,7 +185,7 @@ macro_rules! async_harness {
             }
 
             fn capabilities(&self) -> WriterCapabilities {
-                WriterCapabilities { failed_statement_aborts: $db::FAILED_STATEMENT_ABORTS }
+                WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
             }
 
             async fn close(&self) {

@@ -16,6 +16,8 @@ macro_rules! blocking_harness {
         use posthaste::{Event, EventId, Receipt, WriteError};
         use posthaste_diesel::{Tx, Writer};
 
+        const STATEMENTS: posthaste_testkit::writer_script::Statements = $db::STATEMENTS;
+
         struct Harness {
             db: $db,
             scene: Scene,
@@ -44,7 +46,7 @@ macro_rules! blocking_harness {
                     let waiting = idle.lock().expect("nobody panics in it").pop();
                     let mut connection = waiting.unwrap_or_else(|| {
                         let mut connection = <$connection>::establish(&url).expect("a connection");
-                        connection.batch_execute($db::STATEMENTS.prepare).expect("the connection works");
+                        connection.batch_execute($db::PREPARE_SQL).expect("the connection works");
                         connection
                     });
                     let answer = work(&mut connection, writer);
@@ -81,30 +83,15 @@ macro_rules! blocking_harness {
             steps: Vec<Step>,
             written: &mut Vec<EventId>,
         ) -> Result<(), EarlyEnd> {
-            for step in steps {
-                match step {
-                    Step::Write(event) => written.extend(tx.write(event)?),
-                    Step::WriteAll(events) => written.extend(tx.write_all(events)?),
-                    Step::FailedWrite(event) => {
-                        let _ = tx.write(event).expect_err("the database refuses it");
-                    }
-                    Step::Savepoint { steps, end } => play_inside(tx, steps, end, written)?,
-                    Step::Undone(steps) => {
-                        tx.conn().batch_execute("SAVEPOINT mine")?;
-                        play(tx, steps, written)?;
-                        tx.conn().batch_execute("ROLLBACK TO mine")?;
-                        tx.conn().batch_execute("RELEASE SAVEPOINT mine")?;
-                    }
-                    Step::Business => tx.conn().batch_execute($db::STATEMENTS.business)?,
-                    Step::FailedStatement => {
-                        tx.conn().batch_execute($db::STATEMENTS.fails).expect_err("it fails");
-                    }
-                    Step::Abort => {
-                        tx.conn().batch_execute($db::STATEMENTS.aborts).expect_err("it fails");
-                    }
-                }
-            }
-            Ok(())
+            posthaste_testkit::play_steps!(
+                [] execute, tx, STATEMENTS, steps, written,
+                |undone| { play(tx, undone, written)? },
+                |nested, end| { play_inside(tx, nested, end, written)? }
+            )
+        }
+
+        fn execute(tx: &mut Tx<'_, $connection>, statement: &str) -> diesel::QueryResult<()> {
+            tx.conn().batch_execute(statement)
         }
 
         fn play_inside(
@@ -158,7 +145,7 @@ macro_rules! blocking_harness {
                     _ => savepoint(connection)?,
                 }
                 if end == OwnEnd::Aborted {
-                    connection.batch_execute($db::STATEMENTS.aborts).expect_err("it fails");
+                    connection.batch_execute(STATEMENTS.aborts).expect_err("it fails");
                 }
                 Ok(())
             });
@@ -228,7 +215,7 @@ macro_rules! blocking_harness {
             }
 
             fn capabilities(&self) -> WriterCapabilities {
-                WriterCapabilities { failed_statement_aborts: $db::FAILED_STATEMENT_ABORTS }
+                WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
             }
 
             async fn close(&self) {

@@ -13,20 +13,12 @@ pub mod sqlite;
 use posthaste::conformance::ScriptError;
 use posthaste::{BoxError, CommitError, WriteError};
 use posthaste_testkit::unique_name;
+pub use posthaste_testkit::writer_script::Statements;
 pub use posthaste_testkit::{event, variable};
 
 pub use mysql::MySql;
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
-
-/// What a service says in a script.
-pub struct Statements {
-    /// Said first on every connection.
-    pub prepare: &'static str,
-    pub business: &'static str,
-    pub fails: &'static str,
-    pub aborts: &'static str,
-}
 
 /// Why a script or a savepoint in it did not come to its end.
 #[derive(Debug)]

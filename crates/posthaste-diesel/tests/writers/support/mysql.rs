@@ -16,14 +16,9 @@ pub struct MySql {
 }
 
 impl MySql {
-    /// A deadlock ends a transaction as the last one does: it is rolled back, and a statement has failed.
-    pub const STATEMENTS: Statements = Statements {
-        prepare: "SET SESSION innodb_lock_wait_timeout = 20",
-        business: "INSERT INTO orders () VALUES ()",
-        fails: "SELECT * FROM nowhere",
-        aborts: "ROLLBACK; SELECT * FROM nowhere",
-    };
-    pub const FAILED_STATEMENT_ABORTS: bool = false;
+    pub const STATEMENTS: Statements = Statements::MYSQL;
+    /// Said first on every connection.
+    pub const PREPARE_SQL: &str = "SET SESSION innodb_lock_wait_timeout = 20";
 
     pub async fn open() -> Self {
         let (name, server) = (new_name(), server());
@@ -32,8 +27,8 @@ impl MySql {
         let store = MySqlStore::builder(&options).migrate().connect().await.expect("the store opens");
         let pool = MySqlPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store, pool, name };
-        db.execute("CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)").await;
-        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
+        db.execute(Self::STATEMENTS.orders).await;
+        db.execute(Self::STATEMENTS.refuse_unwritable).await;
         db
     }
 

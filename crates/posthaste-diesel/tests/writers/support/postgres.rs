@@ -16,13 +16,9 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    pub const STATEMENTS: Statements = Statements {
-        prepare: "SET client_min_messages = warning",
-        business: "INSERT INTO orders DEFAULT VALUES",
-        fails: "SELECT 1/0",
-        aborts: "SELECT 1/0",
-    };
-    pub const FAILED_STATEMENT_ABORTS: bool = true;
+    pub const STATEMENTS: Statements = Statements::POSTGRES;
+    /// Said first on every connection.
+    pub const PREPARE_SQL: &str = "SET client_min_messages = warning";
 
     pub async fn open() -> Self {
         let options: PgConnectOptions = server().parse().expect("a good URL");
@@ -31,8 +27,8 @@ impl Postgres {
         let options = options.options([("search_path", schema.as_str())]);
         let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store: store.expect("the store opens"), pool, schema };
-        db.execute("ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')").await;
-        db.execute("CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)").await;
+        db.execute(Self::STATEMENTS.orders).await;
+        db.execute(Self::STATEMENTS.refuse_unwritable).await;
         db
     }
 

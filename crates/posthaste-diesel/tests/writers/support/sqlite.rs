@@ -16,13 +16,9 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    pub const STATEMENTS: Statements = Statements {
-        prepare: "PRAGMA busy_timeout = 5000",
-        business: "INSERT INTO orders DEFAULT VALUES",
-        fails: "INSERT INTO nowhere DEFAULT VALUES",
-        aborts: "INSERT OR ROLLBACK INTO orders VALUES (1), (1)",
-    };
-    pub const FAILED_STATEMENT_ABORTS: bool = false;
+    pub const STATEMENTS: Statements = Statements::SQLITE;
+    /// Said first on every connection.
+    pub const PREPARE_SQL: &str = "PRAGMA busy_timeout = 5000";
 
     pub async fn open() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -31,12 +27,8 @@ impl Sqlite {
         let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
         let pool = SqlitePoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
         let db = Self { store, pool, folder };
-        db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
-        db.execute(
-            "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event WHEN NEW.event_type = 'Unwritable'
-             BEGIN SELECT RAISE(ABORT, 'not this type'); END",
-        )
-        .await;
+        db.execute(Self::STATEMENTS.orders).await;
+        db.execute(Self::STATEMENTS.refuse_unwritable).await;
         db
     }
 

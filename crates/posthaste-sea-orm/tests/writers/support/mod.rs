@@ -6,14 +6,15 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use posthaste::conformance::{
-    Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
-    WriterHarness,
+    Elsewhere, OwnEnd, Scene, Script, ScriptError, Way, WriterCapabilities, WriterHarness,
 };
 use posthaste::{BoxError, Event, EventId, Receipt, WriteError};
 use posthaste_sea_orm::{SeaSavepoint, SeaTx, SeaWriter};
 use posthaste_testkit::unique_name;
 pub use posthaste_testkit::writer_script::Statements;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, TransactionTrait};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, TransactionTrait,
+};
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Cleanup = Box<dyn Fn() -> Later<()> + Send + Sync>;
@@ -29,85 +30,14 @@ pub struct Sea {
     pub cleanup: Cleanup,
 }
 
-/// Where steps are played: a transaction or a savepoint of the Writer's.
-#[derive(Clone, Copy)]
-enum TxOrSavepoint<'a> {
-    Tx(&'a SeaTx),
-    Savepoint(&'a SeaSavepoint<'a>),
-}
+posthaste_testkit::play_scripts!(SeaTx, SeaSavepoint<'_>, execute);
 
-impl TxOrSavepoint<'_> {
-    fn connection(&self) -> &DatabaseTransaction {
-        match self {
-            Self::Tx(tx) => tx,
-            Self::Savepoint(savepoint) => savepoint,
-        }
-    }
-
-    async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
-        match self {
-            Self::Tx(tx) => tx.write(event).await,
-            Self::Savepoint(savepoint) => savepoint.write(event).await,
-        }
-    }
-
-    async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        match self {
-            Self::Tx(tx) => tx.write_all(events).await,
-            Self::Savepoint(savepoint) => savepoint.write_all(events).await,
-        }
-    }
-
-    async fn savepoint(&self) -> Result<SeaSavepoint<'_>, posthaste::StoreError> {
-        match self {
-            Self::Tx(tx) => tx.savepoint().await,
-            Self::Savepoint(savepoint) => savepoint.savepoint().await,
-        }
-    }
-
-    async fn say(&self, text: &str) -> Result<(), ScriptError> {
-        self.connection().execute_unprepared(text).await.map_err(BoxError::from)?;
-        Ok(())
-    }
+async fn execute(tx: &DatabaseTransaction, statement: &str) -> Result<(), BoxError> {
+    tx.execute_unprepared(statement).await?;
+    Ok(())
 }
 
 impl Sea {
-    async fn play(
-        &self,
-        open: TxOrSavepoint<'_>,
-        steps: Vec<Step>,
-        written: &mut Vec<EventId>,
-    ) -> Result<(), ScriptError> {
-        for step in steps {
-            match step {
-                Step::Write(event) => written.extend(open.write(event).await?),
-                Step::WriteAll(events) => written.extend(open.write_all(events).await?),
-                Step::FailedWrite(event) => {
-                    drop(open.write(event).await.expect_err("the database refuses it"));
-                }
-                Step::Savepoint { steps, end } => {
-                    let inner = open.savepoint().await?;
-                    Box::pin(self.play(TxOrSavepoint::Savepoint(&inner), steps, written)).await?;
-                    match end {
-                        SavepointEnd::Release => inner.release().await?,
-                        SavepointEnd::Rollback => inner.rollback().await?,
-                        SavepointEnd::Drop => drop(inner),
-                    }
-                }
-                Step::Undone(steps) => {
-                    open.say("SAVEPOINT mine").await?;
-                    Box::pin(self.play(open, steps, written)).await?;
-                    open.say("ROLLBACK TO mine").await?;
-                    open.say("RELEASE SAVEPOINT mine").await?;
-                }
-                Step::Business => open.say(self.statements.business).await?,
-                Step::FailedStatement => drop(open.say(self.statements.fails).await.expect_err("it fails")),
-                Step::Abort => drop(open.say(self.statements.aborts).await.expect_err("it fails")),
-            }
-        }
-        Ok(())
-    }
-
     async fn insert_and_end(
         &self,
         events: Vec<Event>,
@@ -147,15 +77,7 @@ impl WriterHarness for Sea {
     }
 
     async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
-        let tx = self.writer.begin(&self.db).await?;
-        let mut written = Vec::new();
-        self.play(TxOrSavepoint::Tx(&tx), script.steps, &mut written).await?;
-        match script.end {
-            End::Commit => tx.commit().await?,
-            End::Rollback => tx.rollback().await?,
-            End::Drop => drop(tx),
-        }
-        Ok(written)
+        play_script(self.writer.begin(&self.db).await?, &self.statements, script).await
     }
 
     async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
@@ -201,8 +123,7 @@ impl WriterHarness for Sea {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        let aborts = self.db.get_database_backend() == DbBackend::Postgres;
-        WriterCapabilities { failed_statement_aborts: aborts }
+        WriterCapabilities { failed_statement_aborts: self.statements.failed_statement_aborts }
     }
 
     async fn close(&self) {
@@ -216,6 +137,23 @@ async fn count(db: &DatabaseConnection, sql: &str) -> u64 {
     let row = db.query_one_raw(count).await.expect("the table is there").expect("a row");
     let rows: i64 = row.try_get_by(0).expect("a count");
     rows.cast_unsigned()
+}
+
+/// What a service prepares in its database.
+pub async fn prepare(db: &DatabaseConnection, statements: &Statements) {
+    for statement in [statements.orders, statements.refuse_unwritable] {
+        db.execute_unprepared(statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// So many connections, which log nothing; on PostgreSQL with this search path.
+pub async fn connect(url: &str, connections: u32, search_path: Option<&str>) -> DatabaseConnection {
+    let mut options = ConnectOptions::new(url);
+    options.max_connections(connections).sqlx_logging(false);
+    if let Some(schema) = search_path {
+        options.set_schema_search_path(schema);
+    }
+    Database::connect(options).await.expect("a connection")
 }
 
 /// A name that nobody else uses.

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, LeaseToken, Leased, OnDone, Owner, Purge, Purgeable, Settle, Settled,
-    Settlement, Store as _, Verdict,
+    Backoff, Claim, Leased, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::{Event, Status};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
@@ -61,16 +60,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
     let owner = Owner::random("node");
     let mut done = Vec::new();
     loop {
-        let claim = Claim {
-            owner: &owner,
-            token: LeaseToken::random(),
-            lease: Duration::from_secs(30),
-            limit: 100,
-            max_bytes: usize::MAX,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now: None,
-        };
+        let claim = Claim { limit: 100, ..claim_for(&owner) };
         let claimed = store.claim(&claim).await.expect("no error escapes a claim").events;
         if claimed.is_empty() {
             if Instant::now() > end {
@@ -136,7 +126,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     let end = Instant::now() + Duration::from_secs(LOAD_SECONDS);
     let mut stores = Vec::new();
     for _ in 0..CLAIMERS {
-        let store = db.another_store().await;
+        let store = db.place.open().await;
         claimers.spawn(claim_until(end, store.clone()));
         stores.push(store);
     }

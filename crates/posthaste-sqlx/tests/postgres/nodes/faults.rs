@@ -306,7 +306,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
         Outbox::builder(store.clone(), routes).lease(Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");
     let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
-    let db = Db { store, pool: PgPool::connect_lazy_with(server()), schema };
+    let db = Db { store, pool: PgPool::connect_lazy_with(server()), place: Place { schema } };
     insert_raw(&mut connection, &db, "slow", 60, "now()").await;
 
     let look = "SELECT application_name, state = 'idle in transaction' AND

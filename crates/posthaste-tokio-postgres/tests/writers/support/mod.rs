@@ -10,6 +10,7 @@ use posthaste_sqlx::postgres::PgStoreBuilder;
 use posthaste_sqlx::{PgStore, SchemaName};
 use posthaste_testkit::proxy::BrokenCommit;
 use posthaste_testkit::unique_name;
+use posthaste_testkit::writer_script::Statements;
 pub use posthaste_testkit::{drop_after, event, events, variable, wait_until, within_timeout};
 use posthaste_tokio_postgres::PgWriter;
 use tokio_postgres::config::Host;
@@ -39,7 +40,7 @@ impl Db {
         let mut config: Config = url().parse().expect("a good URL");
         config.options(format!("-c search_path={schema}"));
         let db = Self { store, schema, config };
-        db.execute("CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)").await;
+        db.execute(Statements::POSTGRES.orders).await;
         db
     }
 

@@ -1,0 +1,34 @@
+//! A COMMIT that the database refuses, because a constraint was to be checked no sooner.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+use posthaste::CommitError;
+
+use crate::cases::writer::Fixture;
+use crate::support::*;
+
+/// The tests of this file.
+macro_rules! refused_commit_tests {
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::refused_commit:
+            commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing,
+        );
+    };
+}
+
+pub(crate) async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
+    let w = Fixture::with_pool(1).await;
+    w.db.execute("CREATE TABLE child (parent INTEGER REFERENCES orders DEFERRABLE INITIALLY DEFERRED)").await;
+    let mut tx = w.begin().await;
+    tx.write(event("undone")).await.unwrap();
+    run(&mut *tx, "INSERT INTO child VALUES (1)").await.unwrap();
+    let refused = tx.commit().await;
+    assert!(matches!(refused, Err(CommitError::RolledBack(_))), "{refused:?}");
+    assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
+    // The one connection is free again, outside any transaction.
+    w.write("kept").await;
+    assert_eq!(w.db.ids().await, ["kept"]);
+    assert_eq!(w.delivered().await, ["kept"]);
+    w.close().await;
+}

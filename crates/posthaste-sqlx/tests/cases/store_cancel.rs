@@ -1,0 +1,103 @@
+//! Calls of a store that are dropped half way: no transaction stays open, and no row is lost.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+use std::time::Duration;
+
+use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
+use posthaste::store::{
+    Claim, ClaimOrder, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settlement,
+    Store as _, Unpark, Verdict,
+};
+use posthaste::{Admin, EventId, StoreError};
+
+use crate::cases::cancel::Dropped;
+use crate::support::*;
+
+/// The tests of this file.
+macro_rules! store_cancel_tests {
+    ($($attribute:tt)*) => {
+        posthaste_testkit::case_tests!(
+            [$($attribute)*] crate::cases::store_cancel:
+            dropped_call_of_the_store_leaves_no_transaction_behind_and_loses_no_row,
+        );
+    };
+}
+
+const STORE_CALLS: usize = 22;
+
+/// One of the calls of a store, each of which may have happened when its caller goes away.
+async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
+    let now = None;
+    let held = leases.clone();
+    let settlement =
+        |lease: &Lease| Settlement { lease: lease.clone(), verdict: Verdict::Done, delivered: vec![] };
+    let claim = |order| Claim { lease: Duration::from_millis(1), limit: 5, order, ..claim_for(owner) };
+    let settle = async |on_done, nth: usize| {
+        let settlements: Vec<_> = held.iter().skip(nth).take(1).map(settlement).collect();
+        store.settle(&Settle { owner, settlements: &settlements, on_done, now }).await
+    };
+    let purge = |archive, what| Purge { what, older_than: HOUR, archive, limit: 5, now };
+    let page = PageRequest::first(5);
+    match n {
+        0 | 1 => {
+            let claimed = store.claim(&claim([ClaimOrder::Due, ClaimOrder::Seq][n])).await?;
+            *leases = claimed.events.into_iter().map(|leased| leased.lease).collect();
+        }
+        2 => drop(settle(OnDone::Keep, 0).await?),
+        3 => drop(settle(OnDone::Archive, 1).await?),
+        4 => drop(settle(OnDone::Delete, 2).await?),
+        5 => {
+            let lease = Duration::from_millis(1);
+            drop(store.renew(&Renew { owner, leases: &held, lease, start: false, now }).await?);
+        }
+        6 => drop(store.release(&Release { owner, leases: &held, now }).await?),
+        7 => drop(
+            store
+                .park(&Park { owner, leases: &held, route: "r", duration: Duration::from_millis(1), now })
+                .await?,
+        ),
+        8 => drop(store.unpark(&Unpark { route: "r", limit: 5, now }).await?),
+        9 => drop(posthaste::Store::purge(store, &purge(true, Purgeable::Done)).await?),
+        10 => drop(store.oldest_pending(now).await?),
+        11 => drop(store.stats().await?),
+        12 => drop(store.count(&Filter::default()).await?),
+        13 => drop(store.list(&Filter::default(), &page).await?),
+        14 => drop(store.get(&EventId::from("event1")).await?),
+        15 => drop(store.dead_groups(5).await?),
+        16 => drop(store.replay_all(&Filter::default(), 5, &Replay::by("me")).await?),
+        17 => drop(store.discard(&Filter::id("nobody"), 5, "me").await?),
+        18 => drop(Admin::purge(store, &purge(true, Purgeable::Dead), "me").await?),
+        19 => drop(store.pause("x", "me").await?),
+        20 => drop(store.resume("x", "me").await?),
+        _ => drop((store.diagnose(&Tolerance::default()).await?, store.audit(&page).await?)),
+    }
+    Ok(())
+}
+
+pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_loses_no_row() {
+    let db = Db::with_pool(2).await;
+    let written = (1..=200).map(|n| event(&format!("event{n}"))).collect();
+    write(&db.plain_writer(), &db.pool, written).await;
+    let (owner, mut leases) = (Owner::random("me"), Vec::new());
+    let mut dropped = Dropped::default();
+    while let Some(round) = dropped.next_round() {
+        let n = round % STORE_CALLS;
+        let work = call(&db.store, n, &mut leases, &owner);
+        // A call that was dropped took its connection along, so the next one has to connect first.
+        if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
+            answer.unwrap_or_else(|error| panic!("call {n} in round {round}: {error:?}"));
+        }
+        wait_until("no transaction stays open", async || db.open_transactions().await == 0).await;
+    }
+    let stats = db.store.stats().await.unwrap();
+    let gone = 200 - (stats.new + stats.retry + stats.done + stats.archived);
+    assert!(
+        gone <= dropped.rounds.div_ceil(STORE_CALLS) as u64,
+        "one at most for every call that deletes: {stats:?}"
+    );
+    let both = "SELECT count(*) FROM outbox_event JOIN outbox_event_archive USING (event_id)";
+    assert_eq!(db.int(both).await, 0, "nothing is in two places");
+    assert!(stats.archived > 0 && stats.done > 0 && gone > 0, "{stats:?}");
+    db.close().await;
+}
