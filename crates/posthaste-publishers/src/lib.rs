@@ -1,16 +1,28 @@
-//! Where events go from here: message brokers, webhooks, files.
+//! Destinations that send events to message brokers, webhooks, files and standard output.
 //!
-//! Every publisher is a [`Destination`](posthaste::Destination), built from a URL or by a builder, and none
-//! shows a type of the library that it stands on. Building one checks the settings and connects nowhere: a
-//! broker that is down is not an error but an outage, which spends no attempts. Who wants to know beforehand
-//! whether it is there asks by [`Publisher::check`].
+//! Three words, from the wide to the narrow: a [`Destination`](posthaste::Destination) is whatever a route delivers
+//! to, an async function too. A publisher is a destination of this crate. [`Publisher`] is the trait that they all
+//! implement: a destination that can also be checked and diagnosed.
 //!
-//! # Layout
+//! A publisher is built from a URL by [`publisher()`], or by its own builder. Its API contains no type of the client
+//! library below it. Building one checks the settings and connects nowhere: a broker that is down is an outage, not an
+//! error, and spends no attempts. [`Publisher::check`] tells beforehand whether the broker is reachable.
 //!
-//! - [`publisher()`] builds any of them from its URL.
-//! - [`Publisher`] is what they are beside destinations: something that can be asked whether it is there.
-//! - `kafka`, `amqp`, `nats`, `redis_streams`, `http` and `lines` are the publishers, one feature each.
-//! - [`Format`] says what a message looks like.
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | Feature | Module | Events go to |
+//! |---|---|---|
+//! | `amqp` | `amqp` | RabbitMQ, by AMQP 0.9.1 (Unix only) |
+//! | `http` | `http` | webhooks |
+//! | `kafka` | `kafka` | Apache Kafka; builds librdkafka, which needs a C compiler and make |
+//! | `kafka-tls` | `kafka` | Apache Kafka with TLS and SCRAM, by the system's OpenSSL; includes `kafka` |
+//! | `lines` | `lines` | standard output and files |
+//! | `nats` | `nats` | NATS JetStream |
+//! | `redis-streams` | `redis_streams` | Redis Streams |
+//!
+//! What a message looks like is the same everywhere: see [`Format`].
 
 // Each publisher uses some of what they share.
 #![cfg_attr(
@@ -24,11 +36,13 @@
     allow(dead_code)
 )]
 
+mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
 mod error;
 mod format;
 mod from_url;
+mod hidden;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
@@ -43,6 +57,7 @@ mod one_line;
 mod publisher;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
+mod settings;
 #[cfg(any(feature = "amqp", feature = "nats", feature = "redis-streams"))]
 mod shared_connection;
 mod template;

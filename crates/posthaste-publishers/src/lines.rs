@@ -174,13 +174,12 @@ impl Destination for LinesPublisher {
         // An event is cheap to clone: its payload is shared.
         let (publisher, events) = (self.clone(), batch.to_vec());
         let mut cut = Arc::clone(&self.cut).lock_owned().await;
-        let written = tokio::task::spawn_blocking(move || publisher.write(&events, &mut cut)).await;
-        let error = match written {
-            Ok(Ok(())) => return batch.iter().map(|_| Outcome::done()).collect(),
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
+        let written = blocking(move || publisher.write(&events, &mut cut)).await;
+        let outcome = || match &written {
+            Ok(()) => Outcome::done(),
+            Err(error) => Outcome::no_connection(format!("no line can be written: {error}")),
         };
-        batch.iter().map(|_| Outcome::no_connection(format!("no line can be written: {error}"))).collect()
+        batch.iter().map(|_| outcome()).collect()
     }
 
     fn profile(&self) -> Profile {
@@ -192,18 +191,18 @@ impl Destination for LinesPublisher {
 impl Publisher for LinesPublisher {
     async fn check(&self) -> Result<(), Unreached> {
         let LineOutput::File(path) = self.output.clone() else { return Ok(()) };
-        let opened = tokio::task::spawn_blocking(move || can_append(&path)).await;
-        let error = match opened {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        Err(Unreached::new(format!("no line can be written: check the path and its rights: {error}")))
+        blocking(move || can_append(&path)).await.map_err(|error| {
+            Unreached::new(format!("no line can be written: check the path and its rights: {error}"))
+        })
     }
 
     async fn diagnose(&self) -> Vec<Finding> {
         self.check().await.err().map(Finding::from).into_iter().collect()
     }
+}
+
+async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// Payloads stand in the file: only its owner may write to it, and beside the owner only its group may read it.

@@ -75,19 +75,17 @@ impl Fingerprint {
 #[cfg(test)]
 mod tests {
     use posthaste::trace::TraceContext;
-    use posthaste::{Event, EventParts, Source, Timestamp};
+    use posthaste::{EventParts, Source, Timestamp};
 
     use super::*;
-    use crate::format::tests::order;
+    use crate::format::tests::{order, order_with};
 
     fn id_of(delivery: &Delivery) -> String {
         message_id(delivery, Format::Raw, "orders")
     }
 
     fn changed(change: impl Fn(&mut EventParts)) -> String {
-        let mut parts = order().event.to_parts();
-        change(&mut parts);
-        id_of(&Delivery::first(Event::from_parts(parts)))
+        id_of(&order_with(change))
     }
 
     /// The value itself is fixed: a version that computes another one stores what it sends again twice.

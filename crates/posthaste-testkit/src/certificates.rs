@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// Makes an authority, whose PEM is the answer, and in this folder `cert.pem` and `key.pem` for `localhost` and
 /// 127.0.0.1, signed by it.
@@ -15,6 +15,8 @@ pub fn certificates_for(dir: &Path, names: &[&str]) -> String {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL takes a certificate that has the name of its issuer for one that signed itself.
+    params.distinguished_name.push(DnType::CommonName, "An authority");
     let authority = params.self_signed(&key).expect("an authority");
     let issuer = Issuer::new(params, key);
     let key = KeyPair::generate().expect("a key");

@@ -13,7 +13,7 @@ use crate::unreached::Unreached;
 #[async_trait]
 impl Publisher for AmqpPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let connection = self.connector.get(deadline).await.map_err(Unreached::new)?;
         connection.warm_up(deadline).await.map_err(|none| Unreached::new(none.why()))?;
         let Some(exchange) = self.settings.exchange.as_ref().and_then(Template::as_text) else {

@@ -17,7 +17,8 @@ use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
 use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::settings::{Host, Settings};
+use super::settings::Settings;
+use crate::address::Address;
 use crate::one_line::one_line;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::UNREACHABLE_ADVICE;
@@ -108,9 +109,9 @@ impl NoChannel {
 }
 
 impl AmqpConnection {
-    async fn open(settings: &Settings, host: &Host) -> Result<Self, String> {
+    async fn open(settings: &Settings, host: &Address) -> Result<Self, String> {
         let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
-        let addresses = tokio::net::lookup_host((host.name.as_str(), host.port)).await;
+        let addresses = tokio::net::lookup_host((host.host.as_str(), host.port)).await;
         let addresses: Vec<_> = addresses
             .map_err(|error| format!("its name is not known: {error}: {UNREACHABLE_ADVICE}"))?
             .collect();
@@ -128,7 +129,7 @@ impl AmqpConnection {
         let stream = match &settings.tls {
             None => stream,
             Some(tls) => {
-                let secured = stream.into_rustls(tls, &host.name).await;
+                let secured = stream.into_rustls(tls, &host.host).await;
                 secured.map_err(|error| format!("TLS failed: {error}: {UNREACHABLE_ADVICE}"))?
             }
         };
@@ -143,7 +144,7 @@ impl AmqpConnection {
         Ok(Self {
             lapin: Some(connection.map_err(|error| login_error(&error))?),
             socket,
-            silence_timeout: SILENCE_TIMEOUT.min(settings.timeout / 2),
+            silence_timeout: SILENCE_TIMEOUT.min(settings.common.timeout / 2),
             is_given_up: AtomicBool::new(false),
             idle: Mutex::default(),
             known_exchanges: Mutex::default(),
@@ -295,12 +296,13 @@ fn disable_logging_on_this_thread() {
     std::mem::forget(nothing);
 }
 
-fn uri(settings: &Settings, host: &Host) -> AMQPUri {
+fn uri(settings: &Settings, host: &Address) -> AMQPUri {
+    let login = &settings.login;
     AMQPUri {
         scheme: if settings.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
         authority: AMQPAuthority {
-            userinfo: AMQPUserInfo { username: settings.user.clone(), password: settings.password.clone() },
-            host: host.name.clone(),
+            userinfo: AMQPUserInfo { username: login.user.clone(), password: login.password.clone() },
+            host: host.host.clone(),
             port: host.port,
         },
         vhost: settings.vhost.clone(),

@@ -39,7 +39,7 @@ impl AmqpPublisher {
     }
 
     async fn queue_named(&self, name: &str) -> Result<Vec<Queue>, String> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let queue = short_string("queue", name).map_err(|unsendable| unsendable.to_string())?;
         let connection = self.connector.get(deadline).await?;
         let queue = connection.queue(&queue, deadline).await?;
@@ -114,29 +114,26 @@ fn parse_difference(answer: &str) -> Option<(bool, &'static str)> {
 }
 
 fn findings(queues: &[Queue]) -> Vec<Finding> {
-    let transient: Vec<&Queue> = queues.iter().filter(|queue| !queue.durable).collect();
-    let classic: Vec<&Queue> =
-        queues.iter().filter(|queue| queue.durable && queue.kind == "classic").collect();
-    let transient = (!transient.is_empty()).then(|| {
-        Finding::warning(
-            "rabbitmq-transient-queue",
-            format!(
-                "{}: what it confirmed is gone when its node restarts",
-                list_names("transient", &transient)
-            ),
-            "create it anew as a durable quorum queue",
-        )
-    });
-    let classic = (!classic.is_empty()).then(|| {
-        Finding::warning(
-            "rabbitmq-classic-queue",
-            format!(
-                "{}: it is on one node, and what it confirmed is lost with that node's disk",
-                list_names("classic", &classic)
-            ),
-            "create it anew with x-queue-type=quorum, which confirms when most nodes have the message",
-        )
-    });
+    let (durable, transient): (Vec<&Queue>, Vec<&Queue>) = queues.iter().partition(|queue| queue.durable);
+    let classic: Vec<&Queue> = durable.into_iter().filter(|queue| queue.kind == "classic").collect();
+    let warn = |code, kind, queues: Vec<&Queue>, what, advice: &'static str| {
+        let names = list_names(kind, &queues);
+        (!queues.is_empty()).then(|| Finding::warning(code, format!("{names}: {what}"), advice))
+    };
+    let transient = warn(
+        "rabbitmq-transient-queue",
+        "transient",
+        transient,
+        "what it confirmed is gone when its node restarts",
+        "create it anew as a durable quorum queue",
+    );
+    let classic = warn(
+        "rabbitmq-classic-queue",
+        "classic",
+        classic,
+        "it is on one node, and what it confirmed is lost with that node's disk",
+        "create it anew with x-queue-type=quorum, which confirms when most nodes have the message",
+    );
     transient.into_iter().chain(classic).collect()
 }
 

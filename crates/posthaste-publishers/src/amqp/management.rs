@@ -1,12 +1,13 @@
 //! What the management plugin of RabbitMQ tells of the queues behind an exchange.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use super::settings::Login;
 
 /// How many exchanges and queues are asked for. An exchange may be bound to others.
 const MAX_EXCHANGES: usize = 16;
@@ -18,8 +19,7 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 pub(super) struct Management {
     client: Client,
     url: Url,
-    user: String,
-    password: String,
+    login: Login,
 }
 
 /// Something that an exchange hands its messages to.
@@ -43,7 +43,7 @@ impl Management {
     /// At this URL. A user and a password in it come before those of the broker.
     pub(super) fn new(
         url: &str,
-        login: (&str, &str),
+        login: &Login,
         tls: rustls::ClientConfig,
         timeout: Duration,
     ) -> Result<Self, String> {
@@ -59,8 +59,7 @@ impl Management {
             .timeout(timeout)
             .build()
             .map_err(|error| format!("the client cannot be set up: {}", error.without_url()))?;
-        let (user, password) = (login.0.to_owned(), login.1.to_owned());
-        Ok(Self { client, url, user, password })
+        Ok(Self { client, url, login: login.clone() })
     }
 
     /// The queues that get messages of this exchange, through other exchanges too.
@@ -92,7 +91,7 @@ impl Management {
         }
         let mut request = self.client.get(url);
         if self.url.username().is_empty() {
-            request = request.basic_auth(&self.user, Some(&self.password));
+            request = request.basic_auth(&self.login.user, Some(&self.login.password));
         }
         let silent = |error: reqwest::Error| {
             format!("the management plugin cannot be asked: check its host and port: {}", error.without_url())
@@ -120,11 +119,4 @@ async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, reqwest::Error
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-/// Without the login.
-impl fmt::Debug for Management {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.url.host_str())
-    }
 }

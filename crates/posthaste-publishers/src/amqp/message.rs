@@ -33,10 +33,8 @@ impl Settings {
     pub(super) fn message(&self, at: usize, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         let exchange = self.exchange.as_ref().map(|template| template.fill(delivery)).transpose()?;
         let routing_key = self.routing_key.target(delivery)?;
-        let message = self.format.message(delivery, "cloudEvents_");
-        if message.size() > self.max_message_bytes {
-            return Err(Unsendable::too_large(message.size(), self.max_message_bytes));
-        }
+        let message = self.common.format.message(delivery, "cloudEvents_");
+        self.common.check_size(message.size())?;
         let id = short_string("event's id", delivery.id().as_str())?;
         let content_type = short_string("content type", &message.content_type)?;
         let mut header_bytes = 0;
@@ -91,11 +89,9 @@ pub(super) fn short_string(what: &str, text: &str) -> Result<ShortString, Unsend
 
 #[cfg(test)]
 mod tests {
-    use posthaste::Event;
-
     use super::*;
     use crate::amqp::AmqpPublisher;
-    use crate::format::tests::order;
+    use crate::format::tests::{order, order_with};
 
     fn prepared(url: &str, delivery: &Delivery) -> Result<PreparedMessage, Unsendable> {
         AmqpPublisher::from_url(url).expect(url).settings.message(0, delivery)
@@ -116,40 +112,27 @@ mod tests {
 
     #[test]
     fn topic_of_the_event_is_the_routing_key_and_not_the_exchange() {
-        let event = Event::builder("T").topic("special").json_text("{}").build().expect("a good event");
-        let prepared = prepared("amqp://host/?exchange=events", &Delivery::first(event)).expect("a message");
+        let special = order_with(|parts| parts.topic = Some("special".into()));
+        let prepared = prepared("amqp://host/?exchange=events", &special).expect("a message");
         assert_eq!((prepared.exchange.as_str(), prepared.routing_key.as_str()), ("events", "special"));
     }
 
     #[test]
     fn what_amqp_cannot_carry_is_refused_with_the_reason() {
         let long = "x".repeat(256);
-        let with = |change: &dyn Fn(&mut posthaste::EventParts)| {
-            let mut parts = order().event.to_parts();
-            change(&mut parts);
-            Delivery::first(Event::from_parts(parts))
-        };
-        let refused = |delivery: &Delivery| {
-            prepared("amqp://host/?exchange=e", delivery).expect_err("refused").to_string()
-        };
-        let most = "256 bytes, and 255 is the most";
-        assert_eq!(
-            refused(&with(&|parts| parts.topic = Some(long.as_str().into()))),
-            format!("the routing key has {most}")
-        );
-        assert_eq!(
-            refused(&with(&|parts| parts.content_type = Some(long.as_str().into()))),
-            format!("the content type has {most}")
-        );
-        assert_eq!(
-            refused(&with(&|parts| parts.headers = [(long.clone(), String::new())].into())),
-            format!("the name of a header has {most}")
-        );
-        assert_eq!(
-            refused(&with(&|parts| parts.headers = [("BCC".to_owned(), String::new())].into())),
-            "RabbitMQ takes the header BCC for a list of routing keys"
-        );
-        let typed = with(&|parts| {
+        let with_header =
+            |name: &str| order_with(|parts| parts.headers = [(name.to_owned(), String::new())].into());
+        let most = |what: &str| format!("the {what} has 256 bytes, and 255 is the most");
+        for (delivery, reason) in [
+            (order_with(|parts| parts.topic = Some(long.as_str().into())), most("routing key")),
+            (order_with(|parts| parts.content_type = Some(long.as_str().into())), most("content type")),
+            (with_header(&long), most("name of a header")),
+            (with_header("BCC"), "RabbitMQ takes the header BCC for a list of routing keys".to_owned()),
+        ] {
+            let refused = prepared("amqp://host/?exchange=e", &delivery).expect_err(&reason);
+            assert_eq!(refused.to_string(), reason);
+        }
+        let typed = order_with(|parts| {
             parts.event_type = long.as_str().into();
             parts.topic = Some("key".into());
         });

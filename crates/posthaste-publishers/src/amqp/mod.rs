@@ -18,7 +18,6 @@ mod management;
 mod message;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,8 +32,10 @@ use message::PreparedMessage;
 use settings::Settings;
 
 use crate::error::PublisherError;
+use crate::hidden::Hidden;
+use crate::settings::Broker;
 
-const NAME: &str = "RabbitMQ";
+const BROKER: Broker = Broker { name: "RabbitMQ", scheme: "amqp", tls_scheme: "amqps" };
 
 /// Events per call.
 const BATCH_EVENTS: usize = 500;
@@ -57,10 +58,10 @@ const BATCH_EVENTS: usize = 500;
 /// # let _ = publisher;
 /// # Ok::<(), posthaste_publishers::PublisherError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AmqpPublisher {
     settings: Arc<Settings>,
-    connector: Arc<Connector>,
+    connector: Hidden<Arc<Connector>>,
 }
 
 impl AmqpPublisher {
@@ -80,7 +81,7 @@ impl AmqpPublisher {
 
     fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        Self { connector: Arc::new(Connector::new(Arc::clone(&settings))), settings }
+        Self { connector: Hidden(Arc::new(Connector::new(Arc::clone(&settings)))), settings }
     }
 
     /// Sends what can be sent; answers for the others stand in `outcomes` already.
@@ -134,7 +135,7 @@ impl AmqpPublisher {
 #[async_trait]
 impl Destination for AmqpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
         let mut messages = Vec::with_capacity(batch.len());
         for (at, delivery) in batch.iter().enumerate() {
@@ -152,12 +153,5 @@ impl Destination for AmqpPublisher {
 
     fn profile(&self) -> Profile {
         Profile::publisher(BATCH_EVENTS)
-    }
-}
-
-/// Without the login.
-impl fmt::Debug for AmqpPublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AmqpPublisher").field(&self.settings).finish()
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::Format;
-    use super::super::tests::order;
+    use super::super::tests::{order, order_with};
 
     fn body(delivery: &Delivery) -> (String, Value) {
         let message = Format::Envelope.message(delivery, "ce-");
@@ -110,9 +110,7 @@ mod tests {
 
     #[test]
     fn foreign_row_whose_json_is_none_is_kept_as_it_is() {
-        let mut parts = order().event.to_parts();
-        parts.payload = "{not json".into();
-        let (_, value) = body(&Delivery::first(Event::from_parts(parts)));
+        let (_, value) = body(&order_with(|parts| parts.payload = "{not json".into()));
         assert_eq!(value["payload_base64"], "e25vdCBqc29u");
     }
 }

@@ -41,6 +41,7 @@ pub enum Format {
 /// The format is none of those that are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such format: write raw, envelope, cloudevents, cloudevents-structured or debezium")]
+#[non_exhaustive]
 pub struct UnknownFormat;
 
 impl FromStr for Format {
@@ -176,7 +177,7 @@ fn json(delivery: &Delivery) -> Option<&serde_json::value::RawValue> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use posthaste::{Event, EventId, Timestamp};
+    use posthaste::{Event, EventId, EventParts, Timestamp};
 
     use super::*;
 
@@ -194,6 +195,13 @@ pub(crate) mod tests {
             .json_text(r#"{"total": 42.10}"#)
             .build();
         Delivery::first(event.expect("a good event"))
+    }
+
+    /// The same event with this change. It may hold what no event can be built with, as a row may.
+    pub(crate) fn order_with(change: impl FnOnce(&mut EventParts)) -> Delivery {
+        let mut parts = order().event.to_parts();
+        change(&mut parts);
+        Delivery::first(Event::from_parts(parts))
     }
 
     /// The headers of a message but for the trace, which is new each time.

@@ -1,6 +1,5 @@
 //! The settings of webhooks, each with its default.
 
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,62 +10,59 @@ use tokio::sync::Semaphore;
 use super::address_filter::{self, AddressFilter, DnsLookup, Network};
 use super::endpoint::Endpoint;
 use super::signature::SigningKey;
-use super::{HttpPublisher, Inner, NAME, headers};
+use super::{HttpPublisher, Inner, headers, wrong};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::tls;
+use crate::hidden::Hidden;
+use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 
 /// Shorter than what common servers keep a connection open that is not used: a request must not meet its end.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The settings of an [`HttpPublisher`]. Nothing is checked before [`build`](Self::build).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpBuilder {
-    url: String,
-    key: Option<String>,
-    previous_key: Option<String>,
-    headers: Vec<(String, String)>,
-    format: Format,
+    common: CommonSettings,
+    url: Hidden<String>,
+    key: Option<Hidden<String>>,
+    previous_key: Option<Hidden<String>>,
+    headers: Hidden<Vec<(String, String)>>,
     concurrency: usize,
-    timeout: Duration,
     connect_timeout: Duration,
-    max_body_bytes: usize,
     allow_http: bool,
     networks: Vec<String>,
-    authorities: Option<Vec<u8>>,
-    lookup: DnsLookup,
+    lookup: Hidden<DnsLookup>,
 }
+
+const DEFAULT_MAX_BODY_BYTES: usize = 5 * 1024 * 1024;
 
 impl HttpBuilder {
     pub(super) fn new(url: String) -> Self {
         Self {
-            url,
+            common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_BODY_BYTES)),
+            url: Hidden(url),
             key: None,
             previous_key: None,
-            headers: Vec::new(),
-            format: Format::default(),
+            headers: Hidden::default(),
             concurrency: 8,
-            timeout: Duration::from_secs(9),
             connect_timeout: Duration::from_secs(5),
-            max_body_bytes: 5 * 1024 * 1024,
             allow_http: false,
             networks: Vec::new(),
-            authorities: None,
-            lookup: address_filter::system_lookup(),
+            lookup: Hidden(address_filter::system_lookup()),
         }
     }
 
     /// Signs every request with this key: `whsec_` and 24 to 64 bytes in base64, as the receiver has it.
     /// Default: no signature.
     pub fn signing_key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
+        self.key = Some(Hidden(key.into()));
         self
     }
 
     /// Signs with this key too while receivers change over to the new one: a request then carries both
     /// signatures. Default: none.
     pub fn previous_signing_key(mut self, key: impl Into<String>) -> Self {
-        self.previous_key = Some(key.into());
+        self.previous_key = Some(Hidden(key.into()));
         self
     }
 
@@ -79,7 +75,7 @@ impl HttpBuilder {
 
     /// What a request looks like. Default: [`Format::Raw`], the payload as it is.
     pub fn format(mut self, format: Format) -> Self {
-        self.format = format;
+        self.common.format = format;
         self
     }
 
@@ -92,7 +88,7 @@ impl HttpBuilder {
     /// How long a batch may take; a request has between half and all of it. Keep it below the engine's
     /// `publish_timeout`, which is 10 s. Default: 9 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.common.timeout = timeout;
         self
     }
 
@@ -104,7 +100,7 @@ impl HttpBuilder {
 
     /// The most bytes of a body; an event with more is dead. Default: 5 MiB.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
-        self.max_body_bytes = bytes;
+        self.common.max_message_bytes = Some(bytes);
         self
     }
 
@@ -125,14 +121,14 @@ impl HttpBuilder {
     /// Believes the authorities in this PEM text, and no others. Default: the public ones, as browsers know
     /// them.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.authorities = Some(pem.into());
+        self.common.root_certificate = Some(Hidden(pem.into()));
         self
     }
 
     /// Looks names up in another way.
     #[cfg(test)]
     pub(super) fn lookup(mut self, lookup: DnsLookup) -> Self {
-        self.lookup = lookup;
+        self.lookup = Hidden(lookup);
         self
     }
 
@@ -142,20 +138,18 @@ impl HttpBuilder {
         let address_filter = AddressFilter::new(self.networks()?, Arc::clone(&self.lookup));
         let endpoint = Endpoint::parse(&self.url, self.allow_http, &address_filter)?;
         let headers = self.all_headers(&endpoint)?;
-        let tls = tls::client_config(self.authorities.as_deref()).map_err(wrong)?;
+        let tls = self.common.tls_client().map_err(wrong)?;
         let client = self.client(address_filter.clone(), tls.clone())?;
         Ok(HttpPublisher {
             inner: Arc::new(Inner {
                 client,
                 address_filter,
                 tls: Arc::new(tls),
-                connect_timeout: self.connect_timeout.min(self.timeout),
+                connect_timeout: self.connect_timeout.min(self.common.timeout),
                 headers,
                 endpoint,
                 keys: self.keys()?,
-                format: self.format,
-                max_body_bytes: self.max_body_bytes,
-                timeout: self.timeout,
+                common: self.common,
                 concurrency: self.concurrency,
                 requests: Semaphore::new(self.concurrency),
                 last_answer: Mutex::default(),
@@ -167,7 +161,7 @@ impl HttpBuilder {
         if !(1..=10_000).contains(&self.concurrency) {
             return Err(wrong("`concurrency` must be 1 to 10000"));
         }
-        for (name, time) in [("timeout", self.timeout), ("connect_timeout", self.connect_timeout)] {
+        for (name, time) in [("timeout", self.common.timeout), ("connect_timeout", self.connect_timeout)] {
             if time.is_zero() || time > Duration::from_secs(3_600) {
                 return Err(wrong(format!("`{name}` must be more than nothing and at most an hour")));
             }
@@ -194,7 +188,7 @@ impl HttpBuilder {
         let agent = concat!("posthaste/", env!("CARGO_PKG_VERSION"));
         let mut all = HeaderMap::from_iter([(header::USER_AGENT, HeaderValue::from_static(agent))]);
         all.extend(endpoint.login.clone().map(|login| (header::AUTHORIZATION, login)));
-        for (name, value) in &self.headers {
+        for (name, value) in self.headers.iter() {
             // Neither is shown: they may have been given the wrong way round.
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| wrong("`header` was given a name that HTTP cannot carry"))?;
@@ -232,24 +226,5 @@ impl HttpBuilder {
             .pool_max_idle_per_host(self.concurrency)
             .build();
         client.map_err(|error| wrong("the client cannot be set up").because(error.without_url()))
-    }
-}
-
-fn wrong(problem: impl Into<String>) -> PublisherError {
-    PublisherError::new(NAME, problem)
-}
-
-/// Neither URL nor headers nor keys: each may be a secret.
-impl fmt::Debug for HttpBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpBuilder")
-            .field("format", &self.format)
-            .field("concurrency", &self.concurrency)
-            .field("timeout", &self.timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("max_body_bytes", &self.max_body_bytes)
-            .field("allow_http", &self.allow_http)
-            .field("allow_networks", &self.networks)
-            .finish_non_exhaustive()
     }
 }

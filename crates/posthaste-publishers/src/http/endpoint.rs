@@ -8,8 +8,8 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
-use super::NAME;
 use super::address_filter::AddressFilter;
+use super::wrong;
 use crate::error::PublisherError;
 
 pub(super) struct Endpoint {
@@ -27,10 +27,9 @@ impl Endpoint {
         allow_http: bool,
         address_filter: &AddressFilter,
     ) -> Result<Self, PublisherError> {
-        let wrong = |problem: &str| PublisherError::new(NAME, problem);
         // The library's error quotes nothing of the URL.
         let mut url = Url::parse(text)
-            .map_err(|error| wrong(&format!("the URL cannot be read ({error}): write https://host/path")))?;
+            .map_err(|error| wrong(format!("the URL cannot be read ({error}): write https://host/path")))?;
         // Half of a password would be taken for a host, and be shown as such.
         if url.fragment().is_some() || url.path().contains('@') {
             return Err(wrong(
@@ -50,7 +49,7 @@ impl Endpoint {
             return Err(wrong("the URL has no host"));
         }
         if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            address_filter.check(address).map_err(|error| wrong(&error.to_string()))?;
+            address_filter.check(address).map_err(|error| wrong(error.to_string()))?;
         }
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let shown = format!("{}://{host}{port}", url.scheme());
@@ -70,7 +69,7 @@ fn login(url: &Url) -> Result<Option<HeaderValue>, PublisherError> {
     text.push(b':');
     text.extend(percent_decode_str(url.password().unwrap_or_default()));
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(text)))
-        .map_err(|_| PublisherError::new(NAME, "user and password of the URL cannot stand in a header"))?;
+        .map_err(|_| wrong("user and password of the URL cannot stand in a header"))?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
@@ -97,20 +96,9 @@ mod tests {
     // S7: whatever way an address is written
     #[test]
     fn literal_addresses_are_checked() {
-        for host in [
-            "127.0.0.1",
-            "127.1",
-            "2130706433",
-            "0x7f000001",
-            "0177.0.0.1",
-            "127.0.0.1.",
-            "[::1]",
-            "[::ffff:127.0.0.1]",
-            "169.254.169.254",
-            "[64:ff9b::7f00:1]",
-            "0",
-            "①②⑦.0.0.1",
-        ] {
+        let hosts = "127.0.0.1 127.1 2130706433 0x7f000001 0177.0.0.1 127.0.0.1. [::1] \
+            [::ffff:127.0.0.1] 169.254.169.254 [64:ff9b::7f00:1] 0 ①②⑦.0.0.1";
+        for host in hosts.split(' ') {
             let error = parse(&format!("https://{host}/x")).err().expect(host).to_string();
             assert!(error.contains("is not a public address"), "{host}: {error}");
         }

@@ -108,16 +108,12 @@ fn cannot_carry(name: &str) -> Unsendable {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::{Delivery, Event, EventParts, Headers};
-
     use super::*;
     use crate::format::Format;
+    use crate::format::tests::order_with;
 
     fn with(name: &str, value: &str) -> Result<HeaderMap, Unsendable> {
-        let event = Event::builder("Made").json_text("{}").build().expect("a good event");
-        let headers = Headers::from([(name.to_owned(), value.to_owned())]);
-        let event = Event::from_parts(EventParts { headers, ..event.to_parts() });
-        let delivery = Delivery::first(event);
+        let delivery = order_with(|parts| parts.headers = [(name.to_owned(), value.to_owned())].into());
         let ours = HeaderMap::from_iter([(HeaderName::from_static("x-team"), HeaderValue::from_static("a"))]);
         for_request(&Format::Raw.message(&delivery, "ce-"), &ours)
     }
@@ -170,9 +166,7 @@ mod tests {
             ("é\r\n", "%C3%A9%0D%0A"),
             ("a/b:c", "a/b:c"),
         ] {
-            let event = Event::builder("Made").json_text("{}").build().expect("a good event");
-            let parts = EventParts { event_type: value.into(), ..event.to_parts() };
-            let delivery = Delivery::first(Event::from_parts(parts));
+            let delivery = order_with(|parts| parts.event_type = value.into());
             for (format, name) in [(Format::Raw, "outbox-event-type"), (Format::CloudEvents, "ce-type")] {
                 let headers =
                     for_request(&format.message(&delivery, "ce-"), &HeaderMap::new()).expect("good headers");
@@ -183,9 +177,8 @@ mod tests {
 
     #[test]
     fn more_headers_than_http_can_hold_are_refused() {
-        let event = Event::builder("Made").json_text("{}").build().expect("a good event");
         let headers = (0..40_000).map(|n| (format!("h{n}"), String::new())).collect();
-        let delivery = Delivery::first(Event::from_parts(EventParts { headers, ..event.to_parts() }));
+        let delivery = order_with(|parts| parts.headers = headers);
         assert!(for_request(&Format::Raw.message(&delivery, "ce-"), &HeaderMap::new()).is_err());
     }
 

@@ -41,8 +41,8 @@ use endpoint::Endpoint;
 use signature::SigningKey;
 
 use crate::error::PublisherError;
-use crate::format::Format;
 use crate::message_id::{message_id, with_replays};
+use crate::settings::CommonSettings;
 use crate::unsendable::Unsendable;
 
 const NAME: &str = "HTTP";
@@ -88,9 +88,7 @@ struct Inner {
     headers: HeaderMap,
     /// The current one first, then the one before it.
     keys: Vec<SigningKey>,
-    format: Format,
-    max_body_bytes: usize,
-    timeout: Duration,
+    common: CommonSettings,
     concurrency: usize,
     requests: Semaphore,
     /// When the endpoint was last seen to be there.
@@ -115,7 +113,7 @@ struct CallDeadlines {
 }
 
 impl HttpPublisher {
-    /// To this URL, with every setting at its default: no signature, [`Format::Raw`], 8 requests at once.
+    /// To this URL, with every setting at its default: no signature, [`Format::Raw`](crate::Format::Raw), 8 requests at once.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         Self::builder(url).build()
     }
@@ -157,7 +155,7 @@ impl HttpPublisher {
             Ok(outcome) => outcome,
             Err(_) => Outcome::no_answer(format!(
                 "{} did not answer within {:?}",
-                self.inner.endpoint.shown, self.inner.timeout
+                self.inner.endpoint.shown, self.inner.common.timeout
             )),
         }
     }
@@ -166,7 +164,7 @@ impl HttpPublisher {
 #[async_trait]
 impl Destination for HttpPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let deadlines = CallDeadlines::begin(self.inner.timeout);
+        let deadlines = CallDeadlines::begin(self.inner.common.timeout);
         let mut sending: FuturesUnordered<_> = sequences(batch)
             .into_iter()
             .map(|sequence| self.send_sequence(sequence, batch, &deadlines))
@@ -188,14 +186,12 @@ impl Destination for HttpPublisher {
 impl Inner {
     /// Everything that can be wrong with an event is found here, before anything is sent.
     fn prepare(&self, delivery: &Delivery) -> Result<UnsignedRequest, Unsendable> {
-        let message = self.format.message(delivery, "ce-");
-        if message.body.len() > self.max_body_bytes {
-            return Err(Unsendable::too_large(message.body.len(), self.max_body_bytes));
-        }
+        let message = self.common.format.message(delivery, "ce-");
+        self.common.check_size(message.body.len())?;
         let mut headers = headers::for_request(&message, &self.headers)?;
         // Id, time and body are signed with dots between. With a dot in the id, the same signature would be good for
         // a shorter id, a time that stands in the id, and a body that begins there.
-        let id = message_id(delivery, self.format, "").replace('.', "%2E");
+        let id = message_id(delivery, self.common.format, "").replace('.', "%2E");
         // An operator wants a replay to be taken again: a new key, which no receiver has seen.
         let key = headers::id_value(&with_replays(&id, delivery.replays))?;
         headers.insert(headers::WEBHOOK_ID, headers::id_value(&id)?);
@@ -302,6 +298,11 @@ async fn drain_body(mut response: Response) {
     }
 }
 
+/// An error about a setting.
+fn wrong(problem: impl Into<String>) -> PublisherError {
+    PublisherError::new(NAME, problem)
+}
+
 /// Seconds since 1970.
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -313,9 +314,8 @@ impl fmt::Debug for HttpPublisher {
         f.debug_struct("HttpPublisher")
             .field("endpoint", &self.inner.endpoint.shown)
             .field("signing_keys", &self.inner.keys.len())
-            .field("format", &self.inner.format)
+            .field("common", &self.inner.common)
             .field("concurrency", &self.inner.concurrency)
-            .field("timeout", &self.inner.timeout)
             .finish_non_exhaustive()
     }
 }

@@ -38,15 +38,9 @@ mod tests {
 
     fn class(outcome: &Outcome) -> &'static str {
         match outcome {
-            Outcome::Done { .. } => "done",
-            Outcome::Defer(_) => "defer",
-            Outcome::Retry(_) => "retry",
             Outcome::RetryAfter(..) => "retry after",
-            Outcome::Dead(_) | Outcome::Unsendable(_) => "dead",
-            Outcome::Busy(_) => "busy",
             Outcome::Unreachable(why) if why.connection_failed => "no connection",
-            Outcome::Unreachable(_) => "no answer",
-            _ => "unknown",
+            other => other.name(),
         }
     }
 
@@ -54,7 +48,7 @@ mod tests {
     fn every_status_has_a_class() {
         let expected = |code| match code {
             200..=299 => "done",
-            502..=504 => "no answer",
+            502..=504 => "unreachable",
             408 | 425 => "retry after",
             429 => "busy",
             410 => "dead",
@@ -70,7 +64,7 @@ mod tests {
     #[test]
     fn receiver_that_names_a_time_is_busy_and_not_away() {
         let headers = HeaderMap::from_iter([(header::RETRY_AFTER, "7".parse().expect("a value"))]);
-        for (code, expected) in [(429, "busy"), (503, "busy"), (502, "no answer"), (504, "no answer")] {
+        for (code, expected) in [(429, "busy"), (503, "busy"), (502, "unreachable"), (504, "unreachable")] {
             let status = StatusCode::from_u16(code).expect("a status");
             let outcome = of_response(status, &headers, "https://host", 0);
             assert_eq!(class(&outcome), expected, "{code}: {outcome:?}");

@@ -1,6 +1,5 @@
 //! The settings of a publisher: ours, and those of librdkafka but for what would break order or durability.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +10,13 @@ use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
 
 use super::producer::CurrentProducer;
 use super::secrets::Secrets;
-use super::{Inner, KafkaPublisher, NAME, check_topic};
+use super::{BROKER, Inner, KafkaPublisher, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::hidden::Hidden;
+use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::template::Template;
+use crate::url::PublisherUrl;
 
 /// Unless set otherwise. What an operator need not know stands in the library's own defaults.
 const DEFAULT_SETTINGS: &[(&str, &str)] = &[
@@ -40,14 +42,13 @@ const KEYED_PARTITIONERS: &[&str] =
 const FIXED_SETTINGS: &[(&str, &str)] = &[("acks", "all"), ("enable.idempotence", "true")];
 
 /// Sets up a [`KafkaPublisher`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct KafkaBuilder {
+    common: CommonSettings,
     hosts: String,
     topic: Option<String>,
-    format: Format,
-    timeout: Duration,
     batch: usize,
-    settings: Vec<(String, String)>,
+    settings: Hidden<Vec<(String, String)>>,
     /// Whether names of settings may be shown: in a URL, one may be a part of a password.
     is_from_url: bool,
 }
@@ -55,19 +56,30 @@ pub struct KafkaBuilder {
 impl KafkaBuilder {
     pub(super) fn new(hosts: String) -> Self {
         Self {
+            common: CommonSettings::new(DEFAULT_TIMEOUT, None),
             hosts,
             topic: None,
-            format: Format::default(),
-            // The engine's is 10 s.
-            timeout: Duration::from_secs(9),
             batch: 1_000,
-            settings: Vec::new(),
+            settings: Hidden::default(),
             is_from_url: false,
         }
     }
 
-    pub(super) fn from_url(hosts: String) -> Self {
-        Self { is_from_url: true, ..Self::new(hosts) }
+    pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
+        let mut url = PublisherUrl::parse(BROKER.name, url)?;
+        if url.scheme != BROKER.scheme {
+            return Err(url.wrong("write kafka://host:port/topic"));
+        }
+        let mut builder = Self { is_from_url: true, ..Self::new(url.hosts.join(",")) };
+        builder.common.take_limits(&mut url)?;
+        builder.topic = Some(std::mem::take(&mut url.path)).filter(|topic| !topic.is_empty());
+        builder.batch = url.take_as("batch", "a number of events")?.unwrap_or(builder.batch);
+        builder.settings.extend(url.take("ca").map(|file| ("ssl.ca.location".to_owned(), file)));
+        if let Some(user) = url.user.take() {
+            builder = builder.login(user, url.password.take().unwrap_or_default());
+        }
+        builder.settings.extend(url.take_rest());
+        Ok(builder)
     }
 
     /// The topic of events that name none themselves: a name, or a template such as `shop.{aggregate_type}`.
@@ -80,7 +92,7 @@ impl KafkaBuilder {
 
     /// What a message looks like. Default: [`Format::Raw`].
     pub fn format(mut self, format: Format) -> Self {
-        self.format = format;
+        self.common.format = format;
         self
     }
 
@@ -88,7 +100,7 @@ impl KafkaBuilder {
     /// it out of the queues, is unreachable. Default: 9 s. Keep it below the route's timeout, which is 10 s
     /// unless set: a call that the route ends tells nothing, and what it delivered is sent again.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.common.timeout = timeout;
         self
     }
 
@@ -118,19 +130,16 @@ impl KafkaBuilder {
     }
 
     /// Checks all of it. Connects nowhere.
-    pub fn build(self) -> Result<KafkaPublisher, PublisherError> {
+    pub fn build(mut self) -> Result<KafkaPublisher, PublisherError> {
         let secrets = Secrets::of(&self.settings);
         let topic = self.template()?;
         let config = self.config(&secrets)?;
-        let max_message_bytes =
-            config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX);
+        self.common.max_message_bytes = config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
         let inner = Inner {
             may_create_topics: config.get("allow.auto.create.topics") != Some("false"),
             topic,
-            format: self.format,
-            timeout: self.timeout,
+            common: self.common,
             batch: self.batch,
-            max_message_bytes,
             producer: CurrentProducer::new(config.clone(), secrets.clone()),
             single_message_producer: CurrentProducer::single_message(config, secrets),
         };
@@ -138,25 +147,21 @@ impl KafkaBuilder {
     }
 
     fn template(&self) -> Result<Template, PublisherError> {
-        let topic = self.topic.as_deref().or(self.format.default_target());
-        let topic = topic.ok_or_else(|| wrong("a topic is missing: write kafka://host:port/topic"))?;
-        let template: Template =
-            topic.parse().map_err(|error| wrong(format!("the topic cannot be read: {error}")))?;
-        match template.as_text().map(check_topic) {
-            Some(Err(unsendable)) => Err(wrong(unsendable.to_string())),
-            _ => Ok(template),
-        }
+        let topic = self.topic.as_deref().or(self.common.format.default_target());
+        let topic = topic.ok_or_else(|| BROKER.wrong("a topic is missing: write kafka://host:port/topic"))?;
+        BROKER.template("topic", topic, check_topic)
     }
 
     fn config(&self, secrets: &Secrets) -> Result<ClientConfig, PublisherError> {
         if self.hosts.split(',').all(|host| host.trim().is_empty()) {
-            return Err(wrong("a broker is missing: write kafka://host:port/topic"));
+            return Err(BROKER.wrong("a broker is missing: write kafka://host:port/topic"));
         }
-        if self.timeout < Duration::from_secs(1) || self.timeout > Duration::from_secs(900) {
-            return Err(wrong("`timeout` must be between 1 and 900 seconds"));
+        let timeout = self.common.timeout;
+        if timeout < Duration::from_secs(1) || timeout > Duration::from_secs(900) {
+            return Err(BROKER.wrong("`timeout` must be between 1 and 900 seconds"));
         }
         if self.batch == 0 {
-            return Err(wrong("`batch` must be at least 1"));
+            return Err(BROKER.wrong("`batch` must be at least 1"));
         }
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Info);
@@ -164,9 +169,9 @@ impl KafkaBuilder {
             config.set(*name, *value);
         }
         // The library looks for what is late once a second, and has to be done before we give it up.
-        let wait = (self.timeout * 3 / 4).as_millis().to_string();
+        let wait = (timeout * 3 / 4).as_millis().to_string();
         config.set("message.timeout.ms", &wait).set("request.timeout.ms", &wait);
-        for (name, value) in &self.settings {
+        for (name, value) in self.settings.iter() {
             self.check(name, value)?;
             config.set(name, value);
         }
@@ -175,9 +180,9 @@ impl KafkaBuilder {
         }
         self.secure(&mut config);
         // Without brokers it connects nowhere, but it reads every setting and every file.
-        config
-            .create_with_context::<_, BaseProducer<_>>(SilentContext)
-            .map_err(|error| wrong(format!("the settings do not fit: {}", explain(&error, secrets))))?;
+        config.create_with_context::<_, BaseProducer<_>>(SilentContext).map_err(|error| {
+            BROKER.wrong(format!("the settings do not fit: {}", explain(&error, secrets)))
+        })?;
         config.set("bootstrap.servers", &self.hosts);
         Ok(config)
     }
@@ -198,34 +203,19 @@ impl KafkaBuilder {
 
     fn check(&self, name: &str, value: &str) -> Result<(), PublisherError> {
         if let Some(why) = why_refused(name, value) {
-            return Err(wrong(format!("`{name}` cannot be set so: {why}")));
+            return Err(BROKER.wrong(format!("`{name}` cannot be set so: {why}")));
         }
         match ClientConfig::new().set(name, value).create_native_config() {
             Ok(_) => Ok(()),
             Err(KafkaError::ClientConfig(..)) if is_known(name) => {
-                Err(wrong(format!("`{name}` does not take this value: see librdkafka's CONFIGURATION.md")))
+                Err(BROKER.wrong(format!("`{name}` does not take this value: see librdkafka's CONFIGURATION.md")))
             }
-            Err(_) if self.is_from_url => Err(wrong(
+            Err(_) if self.is_from_url => Err(BROKER.wrong(
                 "the URL has a parameter that is not known: known are format, timeout, batch, ca and the settings of librdkafka",
             )),
-            Err(_) => Err(wrong(format!("`{name}` is no setting of librdkafka in this build"))),
+            Err(_) => Err(BROKER.wrong(format!("`{name}` is no setting of librdkafka in this build"))),
         }
     }
-}
-
-/// No settings: each may be a secret.
-impl fmt::Debug for KafkaBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaBuilder")
-            .field("hosts", &self.hosts)
-            .field("topic", &self.topic)
-            .field("format", &self.format)
-            .finish_non_exhaustive()
-    }
-}
-
-fn wrong(problem: impl Into<String>) -> PublisherError {
-    PublisherError::new(NAME, problem)
 }
 
 /// Whether the library knows a setting of this name.

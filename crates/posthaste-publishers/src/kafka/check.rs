@@ -14,14 +14,14 @@ impl Publisher for KafkaPublisher {
     async fn check(&self) -> Result<(), Unreached> {
         let producer = self.inner.producer.get().map_err(Unreached::new)?;
         let topic = self.inner.topic_to_check();
-        let code = producer.probe(topic, self.inner.timeout).await;
+        let code = producer.probe(topic, self.inner.common.timeout).await;
         if code == Some(Code::NoError) {
             return Ok(());
         }
         let context = ReportContext {
             topic: topic.unwrap_or_default(),
             bytes: 0,
-            timeout: self.inner.timeout,
+            timeout: self.inner.common.timeout,
             health: &producer.health(),
         };
         Err(outcome::unreached(code, &context))

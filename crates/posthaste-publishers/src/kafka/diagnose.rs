@@ -10,9 +10,9 @@ impl Inner {
         let (Some(topic), Ok(producer)) = (self.topic.as_text(), self.producer.get()) else {
             return Vec::new();
         };
-        let replicas = producer.replicas(topic, self.timeout).await;
+        let replicas = producer.replicas(topic, self.common.timeout).await;
         let in_sync = match replicas {
-            Some(2..) => self.producer.min_in_sync(topic, self.timeout).await,
+            Some(2..) => self.producer.min_in_sync(topic, self.common.timeout).await,
             _ => None,
         };
         finding(topic, replicas, in_sync).into_iter().collect()

@@ -23,16 +23,16 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use tokio::time::Instant;
 
 use crate::error::PublisherError;
-use crate::format::{Format, Message};
+use crate::format::Message;
+use crate::settings::{Broker, CommonSettings};
 use crate::template::Template;
 use crate::unsendable::Unsendable;
-use crate::url::PublisherUrl;
 
 pub use builder::KafkaBuilder;
 use outcome::ReportContext;
 use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
 
-const NAME: &str = "Kafka";
+const BROKER: Broker = Broker { name: "Kafka", scheme: "kafka", tls_scheme: "kafka" };
 
 /// What the names of CloudEvents' headers begin with, by its binding for Kafka.
 const CLOUD_EVENTS_HEADER_PREFIX: &str = "ce_";
@@ -62,13 +62,10 @@ pub struct KafkaPublisher {
 
 struct Inner {
     topic: Template,
-    format: Format,
-    timeout: Duration,
+    common: CommonSettings,
     batch: usize,
     /// Whether a question for a topic may make it, by `allow.auto.create.topics`.
     may_create_topics: bool,
-    /// The most bytes of a message, by `message.max.bytes`.
-    max_message_bytes: usize,
     producer: CurrentProducer,
     /// Sends each message in a request of its own, for those that came to nothing because of their neighbours.
     single_message_producer: CurrentProducer,
@@ -103,33 +100,7 @@ impl KafkaPublisher {
     /// set otherwise. Parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates),
     /// and every setting of librdkafka by its name.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
-        let mut url = PublisherUrl::parse(NAME, url)?;
-        if url.scheme != "kafka" {
-            return Err(url.wrong("write kafka://host:port/topic"));
-        }
-        let mut builder = KafkaBuilder::from_url(url.hosts.join(","));
-        if !url.path.is_empty() {
-            builder = builder.topic(&url.path);
-        }
-        if let Some(format) = url.take_format()? {
-            builder = builder.format(format);
-        }
-        if let Some(seconds) = url.take_as("timeout", "a number of seconds")? {
-            builder = builder.timeout(Duration::from_secs(seconds));
-        }
-        if let Some(batch) = url.take_as("batch", "a number of events")? {
-            builder = builder.batch(batch);
-        }
-        if let Some(file) = url.take("ca") {
-            builder = builder.set("ssl.ca.location", file);
-        }
-        if let Some(user) = url.user.take() {
-            builder = builder.login(user, url.password.take().unwrap_or_default());
-        }
-        for (name, value) in url.take_rest() {
-            builder = builder.set(name, value);
-        }
-        builder.build()
+        KafkaBuilder::from_url(url)?.build()
     }
 
     /// Sends these events of a batch with one producer and waits for the reports. Answers those that have to be
@@ -188,11 +159,8 @@ impl KafkaPublisher {
                 code => {
                     let context = ReportContext {
                         topic: &self.inner.topic.target(&batch[at]).unwrap_or_default(),
-                        bytes: self.size(
-                            &batch[at],
-                            &self.inner.format.message(&batch[at], CLOUD_EVENTS_HEADER_PREFIX),
-                        ),
-                        timeout: self.inner.timeout,
+                        bytes: size(&batch[at], &self.message(&batch[at])),
+                        timeout: self.inner.common.timeout,
                         health: &health,
                     };
                     outcomes[at] = Some(outcome::of_report(code, &context));
@@ -213,11 +181,8 @@ impl KafkaPublisher {
     ) -> Result<(), Unsendable> {
         let topic = self.inner.topic.target(delivery)?;
         check_topic(&topic)?;
-        let message = self.inner.format.message(delivery, CLOUD_EVENTS_HEADER_PREFIX);
-        let bytes = self.size(delivery, &message);
-        if bytes > self.inner.max_message_bytes {
-            return Err(Unsendable::too_large(bytes, self.inner.max_message_bytes));
-        }
+        let message = self.message(delivery);
+        self.inner.common.check_size(size(delivery, &message))?;
         if let Some((name, _)) = message.headers.iter().find(|(name, _)| name.contains('\0')) {
             return Err(Unsendable::new(format!("the name of a header cannot hold a NUL: `{name}`")));
         }
@@ -231,15 +196,19 @@ impl KafkaPublisher {
         Ok(())
     }
 
-    fn size(&self, delivery: &Delivery, message: &Message<'_>) -> usize {
-        message.size() + delivery.aggregate_id().map_or(0, str::len)
+    fn message<'a>(&self, delivery: &'a Delivery) -> Message<'a> {
+        self.inner.common.format.message(delivery, CLOUD_EVENTS_HEADER_PREFIX)
     }
+}
+
+fn size(delivery: &Delivery, message: &Message<'_>) -> usize {
+    message.size() + delivery.aggregate_id().map_or(0, str::len)
 }
 
 #[async_trait]
 impl Destination for KafkaPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        let deadlines = CallDeadlines::of(self.inner.timeout);
+        let deadlines = CallDeadlines::of(self.inner.common.timeout);
         let mut outcomes: Vec<Option<Outcome>> = batch.iter().map(|_| None).collect();
         let all: Vec<usize> = (0..batch.len()).collect();
         let again = self.send_batch(&self.inner.producer, batch, &all, &mut outcomes, deadlines).await;
@@ -262,8 +231,7 @@ impl fmt::Debug for KafkaPublisher {
         f.debug_struct("KafkaPublisher")
             .field("hosts", &self.inner.producer.hosts())
             .field("topic", &self.inner.topic)
-            .field("format", &self.inner.format)
-            .field("timeout", &self.inner.timeout)
+            .field("common", &self.inner.common)
             .finish_non_exhaustive()
     }
 }

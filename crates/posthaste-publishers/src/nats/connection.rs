@@ -89,8 +89,8 @@ impl Connection {
         let options = settings.login.options()?;
         let client = options
             .name("posthaste")
-            .tls_client_config(settings.tls.clone())
-            .connection_timeout(CONNECT_TIMEOUT.min(settings.timeout))
+            .tls_client_config(settings.tls.0.clone())
+            .connection_timeout(CONNECT_TIMEOUT.min(settings.common.timeout))
             .reconnect_delay_callback(|_| Duration::ZERO)
             .max_reconnects(settings.servers.len())
             .ignore_discovered_servers()
@@ -102,12 +102,13 @@ impl Connection {
             .await
             .map_err(|error| connect_error(&error, settings))?;
         let jetstream = ContextBuilder::new()
-            .timeout(settings.timeout)
-            .ack_timeout(settings.timeout)
+            .timeout(settings.common.timeout)
+            .ack_timeout(settings.common.timeout)
             .max_ack_inflight(MAX_ACKS_IN_FLIGHT)
             .backpressure_on_inflight(true)
             .build(client.clone());
-        let (core, server_list, timeout) = (settings.core, settings.server_list(), settings.timeout);
+        let (core, server_list, timeout) =
+            (settings.core, settings.server_list.clone(), settings.common.timeout);
         Ok(Self { client, jetstream, core, server_list, timeout, status })
     }
 
@@ -416,7 +417,7 @@ fn is_stream_full(error: &async_nats::jetstream::Error) -> bool {
 }
 
 fn connect_error(error: &ConnectError, settings: &Settings) -> String {
-    let server_list = settings.server_list();
+    let server_list = &settings.server_list;
     one_line(match error.kind() {
         ConnectErrorKind::AuthorizationViolation => {
             format!("NATS at {server_list} refuses the login: check user, password, token or credentials")
@@ -427,7 +428,7 @@ fn connect_error(error: &ConnectError, settings: &Settings) -> String {
         ConnectErrorKind::TimedOut => {
             format!(
                 "no connection to NATS at {server_list} within {:?}: {UNREACHABLE_ADVICE}",
-                CONNECT_TIMEOUT.min(settings.timeout)
+                CONNECT_TIMEOUT.min(settings.common.timeout)
             )
         }
         _ => format!("no connection to NATS at {server_list}: {error}: {UNREACHABLE_ADVICE}"),

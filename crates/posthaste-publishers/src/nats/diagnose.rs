@@ -3,6 +3,7 @@
 use posthaste::admin::Finding;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::{Connection, LOOKUP_TIMEOUT};
@@ -22,24 +23,6 @@ struct StreamConfig {
     name: String,
     storage: String,
     num_replicas: usize,
-}
-
-/// What a server says of JetStream.
-#[derive(Debug, Deserialize)]
-struct JetStream {
-    data: JetStreamData,
-}
-
-#[derive(Debug, Deserialize)]
-struct JetStreamData {
-    config: JetStreamConfig,
-}
-
-#[derive(Debug, Deserialize)]
-struct JetStreamConfig {
-    /// Left out where it is not so.
-    #[serde(default)]
-    sync_always: bool,
 }
 
 /// When a message that was acknowledged is on the disk.
@@ -70,7 +53,7 @@ impl Connection {
             Some(name) => self.ask(&format!("$JS.API.STREAM.INFO.{name}"), deadline).await,
             None => None,
         };
-        let jetstream: Option<JetStream> = self.ask(JETSTREAM_STATUS_SUBJECT, deadline).await;
+        let jetstream: Option<Value> = self.ask(JETSTREAM_STATUS_SUBJECT, deadline).await;
         let version = self.version();
         findings(
             stream.as_ref().map(|stream| &stream.config),
@@ -98,10 +81,10 @@ fn subject_to_check(settings: &Settings) -> String {
     pattern.split('.').map(|part| if part.contains('*') { "*" } else { part }).collect::<Vec<_>>().join(".")
 }
 
-/// A server that has no such setting writes to the disk now and then.
-fn when_synced(jetstream: Option<&JetStream>, version: &str) -> DiskSync {
-    match jetstream {
-        Some(jetstream) if jetstream.data.config.sync_always => DiskSync::Before,
+/// A server that has no such setting writes to the disk now and then. One that has it leaves it out where it is not so.
+fn when_synced(jetstream: Option<&Value>, version: &str) -> DiskSync {
+    match jetstream.and_then(|jetstream| jetstream.pointer("/data/config")) {
+        Some(config) if config["sync_always"] == true => DiskSync::Before,
         Some(_) => DiskSync::Later,
         None if lacks_sync_setting(version) => DiskSync::Later,
         None => DiskSync::Unknown,
@@ -205,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    fn told(config: &str) -> Option<JetStream> {
+    fn told(config: &str) -> Option<Value> {
         let text = format!(r#"{{"server":{{"ver":"2.11.4"}},"data":{{"config":{{{config}}},"memory":0}}}}"#);
         serde_json::from_str(&text).ok()
     }

@@ -33,10 +33,10 @@ impl Settings {
     pub(super) fn message(&self, delivery: &Delivery) -> Result<NatsMessage, Unsendable> {
         let subject = self.subject.target(delivery)?.into_owned();
         check_subject(&subject)?;
-        let message = self.format.message(delivery, "ce-");
+        let message = self.common.format.message(delivery, "ce-");
         let mut headers = HeaderBuilder::default();
         if !self.core {
-            let id = message_id(delivery, self.format, &subject);
+            let id = message_id(delivery, self.common.format, &subject);
             headers.add("Nats-Msg-Id", &with_replays(&id, delivery.replays))?;
             if let Some(stream) = &self.stream {
                 headers.add("Nats-Expected-Stream", stream)?;
@@ -49,7 +49,7 @@ impl Settings {
             if name.eq_ignore_ascii_case("content-type") {
                 continue;
             }
-            if self.format == Format::CloudEvents && is_attribute(name) {
+            if self.common.format == Format::CloudEvents && is_attribute(name) {
                 headers.add(name, &utf8_percent_encode(value, ENCODED_CHARS).to_string())?;
             } else {
                 headers.add(name, value)?;

@@ -6,7 +6,6 @@ mod diagnose;
 mod message;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +14,9 @@ use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::PublisherError;
+use crate::hidden::Hidden;
 use crate::publisher::Publisher;
+use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::Unreached;
 use crate::unsendable::Unsendable;
@@ -24,7 +25,7 @@ use connection::{Connection, SentMessage, StreamLookups};
 use message::NatsMessage;
 use settings::Settings;
 
-const NAME: &str = "NATS";
+const BROKER: Broker = Broker { name: "NATS", scheme: "nats", tls_scheme: "tls" };
 
 /// Events per call.
 const BATCH_EVENTS: usize = 500;
@@ -50,10 +51,10 @@ const BATCH_EVENTS: usize = 500;
 /// ```
 ///
 /// Clones share one connection.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct NatsPublisher {
     settings: Arc<Settings>,
-    shared_connection: Arc<SharedConnection<Connection>>,
+    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
 }
 
 impl NatsPublisher {
@@ -69,7 +70,7 @@ impl NatsPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
     }
 
     /// The connection, made if there is none.
@@ -80,7 +81,7 @@ impl NatsPublisher {
 
     /// One outcome each, for events of which some are refused already.
     async fn publish(&self, messages: Vec<Result<NatsMessage, Unsendable>>) -> Vec<Outcome> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let connection = match self.connection(deadline).await {
             Ok(connection) => connection,
             Err(why) => return out_of_reach(messages, &why),
@@ -126,7 +127,7 @@ impl Destination for NatsPublisher {
 #[async_trait]
 impl Publisher for NatsPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let connection = self.connection(deadline).await.map_err(Unreached::new)?;
         let answer = connection.check(deadline).await;
         if answer.is_err() {
@@ -139,7 +140,7 @@ impl Publisher for NatsPublisher {
         if let Err(why) = self.check().await {
             return vec![why.into()];
         }
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         match self.connection(deadline).await {
             Ok(connection) => connection.diagnose(&self.settings, deadline).await,
             Err(why) => vec![Unreached::new(why).into()],
@@ -154,10 +155,4 @@ fn out_of_reach(messages: Vec<Result<NatsMessage, Unsendable>>, why: &str) -> Ve
         Err(unsendable) => unsendable.into(),
     };
     messages.into_iter().map(outcome).collect()
-}
-
-impl fmt::Debug for NatsPublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("NatsPublisher").field(&self.settings).finish()
-    }
 }

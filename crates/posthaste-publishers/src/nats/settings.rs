@@ -1,56 +1,34 @@
 //! Settings that were checked, for everything that connects or sends.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
-use crate::format::Format;
+use crate::hidden::Hidden;
+use crate::settings::CommonSettings;
 use crate::template::Template;
 use crate::unreached::UNREACHABLE_ADVICE;
 
 /// What a publisher is built of; everything in it was checked.
+#[derive(Debug)]
 pub(super) struct Settings {
+    pub(super) common: CommonSettings,
     pub(super) servers: Vec<ServerAddr>,
-    pub(super) tls: ClientConfig,
-    pub(super) login: Login,
+    /// The servers as an operator knows them.
+    pub(super) server_list: String,
+    pub(super) tls: Hidden<ClientConfig>,
+    pub(super) login: Hidden<Login>,
     pub(super) subject: Template,
     pub(super) stream: Option<String>,
-    pub(super) format: Format,
-    pub(super) timeout: Duration,
     pub(super) core: bool,
 }
 
 impl Settings {
     /// The text for a server that is out of reach.
     pub(super) fn no_connection(&self) -> String {
-        format!(
-            "no connection to NATS at {} within {:?}: {UNREACHABLE_ADVICE}",
-            self.server_list(),
-            self.timeout
-        )
-    }
-
-    /// The servers as an operator knows them.
-    pub(super) fn server_list(&self) -> String {
-        let place = |server: &ServerAddr| format!("{}:{}", server.host(), server.port());
-        self.servers.iter().map(place).collect::<Vec<_>>().join(",")
-    }
-}
-
-/// Without who we are.
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("servers", &self.server_list())
-            .field("subject", &self.subject)
-            .field("stream", &self.stream)
-            .field("format", &self.format)
-            .field("timeout", &self.timeout)
-            .field("core", &self.core)
-            .finish_non_exhaustive()
+        let (server_list, timeout) = (&self.server_list, self.common.timeout);
+        format!("no connection to NATS at {server_list} within {timeout:?}: {UNREACHABLE_ADVICE}")
     }
 }
 
@@ -93,6 +71,6 @@ impl Login {
 }
 
 /// The text of a file; the error names what it is, not what is in it.
-pub(super) fn read(path: &Path, what: &str) -> Result<String, String> {
+fn read(path: &Path, what: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{what} cannot be read: {error}"))
 }

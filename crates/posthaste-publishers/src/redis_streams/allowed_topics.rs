@@ -48,7 +48,7 @@ impl AllowedTopics {
 
 /// Whether a key has the form of those that an outbox has in Redis, `{outbox:0}:pending` for example: a tag with a
 /// name and a number, and one word behind it. As a stream, such a key would end the outbox's service.
-pub(super) fn is_outbox_key(name: &str) -> bool {
+fn is_outbox_key(name: &str) -> bool {
     let parts = || {
         let (tag, word) = name.strip_prefix('{')?.split_once("}:")?;
         let (outbox, shard) = tag.rsplit_once(':')?;

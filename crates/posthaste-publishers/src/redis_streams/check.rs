@@ -13,7 +13,7 @@ use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 #[async_trait]
 impl Publisher for RedisStreamPublisher {
     async fn check(&self) -> Result<(), Unreached> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let mut outcome = self.ping(deadline).await?;
         if matches!(&outcome, Outcome::Unreachable(why) if why.connection_failed) {
             // The connection may have broken while nobody used it: that says nothing about the server.

@@ -9,7 +9,7 @@ use super::{RedisStreamPublisher, timed_out};
 impl RedisStreamPublisher {
     /// What this user may not ask is no finding.
     pub(super) async fn diagnose_settings(&self) -> Vec<Finding> {
-        let deadline = Instant::now() + self.settings.timeout;
+        let deadline = Instant::now() + self.settings.common.timeout;
         let connection = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
         let Ok(Ok(connection)) = connection else { return Vec::new() };
         let mut commands = Pipeline::new();

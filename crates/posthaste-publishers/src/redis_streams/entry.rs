@@ -24,11 +24,9 @@ impl Entry {
     pub(super) fn new(delivery: &Delivery, settings: &Settings) -> Result<Self, Unsendable> {
         let stream = settings.stream.target(delivery)?.into_owned();
         settings.topics.check(delivery.topic(), &stream)?;
-        let message = settings.format.message(delivery, "ce-");
+        let message = settings.common.format.message(delivery, "ce-");
         let bytes = stream.len() + delivery.aggregate_id().map_or(0, str::len) + message.size();
-        if bytes > settings.max_message_bytes {
-            return Err(Unsendable::too_large(bytes, settings.max_message_bytes));
-        }
+        settings.common.check_size(bytes)?;
         let command = command(&stream, delivery, &message, settings);
         Ok(Self { stream, command, bytes })
     }

@@ -7,7 +7,6 @@ mod diagnose;
 mod entry;
 mod outcome;
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +18,14 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
+use crate::hidden::Hidden;
+use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
 pub use builder::RedisStreamBuilder;
 use builder::Settings;
 use entry::{Entry, EntryPipeline};
 
-const NAME: &str = "Redis Streams";
+const BROKER: Broker = Broker { name: "Redis Streams", scheme: "redis-stream", tls_scheme: "rediss-stream" };
 
 /// Events per call.
 const BATCH_EVENTS: usize = 500;
@@ -57,10 +58,10 @@ const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// Clones share one connection.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
-    shared_connection: Arc<SharedConnection<Connection>>,
+    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
 }
 
 struct Connection {
@@ -82,11 +83,11 @@ impl RedisStreamPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Arc::default() }
+        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
     }
 
     async fn connect(&self) -> Result<Connection, String> {
-        let limit = self.settings.timeout;
+        let limit = self.settings.common.timeout;
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(limit))
             .set_connection_timeout(Some(limit));
@@ -145,7 +146,7 @@ impl RedisStreamPublisher {
         deadline: Instant,
     ) -> Result<Vec<Value>, Option<RedisError>> {
         let mut multiplexed = connection.multiplexed.clone();
-        let until = deadline.min(Instant::now() + self.settings.timeout);
+        let until = deadline.min(Instant::now() + self.settings.common.timeout);
         let lost = match timeout_at(until, multiplexed.req_packed_commands(pipeline, 0, count)).await {
             Ok(Ok(replies)) if replies.len() == count => return Ok(replies),
             Ok(Ok(_)) => None,
@@ -197,10 +198,4 @@ fn timed_out() -> RedisError {
 
 fn repeated(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
     std::iter::repeat_with(outcome).take(count).collect()
-}
-
-impl fmt::Debug for RedisStreamPublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RedisStreamPublisher").field(&self.settings).finish()
-    }
 }

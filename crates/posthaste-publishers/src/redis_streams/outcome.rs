@@ -62,9 +62,10 @@ pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> 
     let server = &settings.server;
     match error {
         None => Outcome::no_answer(format!("Redis at {server} gave fewer answers than it should")),
-        Some(error) if error.is_timeout() => {
-            Outcome::no_answer(format!("Redis at {server} did not answer within {:?}", settings.timeout))
-        }
+        Some(error) if error.is_timeout() => Outcome::no_answer(format!(
+            "Redis at {server} did not answer within {:?}",
+            settings.common.timeout
+        )),
         Some(error) => {
             Outcome::no_connection(one_line(format!("the connection to Redis at {server} broke: {error}")))
         }
@@ -83,7 +84,10 @@ pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     one_line(if is_login_error(error) {
         format!("Redis at {server} refuses the login: check user and password")
     } else if error.is_timeout() {
-        format!("no connection to Redis at {server} within {:?}: {UNREACHABLE_ADVICE}", settings.timeout)
+        format!(
+            "no connection to Redis at {server} within {:?}: {UNREACHABLE_ADVICE}",
+            settings.common.timeout
+        )
     } else {
         format!("no connection to Redis at {server}: {error}: {UNREACHABLE_ADVICE}")
     })

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
-use posthaste::{Delivery, Destination, Event, EventId, Outcome};
+use posthaste::{Delivery, Destination, Event, EventId};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::broker_faults::one_line_that_advises;
+use crate::delivery::{are_delivered, deliver_one, text_of};
 
 struct LinesFile {
     folder: TempDir,
@@ -82,8 +83,7 @@ fn event(json: &str) -> Delivery {
 #[tokio::test]
 async fn payload_of_many_lines_becomes_one() {
     let lines = LinesFile::new();
-    let outcomes = lines.destination().deliver(&[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
-    assert!(matches!(outcomes[..], [Outcome::Done { .. }]));
+    are_delivered(&lines.destination(), &[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
     assert_eq!(lines.lines()[0]["payload"]["a"], "x\ny");
 }
 
@@ -118,8 +118,7 @@ async fn place_where_nothing_can_be_written_is_out_of_reach() {
     let lines = LinesFile::new();
     // A folder in place of the file: root, too, can write no lines there.
     let destination = LinesPublisher::file(lines.folder.path());
-    let outcomes = destination.deliver(&[event("1")]).await;
-    assert!(matches!(outcomes[..], [Outcome::Unreachable(_)]), "{outcomes:?}");
+    text_of("no connection", &deliver_one(&destination, event("1")).await);
 }
 
 #[tokio::test]
@@ -142,9 +141,8 @@ async fn check_says_whether_lines_can_be_written_and_makes_no_file() {
 
 #[tokio::test]
 async fn full_disk_is_out_of_reach() {
-    let outcomes = LinesPublisher::file("/dev/full").deliver(&[event("1")]).await;
-    let [Outcome::Unreachable(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
-    assert!(why.error.to_string().starts_with("no line can be written: "), "{}", why.error);
+    let text = text_of("no connection", &deliver_one(&LinesPublisher::file("/dev/full"), event("1")).await);
+    assert!(text.starts_with("no line can be written: "), "{text}");
 }
 
 #[test]

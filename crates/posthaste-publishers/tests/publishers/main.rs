@@ -8,6 +8,8 @@
 mod amqp;
 /// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
 mod broker_faults;
+/// Publishers, what they are given, and what came of it.
+mod delivery;
 /// Webhooks.
 #[cfg(feature = "http")]
 mod http;

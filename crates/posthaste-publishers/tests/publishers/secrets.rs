@@ -10,11 +10,18 @@ pub(crate) const SENTINEL: &str = "s3ntinel-PW-9f";
 /// By this the child knows what to do.
 const CHILD_VAR: &str = "POSTHASTE_TEST_LOG_CHILD";
 
-/// Runs this test of this program in a process of its own, which logs everything: neither the text nor its bytes
+/// Runs a test of this program, in a process of its own if this is not that process: neither the text nor its bytes
 /// are in the log. The library's name is, or else nothing was logged.
-pub(crate) async fn nothing_secret_is_logged_by(child: &'static str, library: &str) {
+pub(crate) async fn nothing_secret_is_logged(
+    test: &'static str,
+    library: &str,
+    scene: impl Future<Output = ()>,
+) {
+    if std::env::var(CHILD_VAR).is_ok() {
+        return scene.await;
+    }
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", child, "--ignored", "--nocapture"]).env(CHILD_VAR, "yes");
+    command.args(["--exact", test, "--include-ignored", "--nocapture"]).env(CHILD_VAR, "yes");
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("a wait");
     let output = output.expect("a child");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -24,11 +31,6 @@ pub(crate) async fn nothing_secret_is_logged_by(child: &'static str, library: &s
         assert!(!line.contains(SENTINEL), "{line}");
         assert!(!line.contains(&format!("{:?}", SENTINEL.as_bytes())), "as numbers: {line}");
     }
-}
-
-/// Whether this is such a process. What is run among all other tests has nothing to do.
-pub(crate) fn is_child() -> bool {
-    std::env::var(CHILD_VAR).is_ok()
 }
 
 /// From here on, this process logs everything to its standard output.

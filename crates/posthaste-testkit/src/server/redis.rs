@@ -60,6 +60,11 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/", self.port())
     }
 
+    /// The server itself, whatever it serves.
+    pub fn server(&mut self) -> &mut OwnServer {
+        &mut self.server
+    }
+
     /// Ends it where it is: SIGKILL.
     pub fn kill(&mut self) {
         self.server.kill();

@@ -2,13 +2,12 @@
 
 use std::sync::Mutex;
 
-use posthaste::{EventId, Outcome};
-use posthaste_publishers::publisher;
+use posthaste::EventId;
 use posthaste_testkit::server::wait_for_server;
 
 use super::node::Node;
 use super::queue::Queue;
-use super::{event, outcome_of, unanswered};
+use crate::delivery::{deliver_one, kind_and_text, order, publisher, text_of};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
@@ -16,11 +15,11 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     let mut node = Node::new();
     node.start().await;
     let queue = Queue::declared(&node.url()).await;
-    let destination = publisher(&format!("{}&timeout=2", queue.publisher_url())).expect("a good URL");
+    let destination = publisher(&format!("{}&timeout=2", queue.publisher_url()));
     let done: Mutex<Vec<EventId>> = Mutex::default();
     let deliver = async || {
-        let event = event("Made");
-        let outcome = outcome_of(&*destination, event.clone()).await;
+        let event = order();
+        let outcome = deliver_one(&destination, event.clone()).await;
         if outcome.is_done() {
             done.lock().expect("no panic").push(event.id().clone());
         }
@@ -29,8 +28,8 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     assert!(deliver().await.is_done());
 
     node.control(&["set_vm_memory_high_watermark", "0"]).await;
-    wait_for_server("it takes nothing", async || matches!(deliver().await, Outcome::Unreachable(_))).await;
-    let text = unanswered(&deliver().await);
+    wait_for_server("it takes nothing", async || kind_and_text(&deliver().await).0 == "no answer").await;
+    let text = text_of("no answer", &deliver().await);
     assert!(text.contains("short of memory"), "{text}");
 
     node.control(&["set_vm_memory_high_watermark", "0.9"]).await;

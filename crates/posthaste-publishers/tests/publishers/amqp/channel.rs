@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use lapin::types::{AMQPValue, FieldTable};
-use posthaste::{Delivery, Destination, Event, EventParts, Headers, Outcome};
-use posthaste_publishers::publisher;
+use posthaste::{Delivery, Destination, EventParts, Headers};
 
 use super::queue::Queue;
-use super::{event, event_to, outcome_of, retried, shared};
+use super::shared;
 use crate::broker_faults::destination_is_full_for_a_while;
-
-fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
-    outcomes.iter().map(Outcome::is_done).collect()
-}
+use crate::delivery::{
+    are_delivered, changed, deliver_one, event_to, event_with, is_delivered, kinds, order, publisher, text_of,
+};
 
 /// The broker confirms a message that no queue takes, and many with one confirmation: each event gets its own
 /// outcome all the same, also when batches are on the way at once.
@@ -21,7 +19,7 @@ fn is_done(outcomes: &[Outcome]) -> Vec<bool> {
 async fn event_that_no_queue_takes_is_a_failed_attempt_and_the_others_arrive() {
     let queue = Queue::new(&shared());
     queue.declare_with(FieldTable::default(), "good.#").await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let destination = publisher(&queue.publisher_url());
     let text = format!(
         r"RabbitMQ returned the message (312 NO_ROUTE): no queue is bound to the exchange `{}` for the routing key `bad\n.one`",
         queue.name
@@ -39,22 +37,23 @@ async fn event_that_no_queue_takes_is_a_failed_attempt_and_the_others_arrive() {
 async fn deliver_good_and_bad(destination: &dyn Destination, text: &str) {
     for round in 0..10_usize {
         let is_good = |n: usize| !(n * 7 + round).is_multiple_of(3);
+        let kind = |n: usize| if is_good(n) { "done" } else { "retry" };
         let batch: Vec<Delivery> =
             (0..100).map(|n| event_to(if is_good(n) { "good.one" } else { "bad\n.one" })).collect();
         let outcomes = destination.deliver(&batch).await;
-        assert_eq!(is_done(&outcomes), (0..100).map(is_good).collect::<Vec<_>>(), "round {round}");
+        assert_eq!(kinds(&outcomes), (0..100).map(kind).collect::<Vec<_>>(), "round {round}");
         for outcome in outcomes.iter().filter(|outcome| !outcome.is_done()) {
-            assert_eq!(retried(outcome), text);
+            assert_eq!(text_of("retry", outcome), text);
         }
     }
 }
 
 /// Another event with the same id, as rows of a table can have it whose ids are not unique.
 fn with_id_of(first: &Delivery, change: impl Fn(&mut EventParts)) -> Delivery {
-    let mut parts = first.event.to_parts();
-    parts.payload = "2".into();
-    change(&mut parts);
-    Delivery::first(Event::from_parts(parts))
+    changed(first, |parts| {
+        parts.payload = "2".into();
+        change(parts);
+    })
 }
 
 #[tokio::test]
@@ -62,12 +61,12 @@ fn with_id_of(first: &Delivery, change: impl Fn(&mut EventParts)) -> Delivery {
 async fn event_that_arrived_is_not_taken_for_one_with_the_same_id_that_came_back() {
     let queue = Queue::new(&shared());
     queue.declare_with(FieldTable::default(), "good.#").await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let destination = publisher(&queue.publisher_url());
     let good = event_to("good.one");
     let bad = with_id_of(&good, |parts| parts.topic = Some("bad.one".into()));
     let outcomes = destination.deliver(&[good.clone(), bad.clone(), good.clone(), bad]).await;
-    assert_eq!(is_done(&outcomes), [true, false, true, false], "{outcomes:?}");
-    assert!(retried(&outcomes[1]).contains("NO_ROUTE"), "{outcomes:?}");
+    assert_eq!(kinds(&outcomes), ["done", "retry", "done", "retry"], "{outcomes:?}");
+    assert!(text_of("retry", &outcomes[1]).contains("NO_ROUTE"), "{outcomes:?}");
     let received = queue.received(1).await;
     assert!(received.iter().all(|message| message.payload == good.payload()), "{received:?}");
     assert_eq!(received.len(), 2, "each was sent once: {received:?}");
@@ -82,16 +81,16 @@ async fn events_with_the_same_id_that_are_routed_by_headers_have_an_outcome_each
     let mut wanted = FieldTable::default();
     wanted.insert("wanted".into(), AMQPValue::LongString("yes".into()));
     queue.declare_by_headers(wanted).await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let destination = publisher(&queue.publisher_url());
     let with_header = |value: &str| {
         let headers: Headers = [("wanted".to_owned(), value.to_owned())].into();
         move |parts: &mut EventParts| parts.headers = headers.clone()
     };
-    let first = event("Made");
+    let first = order();
     let (good, bad) = (with_id_of(&first, with_header("yes")), with_id_of(&first, with_header("no")));
     let outcomes = destination.deliver(&[bad.clone(), good.clone(), bad, good]).await;
-    assert_eq!(is_done(&outcomes), [false, true, false, true], "{outcomes:?}");
-    assert!(retried(&outcomes[0]).contains("NO_ROUTE"), "{outcomes:?}");
+    assert_eq!(kinds(&outcomes), ["retry", "done", "retry", "done"], "{outcomes:?}");
+    assert!(text_of("retry", &outcomes[0]).contains("NO_ROUTE"), "{outcomes:?}");
     let received = queue.received(1).await;
     assert!(received.iter().all(|message| message.header("wanted") == Some("yes")), "{received:?}");
     queue.delete().await;
@@ -101,18 +100,17 @@ async fn events_with_the_same_id_that_are_routed_by_headers_have_an_outcome_each
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn queue_is_named_by_the_routing_key_of_the_default_exchange() {
     let queue = Queue::declared(&shared()).await;
-    let destination = publisher(&queue.direct_url()).expect("a good URL");
-    let good = event("Made");
+    let destination = publisher(&queue.direct_url());
+    let good = order();
     let outcomes = destination.deliver(&[good.clone(), event_to("no-such-queue")]).await;
-    assert_eq!(is_done(&outcomes), [true, false]);
-    assert!(retried(&outcomes[1]).ends_with("there is no queue `no-such-queue`"), "{outcomes:?}");
+    assert_eq!(kinds(&outcomes), ["done", "retry"]);
+    assert!(text_of("retry", &outcomes[1]).ends_with("there is no queue `no-such-queue`"), "{outcomes:?}");
     assert_eq!(queue.received(1).await[0].id, *good.id());
     queue.delete().await;
 }
 
 fn event_for(exchange: &str) -> Delivery {
-    let event = Event::builder("Made").header("exchange", exchange).json_text("{}").build();
-    Delivery::first(event.expect("a good event"))
+    event_with("exchange", exchange)
 }
 
 #[tokio::test]
@@ -120,13 +118,13 @@ fn event_for(exchange: &str) -> Delivery {
 async fn exchange_that_is_not_there_is_a_failed_attempt_of_its_own_events() {
     let queue = Queue::declared(&shared()).await;
     let url = format!("{}?exchange={{header:exchange}}", shared());
-    let destination = publisher(&url).expect("a good URL");
+    let destination = publisher(&url);
     let name = queue.name.as_str();
     let batch =
         [event_for(name), event_for("no-such-exchange"), event_for(name), event_for("no-such-exchange")];
     let outcomes = destination.deliver(&batch).await;
-    assert_eq!(is_done(&outcomes), [true, false, true, false]);
-    let text = retried(&outcomes[1]);
+    assert_eq!(kinds(&outcomes), ["done", "retry", "done", "retry"]);
+    let text = text_of("retry", &outcomes[1]);
     assert!(text.contains("NOT_FOUND - no exchange 'no-such-exchange' in vhost '/'"), "{text}");
     assert_eq!(queue.received(2).await.len(), 2, "nothing was sent twice");
     queue.delete().await;
@@ -137,17 +135,17 @@ async fn exchange_that_is_not_there_is_a_failed_attempt_of_its_own_events() {
 async fn exchange_that_is_deleted_is_noticed_and_used_again_when_it_is_back() {
     let (queue, other) = (Queue::declared(&shared()).await, Queue::declared(&shared()).await);
     let url = format!("{}?exchange={{header:exchange}}", shared());
-    let destination = publisher(&url).expect("a good URL");
+    let destination = publisher(&url);
     let batch = || [event_for(&other.name), event_for(&queue.name), event_for(&other.name)];
-    assert_eq!(is_done(&destination.deliver(&batch()).await), [true, true, true]);
+    assert_eq!(kinds(&destination.deliver(&batch()).await), ["done", "done", "done"]);
     queue.delete_exchange().await;
     for _ in 0..2 {
         let outcomes = destination.deliver(&batch()).await;
-        assert_eq!(is_done(&outcomes), [true, false, true], "{outcomes:?}");
-        assert!(retried(&outcomes[1]).contains("NOT_FOUND"), "{outcomes:?}");
+        assert_eq!(kinds(&outcomes), ["done", "retry", "done"], "{outcomes:?}");
+        assert!(text_of("retry", &outcomes[1]).contains("NOT_FOUND"), "{outcomes:?}");
     }
     queue.declare().await;
-    assert_eq!(is_done(&destination.deliver(&batch()).await), [true, true, true]);
+    assert_eq!(kinds(&destination.deliver(&batch()).await), ["done", "done", "done"]);
     queue.delete().await;
     other.delete().await;
 }
@@ -160,7 +158,7 @@ async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
     let internal = Queue::new(&shared());
     internal.declare_internal().await;
     let url = format!("{}?exchange={{header:exchange}}", shared());
-    let destination = publisher(&url).expect("a good URL");
+    let destination = publisher(&url);
     let batch = [
         event_for(&queue.name),
         event_for(&internal.name),
@@ -169,8 +167,8 @@ async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
     ];
     for _ in 0..2 {
         let outcomes = destination.deliver(&batch).await;
-        assert_eq!(is_done(&outcomes), [true, false, true, false], "{outcomes:?}");
-        let text = retried(&outcomes[1]);
+        assert_eq!(kinds(&outcomes), ["done", "retry", "done", "retry"], "{outcomes:?}");
+        let text = text_of("retry", &outcomes[1]);
         assert!(text.contains("ACCESS_REFUSED") && text.contains("internal"), "{text}");
     }
     queue.delete().await;
@@ -190,7 +188,7 @@ fn max_length(messages: i32) -> FieldTable {
 async fn backlog_waits_for_a_queue_that_is_full() {
     let queue = Queue::new(&shared());
     queue.declare_with(max_length(10), "#").await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let destination = publisher(&queue.publisher_url());
     destination_is_full_for_a_while(destination, async |count| drop(queue.received(count).await)).await;
     queue.delete().await;
 }
@@ -201,21 +199,20 @@ async fn backlog_waits_for_a_queue_that_is_full() {
 async fn message_that_a_full_queue_refuses_spends_no_attempt() {
     let queue = Queue::new(&shared());
     queue.declare_with(max_length(10), "#").await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
+    let destination = publisher(&queue.publisher_url());
     let mut refused = Vec::new();
     for _ in 0..30 {
-        refused.push(outcome_of(&*destination, event("Made")).await);
+        refused.push(deliver_one(&destination, order()).await);
     }
-    let done = is_done(&refused).into_iter().filter(|done| *done).count();
+    let done = refused.iter().filter(|outcome| outcome.is_done()).count();
     assert!((10..=11).contains(&done), "{done} of {refused:?}");
     for outcome in refused.iter().filter(|outcome| !outcome.is_done()) {
-        let Outcome::Busy(busy) = outcome else { panic!("not busy: {outcome:?}") };
-        let text = busy.error.to_string();
+        let text = text_of("busy", outcome);
         assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
     }
     assert_eq!(queue.received(10).await.len(), done, "what was refused is not there");
-    let outcome = outcome_of(&*destination, event("Made")).await;
-    assert!(outcome.is_done(), "there is room again: {outcome:?}");
+    // There is room again.
+    is_delivered(&destination).await;
     queue.delete().await;
 }
 
@@ -223,16 +220,12 @@ async fn message_that_a_full_queue_refuses_spends_no_attempt() {
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
     let queue = Queue::declared(&shared()).await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
-    let with_headers = |bytes: usize| {
-        let mut parts = event("Made").event.to_parts();
-        parts.headers = [("large".to_owned(), "x".repeat(bytes))].into();
-        Delivery::first(Event::from_parts(parts))
-    };
-    let batch = [event("Made"), with_headers(131_072), with_headers(129_000), event("Made")];
+    let destination = publisher(&queue.publisher_url());
+    let with_headers = |bytes: usize| event_with("large", &"x".repeat(bytes));
+    let batch = [order(), with_headers(131_072), with_headers(129_000), order()];
     let outcomes = destination.deliver(&batch).await;
-    assert_eq!(is_done(&outcomes), [true, false, true, true], "{outcomes:?}");
-    assert!(matches!(&outcomes[1], Outcome::Unsendable(reason) if reason.contains("bytes")), "{outcomes:?}");
+    assert_eq!(kinds(&outcomes), ["done", "unsendable", "done", "done"], "{outcomes:?}");
+    assert!(text_of("unsendable", &outcomes[1]).contains("bytes"), "{outcomes:?}");
     assert_eq!(queue.received(3).await.len(), 3);
     queue.delete().await;
 }
@@ -243,9 +236,9 @@ async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
 async fn deliveries_that_are_dropped_halfway_disturb_no_other() {
     use futures_util::FutureExt as _;
     let queue = Queue::declared(&shared()).await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
-    let batch = || (0..50).map(|_| event("Made")).collect::<Vec<_>>();
-    assert!(is_done(&destination.deliver(&batch()).await).iter().all(|done| *done));
+    let destination = publisher(&queue.publisher_url());
+    let batch = || (0..50).map(|_| order()).collect::<Vec<_>>();
+    are_delivered(&destination, &batch()).await;
     let mut polls = 0;
     for n in 0..40_usize {
         let abandoned = batch();
@@ -255,9 +248,7 @@ async fn deliveries_that_are_dropped_halfway_disturb_no_other() {
             tokio::task::yield_now().await;
         }
         drop(delivery);
-        let kept = batch();
-        let outcomes = destination.deliver(&kept).await;
-        assert!(is_done(&outcomes).iter().all(|done| *done), "{outcomes:?}");
+        are_delivered(&destination, &batch()).await;
     }
     assert!(polls > 40, "they were dropped halfway");
     let received = queue.received(41 * 50).await;

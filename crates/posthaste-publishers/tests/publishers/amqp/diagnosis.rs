@@ -4,18 +4,11 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
 use posthaste::admin::Severity;
-use posthaste_publishers::Publisher as _;
-use posthaste_publishers::amqp::AmqpPublisher;
 
 use super::node::Node;
 use super::queue::Queue;
 use super::shared;
-
-async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
-    let findings = AmqpPublisher::from_url(url).expect("a good URL").diagnose().await;
-    println!("{findings:#?}");
-    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
-}
+use crate::delivery::codes;
 
 async fn channel(url: &str) -> Channel {
     let connection = Connection::connect(url, ConnectionProperties::default()).await;

@@ -11,7 +11,7 @@ use posthaste_testkit::variable;
 use super::queue::Queue;
 
 pub(super) struct Node {
-    server: OwnServer,
+    pub(super) server: OwnServer,
     names: OwnServer,
 }
 
@@ -62,18 +62,6 @@ impl Node {
         self.start().await;
         queue.declare().await;
         self.control(&["eval", "mnesia:sync_log()."]).await;
-    }
-
-    pub(super) fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    pub(super) fn suspend(&self) {
-        self.server.suspend();
-    }
-
-    pub(super) fn resume(&self) {
-        self.server.resume();
     }
 
     /// Runs `rabbitmqctl` for this node.

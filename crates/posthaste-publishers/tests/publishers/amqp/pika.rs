@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use posthaste::{Delivery, Event, EventId, Timestamp};
-use posthaste_publishers::publisher;
+use posthaste::{Delivery, Event, EventId, Headers, Timestamp};
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
 use super::queue::Queue;
-use super::{outcome_of, shared};
+use super::shared;
+use crate::delivery::{changed, deliver_one, publisher};
 
 /// Reads one message of a queue and prints what it is.
 const CONSUMER_SCRIPT: &str = r#"
@@ -43,18 +43,17 @@ fn order() -> Delivery {
         .tenant_id("acmé 🎟")
         .occurred_at(Timestamp::from_micros(1_700_000_000_000_000))
         .json_text(r#"{"total": 42.10}"#);
-    let mut parts = event.build().expect("a good event").to_parts();
     // None of ours, but a row can hold it, and AMQP can carry it.
-    parts.headers = [("note".to_owned(), "line\r\nnul\0".to_owned())].into();
-    Delivery::first(Event::from_parts(parts))
+    let headers = Headers::from([("note".to_owned(), "line\r\nnul\0".to_owned())]);
+    changed(&Delivery::first(event.build().expect("a good event")), |parts| parts.headers = headers)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
 async fn pika_reads_the_message_as_it_was_meant() {
     let queue = Queue::declared(&shared()).await;
-    let destination = publisher(&queue.publisher_url()).expect("a good URL");
-    assert!(outcome_of(&*destination, order()).await.is_done());
+    let destination = publisher(&queue.publisher_url());
+    assert!(deliver_one(&destination, order()).await.is_done());
     assert_eq!(
         read(&queue).await,
         json!({
@@ -83,9 +82,8 @@ async fn pika_reads_the_message_as_it_was_meant() {
 #[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
 async fn pika_reads_cloud_events_by_their_headers() {
     let queue = Queue::declared(&shared()).await;
-    let destination =
-        publisher(&format!("{}&format=cloudevents", queue.publisher_url())).expect("a good URL");
-    assert!(outcome_of(&*destination, order()).await.is_done());
+    let destination = publisher(&format!("{}&format=cloudevents", queue.publisher_url()));
+    assert!(deliver_one(&destination, order()).await.is_done());
     let message = read(&queue).await;
     for (name, value) in [
         ("cloudEvents_specversion", "1.0"),

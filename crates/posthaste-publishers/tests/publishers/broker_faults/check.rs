@@ -2,62 +2,67 @@
 
 use std::time::Duration;
 
-use posthaste::{Delivery, Outcome};
+use posthaste::Outcome;
+use posthaste::admin::Severity;
 use posthaste_publishers::{Publisher, Unreached};
 use posthaste_testkit::server::wait_for_server;
 use tokio::time::Instant;
 
-use super::{Broker, events, publisher};
+use super::Broker;
+use crate::delivery::{codes_of, deliver_one, order, publisher, text_of};
 use crate::secrets::SENTINEL;
 
 /// Longer than the timeout of any publisher here.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// What a check says is so, it ends in time, and nothing of it arrives.
-pub(crate) async fn broker_is_checked(broker: &mut dyn Broker) {
+pub(crate) async fn broker_is_checked<B: Broker>() {
+    let mut broker = B::own().await;
     let early = publisher(&broker.url());
     println!("it does not run yet: {}", unreachable_text(&*early).await);
-    assert_eq!(codes(&*early).await, [UNREACHABLE_CODE], "and nothing else is said of it");
+    assert_eq!(codes_of(&*early).await, [UNREACHABLE], "and nothing else is said of it");
 
     broker.start().await;
     wait_for_server("the check sees it", async || early.check().await.is_ok()).await;
     let other = publisher(&broker.url());
     assert_eq!(other.check().await, Ok(()), "the first question is enough");
-    let event = events(1).remove(0);
-    let batch = [Delivery::first(event.clone())];
+    let batch = [order()];
     let (first, second, outcomes) = tokio::join!(other.check(), other.check(), other.deliver(&batch));
     assert_eq!((first, second), (Ok(()), Ok(())));
-    assert!(!codes(&*other).await.contains(&UNREACHABLE_CODE), "it is there");
+    assert!(!codes_of(&*other).await.contains(&UNREACHABLE), "it is there");
     assert!(matches!(outcomes[..], [Outcome::Done { .. }]), "{outcomes:?}");
-    assert_eq!(broker.received(1).await, [event.id().clone()], "nothing arrives of a check");
+    let received: Vec<_> = broker.received(1).await.into_iter().map(|message| message.id).collect();
+    assert_eq!(received, [batch[0].id().clone()], "nothing arrives of a check");
 
-    broker.suspend();
+    broker.server().suspend();
     let answer = check_in_time(&*other).await;
-    broker.resume();
+    broker.server().resume();
     // The system takes connections for a receiver of webhooks that is held.
     if !broker.url().starts_with("http") {
         println!("it is held: {}", one_line_that_advises(answer.expect_err("it is held")));
     }
     wait_for_server("it goes on", async || other.check().await.is_ok()).await;
 
-    broker.kill();
+    broker.server().kill();
     println!("it was killed: {}", unreachable_text(&*other).await);
     broker.start().await;
     wait_for_server("it is there again", async || other.check().await.is_ok()).await;
 }
 
-const UNREACHABLE_CODE: &str = "destination-unreachable";
-
-/// What a diagnosis finds.
-async fn codes(publisher: &dyn Publisher) -> Vec<&'static str> {
-    publisher.diagnose().await.into_iter().map(|finding| finding.code).collect()
-}
+const UNREACHABLE: (&str, Severity) = ("destination-unreachable", Severity::Problem);
 
 /// The other side of this URL does not let us in; the text of that.
 pub(crate) async fn is_out_of_reach(url: &str) -> String {
     let publisher = publisher(url);
     assert!(!format!("{publisher:?}").contains(SENTINEL));
     unreachable_text(&*publisher).await
+}
+
+/// The same, and a delivery is told the same.
+pub(crate) async fn lets_nobody_in(url: &str) -> String {
+    let text = text_of("no connection", &deliver_one(&publisher(url), order()).await);
+    assert_eq!(is_out_of_reach(url).await, text);
+    text
 }
 
 async fn unreachable_text(publisher: &dyn Publisher) -> String {

@@ -7,14 +7,17 @@ use posthaste::{Config, MemoryStore, Outbox, Route, Routes, Status};
 use posthaste_testkit::assert_throughout;
 use posthaste_testkit::server::wait_for_server;
 
-use super::{Broker, counts, events, ids, publisher};
+use super::{Broker, counts, events, ids};
+use crate::delivery::publisher;
 
 const EVENTS: usize = 5_000;
 const OUTAGE_DURATION: Duration = Duration::from_secs(30);
 const BACKLOG_TIMEOUT: Duration = Duration::from_secs(30);
 
+// F25, T-BROKERDOWN
 /// All are delivered, none is dead, no attempt was spent, and the backlog is gone within 30 s of its return.
-pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) {
+pub(crate) async fn broker_is_killed_for_half_a_minute<B: Broker>() {
+    let mut broker = B::own().await;
     broker.start().await;
     let store = MemoryStore::new();
     let routes = Routes::new().add(Route::fallback().name("broker").deliver_to(publisher(&broker.url())));
@@ -32,7 +35,7 @@ pub(crate) async fn broker_is_killed_for_half_a_minute(broker: &mut dyn Broker) 
     };
     write(1_000).await;
     wait_for_server("some are delivered", async || done().await >= 100).await;
-    broker.kill();
+    broker.server().kill();
     write(EVENTS - 1_000).await;
     assert_throughout(OUTAGE_DURATION, "nothing dies while it is away", async || {
         store.count(&Filter::status(Status::Dead)).await.expect("count") == 0

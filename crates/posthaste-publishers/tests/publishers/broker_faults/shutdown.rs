@@ -14,7 +14,8 @@ use posthaste_sqlx::SqliteStore;
 use posthaste_testkit::process::signal;
 use sqlx::SqlitePool;
 
-use super::{Broker, counts, events, ids, publisher};
+use super::{Broker, counts, events, ids};
+use crate::delivery::publisher;
 
 const EVENTS: usize = 1_000;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,8 +23,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const FILE_VAR: &str = "POSTHASTE_TEST_TERM_FILE";
 const URL_VAR: &str = "POSTHASTE_TEST_TERM_URL";
 
+// T-TERM, F12
 /// It ends in time and says so, and the next process delivers what was on the way: nothing is lost.
-pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &mut dyn Broker) {
+pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker>() {
+    let mut broker = B::own().await;
     broker.start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("outbox.db").display().to_string();
@@ -36,7 +39,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 
-    broker.suspend();
+    broker.server().suspend();
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "broker_faults::shutdown::child", "--ignored", "--nocapture"])
         .env(FILE_VAR, &file)
@@ -57,7 +60,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight(broker: &
         "it took {:?}",
         signalled.elapsed()
     );
-    broker.resume();
+    broker.server().resume();
 
     // What the child held lapses with its leases, which are short.
     let outbox = engine(store.clone(), publisher(&broker.url()));

@@ -6,14 +6,17 @@ use posthaste::config::LeaseConfig;
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
 use posthaste_testkit::assert_throughout;
 
-use super::{Broker, counts, events, ids, publisher};
+use super::{Broker, counts, events, ids};
+use crate::delivery::publisher;
 
 const EVENTS: usize = 500;
 const LEASE_DURATION: Duration = Duration::from_secs(1);
 const SUSPEND_DURATION: Duration = Duration::from_secs(4);
 
+// T-SLOW
 /// Nothing comes twice: leases are renewed while their events are on the way.
-pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Broker) {
+pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
+    let mut broker = B::own().await;
     broker.start().await;
     let store = MemoryStore::new();
     let route = Route::fallback().deliver_to(publisher(&broker.url())).timeout(Duration::from_secs(60));
@@ -32,13 +35,13 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends(broker: &mut dyn Br
     };
     write(events[..1].to_vec()).await;
     outbox.idle().await.expect("idle");
-    broker.suspend();
+    broker.server().suspend();
     write(events[1..].to_vec()).await;
     assert_throughout(SUSPEND_DURATION, "it answers nothing", async || {
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;
-    broker.resume();
+    broker.server().resume();
     outbox.idle().await.expect("idle");
 
     let received = broker.received(EVENTS).await;

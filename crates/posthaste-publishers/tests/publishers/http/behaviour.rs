@@ -6,24 +6,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use posthaste::{Delivery, Destination as _, Event, EventParts, Headers};
+use posthaste::{Delivery, Destination as _, Event};
 use posthaste_publishers::{Format, PublisherError};
 use posthaste_testkit::server::SERVER_TIMEOUT;
 use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
 use super::wire::{Request, answer, serve};
-use super::{deliver_one, event, event_of, kind_and_text, kinds, local};
+use super::{event, event_of, local};
+use crate::delivery::{are_delivered, changed, event_with, kind_and_text, kinds, urls_are_refused};
 
 type Requests = Arc<Mutex<Vec<Request>>>;
 
 /// Takes everything, and keeps it.
 async fn start_recording_server() -> (String, Requests) {
+    start_recording_server_without("nothing").await
+}
+
+/// Keeps everything, and does not answer to this body.
+async fn start_recording_server_without(body: &'static str) -> (String, Requests) {
     let requests = Requests::default();
     let kept = Arc::clone(&requests);
     let server = serve(move |request| {
+        let answer = (request.body != body.as_bytes()).then(|| answer(200, &[], ""));
         kept.lock().expect("nobody panics").push(request);
-        async { Some(answer(200, &[], "")) }
+        async { answer }
     });
     (server.await.url, requests)
 }
@@ -45,7 +52,7 @@ async fn request_is_a_post_with_everything_in_it() {
         .json_text("{}");
     let delivery = Delivery::first(event.build().expect("a good event"));
     let id = delivery.id().to_string();
-    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
+    are_delivered(&hooks, &[delivery]).await;
 
     let requests = requests.lock().expect("nobody panics");
     assert_eq!(requests[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
@@ -86,7 +93,7 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     let (mut again, mut replay) = (first.clone(), first.clone());
     (again.attempt, replay.replays) = (2, 2);
     for delivery in [first, again, replay] {
-        assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
+        are_delivered(&hooks, &[delivery]).await;
     }
     let requests = requests.lock().expect("nobody panics");
     assert_ids(&requests[0], &id);
@@ -101,10 +108,9 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
 async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
-    let parts = EventParts { id: "a.9999999999.b".into(), ..event(1).to_parts() };
-    let mut delivery = Delivery::first(Event::from_parts(parts));
+    let mut delivery = changed(&event(1), |parts| parts.id = "a.9999999999.b".into());
     delivery.replays = 1;
-    assert_eq!(kind_and_text(&deliver_one(&hooks, delivery).await).0, "done");
+    are_delivered(&hooks, &[delivery]).await;
     let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let value = requests[0].header(name).expect(name);
@@ -119,11 +125,9 @@ async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let first = event(1);
-    let mut parts = first.event.to_parts();
-    parts.payload = "2".into();
-    let second = Delivery::first(Event::from_parts(parts));
+    let second = changed(&first, |parts| parts.payload = "2".into());
     let batch = [first.clone(), second.clone(), first, second];
-    assert_eq!(kinds(&hooks.deliver(&batch).await), ["done"; 4]);
+    are_delivered(&hooks, &batch).await;
     let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let mut taken: HashMap<&str, &[u8]> = HashMap::new();
@@ -145,7 +149,7 @@ async fn formats_say_what_the_body_is() {
     ] {
         let (url, requests) = start_recording_server().await;
         let hooks = local(&url).format(format).build().expect("good settings");
-        assert_eq!(kind_and_text(&deliver_one(&hooks, event_of("é", 1)).await).0, "done");
+        are_delivered(&hooks, &[event_of("é", 1)]).await;
         let requests = requests.lock().expect("nobody panics");
         assert_eq!(requests[0].header("content-type"), Some(content_type), "{format:?}");
         let subject = (format == Format::CloudEvents).then_some("%C3%A9");
@@ -158,12 +162,7 @@ async fn formats_say_what_the_body_is() {
 async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
-    let with = |name: &str, value: &str| {
-        // As a row of somebody else may hold it.
-        let headers = Headers::from([(name.to_owned(), value.to_owned())]);
-        Delivery::first(Event::from_parts(EventParts { headers, ..event(0).to_parts() }))
-    };
-    let batch = [event(1), with("Host", "evil.example"), with("note", "a\r\nx: y"), event(2)];
+    let batch = [event(1), event_with("Host", "evil.example"), event_with("note", "a\r\nx: y"), event(2)];
     assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "unsendable", "unsendable", "done"]);
     assert_eq!(requests.lock().expect("nobody panics").len(), 2);
 }
@@ -206,11 +205,10 @@ async fn eight_requests_at_once_and_never_more() {
     let hooks = local(&server.url).concurrency(8).timeout(SERVER_TIMEOUT).build().expect("good settings");
     let calls = (0..4).map(|_| {
         let hooks = hooks.clone();
-        tokio::spawn(async move { hooks.deliver(&(0..250).map(event).collect::<Vec<_>>()).await })
+        tokio::spawn(async move { are_delivered(&hooks, &(0..250).map(event).collect::<Vec<_>>()).await })
     });
     for call in calls.collect::<Vec<_>>() {
-        let outcomes = call.await.expect("no delivery panics");
-        assert!(kinds(&outcomes).iter().all(|kind| *kind == "done") && outcomes.len() == 250);
+        call.await.expect("all are taken");
     }
     assert_eq!(concurrent.most.load(Ordering::SeqCst), 8);
     let connections = server.connections.load(Ordering::SeqCst);
@@ -222,7 +220,7 @@ async fn connection_is_used_again() {
     let server = serve(|_| async { Some(answer(200, &[], "a short body")) }).await;
     let hooks = local(&server.url).build().expect("good settings");
     for n in 0..100 {
-        assert_eq!(kind_and_text(&deliver_one(&hooks, event(n)).await).0, "done");
+        are_delivered(&hooks, &[event(n)]).await;
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
@@ -261,17 +259,8 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
 
 #[tokio::test]
 async fn event_does_not_overtake_one_that_got_no_answer() {
-    let requests = Requests::default();
-    let server = {
-        let requests = Arc::clone(&requests);
-        serve(move |request: Request| {
-            let answer = (request.body != b"1").then(|| answer(200, &[], ""));
-            requests.lock().expect("nobody panics").push(request);
-            async { answer }
-        })
-        .await
-    };
-    let hooks = local(&server.url).build().expect("good settings");
+    let (url, requests) = start_recording_server_without("1").await;
+    let hooks = local(&url).build().expect("good settings");
     let batch =
         [event_of("k", 0), event_of("k", 1), event_of("other", 5), event_of("k", 2), event_of("k", 3)];
     let outcomes = hooks.deliver(&batch).await;
@@ -317,24 +306,22 @@ async fn call_that_is_dropped_leaves_room_for_others() {
         outcomes = hooks.deliver(&pair) => panic!("{outcomes:?}"),
         () = wait_until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
     }
-    assert_eq!(kinds(&hooks.deliver(&[event(1), event(2)]).await), ["done", "done"]);
+    are_delivered(&hooks, &[event(1), event(2)]).await;
 }
 
 #[test]
 fn urls_lead_to_webhooks() -> Result<(), PublisherError> {
     posthaste_publishers::publisher("https://example.com/hooks?tenant=7")?;
-    for (url, text) in [
-        (
-            "http://example.com/",
-            "HTTP: http sends events in the clear: write https, or allow it by allow_http",
-        ),
-        (
-            "https://127.0.0.1/",
-            "HTTP: 127.0.0.1 is not a public address: name its network in allow_networks if events are meant to go there",
-        ),
-    ] {
-        assert_eq!(posthaste_publishers::publisher(url).expect_err(url).to_string(), text);
-    }
+    urls_are_refused(
+        "HTTP",
+        &[
+            ("http://example.com/", "http sends events in the clear: write https, or allow it by allow_http"),
+            (
+                "https://127.0.0.1/",
+                "127.0.0.1 is not a public address: name its network in allow_networks if events are meant to go there",
+            ),
+        ],
+    );
     Ok(())
 }
 
@@ -363,5 +350,5 @@ async fn proxy_of_the_environment_is_not_used() {
 async fn child() {
     let Ok(url) = std::env::var(PROXIED_VAR) else { return };
     let hooks = local(&url).build().expect("good settings");
-    assert_eq!(kind_and_text(&deliver_one(&hooks, event(1)).await).0, "done");
+    are_delivered(&hooks, &[event(1)]).await;
 }

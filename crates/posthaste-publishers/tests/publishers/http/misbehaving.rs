@@ -12,11 +12,10 @@ use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::wire::{self, answer, serve, served};
-use super::{deliver_one, event, kind_and_text, local};
+use super::{event, local};
 use crate::broker_faults::destination_is_full_for_a_while;
-
-/// Stands in every part of a URL that is nobody's business.
-const SENTINEL: &str = "s3ntinel-PW-9f";
+use crate::delivery::{are_delivered, deliver_one, kind_and_text, text_of};
+use crate::secrets::SENTINEL;
 
 /// With a secret in every place where one can be.
 fn hooks(url: &str) -> HttpPublisher {
@@ -48,33 +47,20 @@ async fn answers(bytes: impl Into<Vec<u8>>) -> (&'static str, String) {
 
 #[tokio::test]
 async fn status_decides() {
-    for (status, kind) in [
-        (200, "done"),
-        (201, "done"),
-        (202, "done"),
-        (301, "retry"),
-        (304, "retry"),
-        (400, "retry"),
-        (401, "retry"),
-        (403, "retry"),
-        (404, "retry"),
-        (408, "retry after"),
-        (410, "dead"),
-        (413, "retry"),
-        (425, "retry after"),
-        (429, "busy"),
-        (500, "retry"),
-        (501, "retry"),
-        (502, "no answer"),
-        (503, "no answer"),
-        (504, "no answer"),
-        (599, "retry"),
-        (999, "retry"),
+    for (kind, statuses) in [
+        ("done", &[200, 201, 202][..]),
+        ("retry", &[301, 304, 400, 401, 403, 404, 413, 500, 501, 599, 999]),
+        ("retry after", &[408, 425]),
+        ("dead", &[410]),
+        ("busy", &[429]),
+        ("no answer", &[502, 503, 504]),
     ] {
-        let (class, text) = answers(answer(status, &["connection: close"], SENTINEL)).await;
-        assert_eq!(class, kind, "{status}: {text}");
-        assert!(class == "done" || text.contains(&status.to_string()), "{text}");
-        assert!(class == "done" || text.starts_with("http://127.0.0.1:"), "{text}");
+        for status in statuses {
+            let (class, text) = answers(answer(*status, &["connection: close"], SENTINEL)).await;
+            assert_eq!(class, kind, "{status}: {text}");
+            assert!(class == "done" || text.contains(&status.to_string()), "{text}");
+            assert!(class == "done" || text.starts_with("http://127.0.0.1:"), "{text}");
+        }
     }
     assert_eq!(answers("HTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
     assert_eq!(answers("HTTP/1.0 200 OK\r\n\r\nuntil the end").await.0, "done");
@@ -210,8 +196,7 @@ async fn huge(stream: TcpStream, written: Arc<AtomicUsize>, ended: Arc<AtomicUsi
 async fn receiver_that_never_answers_is_no_answer() {
     let server = serve(|_| std::future::pending()).await;
     let hooks = local(&server.url).timeout(Duration::from_secs(2)).build().expect("good settings");
-    let (kind, text) = kind_and_text(&deliver_one(&hooks, event(1)).await);
-    assert_eq!(kind, "no answer", "{text}");
+    let text = text_of("no answer", &deliver_one(&hooks, event(1)).await);
     assert!(text.ends_with("did not answer within 2s"), "{text}");
 }
 
@@ -231,10 +216,9 @@ async fn name_of_this_machine_is_not_reached_unless_it_is_allowed() {
     let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
     let url = server.url.replace("127.0.0.1", "localhost");
     let closed = HttpPublisher::builder(&url).allow_http().build().expect("a name is looked up later");
-    let (kind, text) = kind_and_text(&deliver_one(&closed, event(1)).await);
-    assert_eq!(kind, "no connection", "{text}");
+    let text = text_of("no connection", &deliver_one(&closed, event(1)).await);
     assert!(text.contains("is not a public address"), "{text}");
     assert_eq!(server.connections.load(Ordering::SeqCst), 0, "no connection was made");
     let open = local(&url).build().expect("good settings");
-    assert_eq!(kind_and_text(&deliver_one(&open, event(1)).await).0, "done");
+    are_delivered(&open, &[event(1)]).await;
 }

@@ -8,45 +8,53 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
-use posthaste::{EventId, Headers};
+use posthaste::{Delivery, Event, EventId, Headers};
 use posthaste_testkit::process::program;
 use posthaste_testkit::server::{OwnServer, wait_for_server};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::wire;
+use crate::broker_faults::Broker;
 
 /// By these the child knows what to do.
 const FILE_VAR: &str = "POSTHASTE_TEST_HTTP_FILE";
 const PORT_VAR: &str = "POSTHASTE_TEST_HTTP_PORT";
 
 pub(super) struct Receiver {
-    pub(super) server: OwnServer,
+    server: OwnServer,
 }
 
-impl Receiver {
-    pub(super) fn new() -> Self {
+#[async_trait]
+impl Broker for Receiver {
+    async fn shared() -> Self {
+        let mut receiver = Self::own().await;
+        receiver.start().await;
+        receiver
+    }
+
+    async fn own() -> Self {
         Self { server: OwnServer::new(command) }
     }
 
-    pub(super) fn url(&self) -> String {
+    fn url(&self) -> String {
         format!("http://127.0.0.1:{}/hooks", self.server.port())
     }
 
-    pub(super) async fn start(&mut self) {
+    fn server(&mut self) -> &mut OwnServer {
+        &mut self.server
+    }
+
+    async fn start(&mut self) {
         self.server.listen().await;
     }
 
-    pub(super) fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    /// What it got, in order, once there are at least so many different ones.
-    pub(super) async fn requests(&self, n: usize) -> Vec<Received> {
+    async fn received(&self, n: usize) -> Vec<Received> {
         wait_for_server("the requests are there", || {
             let received = self.read();
             let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
@@ -56,6 +64,12 @@ impl Receiver {
         self.read()
     }
 
+    fn refused() -> Delivery {
+        Delivery::first(Event::json("Refused", "no").expect("a good event"))
+    }
+}
+
+impl Receiver {
     fn read(&self) -> Vec<Received> {
         let text = std::fs::read_to_string(journal(self.server.dir())).unwrap_or_default();
         text.lines().map(|line| received(&serde_json::from_str(line).expect("JSON"))).collect()

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::process::{free_port, program};
@@ -17,13 +16,12 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
-use rdkafka::producer::{BaseProducer, Producer as _};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, interval};
-
-use crate::broker_faults::Broker;
 
 /// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
 pub(super) const PARTITIONS: i32 = 3;
@@ -220,9 +218,18 @@ pub(super) fn is_skipped() -> bool {
     is_mock()
 }
 
+/// A mock cluster of a test's own, with these topics.
+pub(super) fn mock(topics: &[&str]) -> MockCluster<'static, DefaultProducerContext> {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    for topic in topics {
+        cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
+    }
+    cluster
+}
+
 /// A broker of a test's own. Few run at a time: each is a Java.
 pub(super) struct OwnKafka {
-    server: OwnServer,
+    pub(super) server: OwnServer,
     /// Where its controller listens.
     controller: u16,
     pub(super) topic: String,
@@ -293,6 +300,12 @@ log.dirs={dir}/data
         server
     }
 
+    /// Starts it with its topic.
+    pub(super) async fn start(&mut self) {
+        self.server.listen().await;
+        create_topic(&self.hosts(), &self.topic, &[]).await;
+    }
+
     pub(super) fn hosts(&self) -> String {
         format!("127.0.0.1:{}", self.server.port())
     }
@@ -318,32 +331,4 @@ fn java(dir: &Path, main: &str, args: &[&str]) -> Command {
         .args(args)
         .current_dir(dir);
     command
-}
-
-#[async_trait]
-impl Broker for OwnKafka {
-    fn url(&self) -> String {
-        format!("kafka://{}/{}", self.hosts(), self.topic)
-    }
-
-    async fn start(&mut self) {
-        self.server.listen().await;
-        create_topic(&self.hosts(), &self.topic, &[]).await;
-    }
-
-    fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    fn suspend(&self) {
-        self.server.suspend();
-    }
-
-    fn resume(&self) {
-        self.server.resume();
-    }
-
-    async fn received(&self, n: usize) -> Vec<EventId> {
-        read_at_least(&self.hosts(), &self.topic, n).await.iter().map(Message::id).collect()
-    }
 }

@@ -1,19 +1,11 @@
 //! What a doctor finds about Kafka.
 
 use posthaste::admin::Severity;
-use posthaste_publishers::Publisher as _;
-use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::server::wait_for_server;
 
-use super::broker::{OwnKafka, create_topic, is_skipped, shared, try_create, unique};
-use super::publisher;
-use crate::broker_faults::Broker as _;
-
-async fn codes(publisher: &KafkaPublisher) -> Vec<(&'static str, Severity)> {
-    let findings = publisher.diagnose().await;
-    println!("{findings:#?}");
-    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
-}
+use super::broker::{OwnKafka, is_skipped, shared, try_create, unique};
+use super::{shared_topic, url};
+use crate::delivery::codes;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
@@ -21,11 +13,10 @@ async fn topic_on_one_broker_is_found() {
     if is_skipped() {
         return;
     }
-    let topic = unique("one-replica");
-    create_topic(&shared(), &topic, &[]).await;
+    let topic = shared_topic("one-replica").await;
     let expected = [("kafka-one-replica", Severity::Warning)];
-    assert_eq!(codes(&publisher(&shared(), &topic)).await, expected);
-    assert_eq!(codes(&publisher(&shared(), "{event_type}")).await, [], "nobody knows the topics");
+    assert_eq!(codes(&url(&shared(), &topic)).await, expected);
+    assert_eq!(codes(&url(&shared(), "{event_type}")).await, [], "nobody knows the topics");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,10 +27,9 @@ async fn topic_that_is_not_there_is_found_and_stays_so() {
     }
     let topic = unique("nowhere");
     for _ in 0..2 {
-        assert_eq!(codes(&publisher(&shared(), &topic)).await, [("kafka-no-topic", Severity::Warning)]);
+        assert_eq!(codes(&url(&shared(), &topic)).await, [("kafka-no-topic", Severity::Warning)]);
     }
-    let strict = KafkaPublisher::builder(shared()).topic(&topic).set("allow.auto.create.topics", "false");
-    let strict = strict.build().expect("good settings");
+    let strict = format!("kafka://{}/{topic}?allow.auto.create.topics=false", shared());
     assert_eq!(codes(&strict).await, [("destination-unreachable", Severity::Problem)], "it need not be made");
 }
 
@@ -57,7 +47,7 @@ async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
     .await;
     try_create(&hosts, "strong", 2, &[("min.insync.replicas", "2")]).await.expect("a topic");
     wait_for_server("the brokers know both topics", async || {
-        let found = (codes(&publisher(&hosts, "weak")).await, codes(&publisher(&hosts, "strong")).await);
+        let found = (codes(&url(&hosts, "weak")).await, codes(&url(&hosts, "strong")).await);
         found == (vec![("kafka-min-insync", Severity::Warning)], vec![])
     })
     .await;

@@ -8,7 +8,7 @@ use posthaste::admin::{Admin as _, Filter, PageRequest, Replay};
 use posthaste::{
     Config, Delivery, Destination, Event, EventId, Outbox, Outcome, Profile, Route, Routes, Status,
 };
-use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_publishers::Publisher;
 use posthaste_sqlx::SqliteStore;
 use posthaste_testkit::server::wait_for_server;
 use sqlx::SqlitePool;
@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use tracing::Level;
 
 use super::broker::{create_topic, read, shared, unique};
-use super::{log_of_posthaste, publisher};
+use super::{log_of_posthaste, shared_topic, url};
+use crate::delivery::publisher;
 
 /// An order service: its own table, the outbox beside it, and the engine with the document's settings.
 struct Shop {
@@ -41,7 +42,7 @@ struct Call {
 }
 
 struct TimedPublisher {
-    kafka: KafkaPublisher,
+    kafka: Arc<dyn Publisher>,
     calls: Calls,
 }
 
@@ -63,13 +64,13 @@ impl Destination for TimedPublisher {
 impl Shop {
     async fn open(topic: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let url = format!("sqlite:{}?mode=rwc", folder.path().join("shop.db").display());
-        let options = url.parse().expect("options");
+        let database = format!("sqlite:{}?mode=rwc", folder.path().join("shop.db").display());
+        let options = database.parse().expect("options");
         let store = SqliteStore::builder(&options).migrate().connect().await.expect("a store");
-        let pool = SqlitePool::connect(&url).await.expect("a pool");
+        let pool = SqlitePool::connect(&database).await.expect("a pool");
         sqlx::query("CREATE TABLE orders (id TEXT)").execute(&pool).await.expect("a table");
         let calls = Calls::default();
-        let watched = TimedPublisher { kafka: publisher(&shared(), topic), calls: calls.clone() };
+        let watched = TimedPublisher { kafka: publisher(&url(&shared(), topic)), calls: calls.clone() };
         let routes = Routes::new().add(Route::fallback().deliver_to(watched));
         let outbox = Outbox::from_config(store.clone(), Config::kafka_polling(), routes);
         let outbox = outbox.start().expect("start");
@@ -111,8 +112,7 @@ impl Shop {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_appears() {
-    let topic = unique("orders");
-    create_topic(&shared(), &topic, &[]).await;
+    let topic = shared_topic("orders").await;
     let shop = Shop::open(&topic).await;
     let placed = shop.place_orders(3, true).await;
     shop.place_orders(2, false).await;
@@ -139,8 +139,7 @@ async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_a
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn ten_events_are_taken_per_poll_oldest_first() {
-    let topic = unique("orders");
-    create_topic(&shared(), &topic, &[]).await;
+    let topic = shared_topic("orders").await;
     let shop = Shop::open(&topic).await;
     let placed = shop.place_orders(25, true).await;
     let mut polls = Vec::new();

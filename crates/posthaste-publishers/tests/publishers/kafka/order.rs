@@ -4,17 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use posthaste::{Destination as _, Event, Outcome};
+use posthaste::{Delivery, Destination as _, Event};
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::process::free_port;
-use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::broker::{Message, OwnKafka, PARTITIONS, read};
-use super::{deliveries, is_done};
-use crate::broker_faults::Broker as _;
+use super::broker::{Message, OwnKafka, PARTITIONS, mock, read};
+use crate::delivery::{are_delivered, changed, kinds, order, text_of};
 
 const EVENTS: u32 = 20_000;
 const EVENTS_PER_BATCH: usize = 250;
@@ -37,8 +35,7 @@ fn errors(requests: usize) -> Vec<RDKafkaRespErr> {
 // F6
 #[tokio::test(flavor = "multi_thread")]
 async fn order_is_kept_when_one_request_in_ten_fails() {
-    let cluster = MockCluster::new(1).expect("a cluster");
-    cluster.create_topic("events", PARTITIONS, 1).expect("a topic");
+    let cluster = mock(&["events"]);
     let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events");
     let kafka = kafka.set("retry.backoff.ms", "5").set("retry.backoff.max.ms", "20");
     // This cluster looks at no sequence, so it takes a request whose predecessor it has refused.
@@ -47,8 +44,7 @@ async fn order_is_kept_when_one_request_in_ten_fails() {
     let events = events();
     cluster.request_errors(RDKafkaApiKey::Produce, &errors(5_000));
     for batch in events.chunks(EVENTS_PER_BATCH) {
-        let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
-        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+        are_delivered(&kafka, batch).await;
     }
     cluster.clear_request_errors(RDKafkaApiKey::Produce);
 
@@ -57,13 +53,13 @@ async fn order_is_kept_when_one_request_in_ten_fails() {
     println!("{} of {EVENTS} came more than once", messages.len() - events.len());
 }
 
-fn events() -> Vec<Event> {
+fn events() -> Vec<Delivery> {
     let event = |n: u32| Event::builder("Made").aggregate("Thing", n % KEYS).json(&n).build();
-    (0..EVENTS).map(|n| event(n).expect("a good event")).collect()
+    (0..EVENTS).map(|n| Delivery::first(event(n).expect("a good event"))).collect()
 }
 
 /// Every event is there, and the first times that those of a key are seen are in the order of the key.
-fn assert_in_order(messages: &[Message], events: &[Event]) {
+fn assert_in_order(messages: &[Message], events: &[Delivery]) {
     let mut different = HashSet::new();
     let mut last = vec![None; KEYS as usize];
     for message in messages.iter().filter(|message| different.insert(message.id())) {
@@ -73,7 +69,7 @@ fn assert_in_order(messages: &[Message], events: &[Event]) {
         assert!(last.is_none_or(|last| last < n), "{n} of key {} comes after {last:?}", n % KEYS);
         *last = Some(n);
     }
-    let lost: Vec<&Event> = events.iter().filter(|event| !different.contains(event.id())).collect();
+    let lost: Vec<&Delivery> = events.iter().filter(|event| !different.contains(event.id())).collect();
     assert!(lost.is_empty(), "{lost:?}");
 }
 
@@ -125,8 +121,7 @@ async fn broken_connections_cost_neither_order_nor_an_event_nor_a_repeat() {
     let kafka = kafka.set("batch.num.messages", "20").build().expect("good settings");
     let events = events();
     for batch in events.chunks(EVENTS_PER_BATCH) {
-        let outcomes = kafka.deliver(&deliveries(batch.to_vec())).await;
-        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+        are_delivered(&kafka, batch).await;
     }
     cutting.abort();
     println!("{} connections were cut", cuts.load(Ordering::SeqCst));
@@ -138,19 +133,15 @@ async fn broken_connections_cost_neither_order_nor_an_event_nor_a_repeat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topic_without_a_leader_holds_up_no_other() {
-    let cluster = MockCluster::new(1).expect("a cluster");
-    cluster.create_topic("good", PARTITIONS, 1).expect("a topic");
-    cluster.create_topic("bad", PARTITIONS, 1).expect("a topic");
+    let cluster = mock(&["good", "bad"]);
     (0..PARTITIONS).for_each(|n| cluster.partition_leader("bad", n, None).expect("no leader"));
     let hosts = cluster.bootstrap_servers();
     let kafka = KafkaPublisher::builder(&hosts).topic("{aggregate_type}");
     let kafka = kafka.timeout(std::time::Duration::from_secs(3)).build().expect("good settings");
-    let event =
-        |topic: &str| Event::builder("Made").aggregate(topic, 1).json(&1).build().expect("a good event");
-    let outcomes = kafka.deliver(&deliveries([event("bad"), event("good")])).await;
-    let [Outcome::Unreachable(why), Outcome::Done { .. }] = &outcomes[..] else {
-        panic!("{outcomes:?}");
-    };
-    assert!(!why.connection_failed, "a broker is there: {}", why.error);
-    assert!(why.error.to_string().contains("topic bad"), "{}", why.error);
+    let event = |topic: &str| changed(&order(), |parts| parts.aggregate_type = topic.into());
+    let outcomes = kafka.deliver(&[event("bad"), event("good")]).await;
+    // A broker is there.
+    assert_eq!(kinds(&outcomes), ["no answer", "done"]);
+    let text = text_of("no answer", &outcomes[0]);
+    assert!(text.contains("topic bad"), "{text}");
 }

@@ -3,30 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use posthaste::{Destination as _, Outcome};
-use posthaste_publishers::Publisher as _;
-use posthaste_publishers::kafka::KafkaPublisher;
+use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::process::free_port;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::broker::{OwnKafka, read};
-use super::{deliveries, is_done, log_of_posthaste, order};
-use crate::broker_faults::{Broker as _, is_out_of_reach};
+use super::log_of_posthaste;
+use crate::broker_faults::is_out_of_reach;
+use crate::delivery::{deliver_one, is_delivered, order, publisher, text_of};
+use crate::secrets::SENTINEL;
 
-const SECRET: &str = "s3ntinel-PW-9f";
-
-/// An authority, and a broker's certificate from it, as files: `ca.pem` and `broker.pem`.
+/// An authority, and a broker's key and certificate from it, as files: `ca.pem` and `broker.pem`.
 fn certificates(dir: &Path) {
-    let mut params = CertificateParams::new(Vec::new()).expect("params");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, "An authority");
-    let ca =
-        CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("params");
-    let broker = params.signed_by(&key, &ca).expect("a certificate");
-    fs::write(dir.join("ca.pem"), ca.pem()).expect("a file");
-    fs::write(dir.join("broker.pem"), format!("{}{}", key.serialize_pem(), broker.pem())).expect("a file");
+    fs::write(dir.join("ca.pem"), certificates_for(dir, &["127.0.0.1"])).expect("a file");
+    let read = |name: &str| fs::read_to_string(dir.join(name)).expect("a file");
+    fs::write(dir.join("broker.pem"), read("key.pem") + &read("cert.pem")).expect("a file");
 }
 
 /// `writer` may do everything, `reader` nothing. Whoever comes without TLS is the test.
@@ -36,17 +26,11 @@ fn settings() -> String {
 ssl.keystore.location=DIR/broker.pem
 sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \
-         required username=\"x\" password=\"x\" user_writer=\"{SECRET}\" user_reader=\"{SECRET}\";
+         required username=\"x\" password=\"x\" user_writer=\"{SENTINEL}\" user_reader=\"{SENTINEL}\";
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:writer
 "
     )
-}
-
-async fn answer(url: &str) -> Outcome {
-    let kafka = KafkaPublisher::from_url(url).expect("a good URL");
-    assert!(!format!("{kafka:?}").contains(SECRET));
-    kafka.deliver(&deliveries([order("o-1")])).await.remove(0)
 }
 
 // S3, S9
@@ -63,37 +47,30 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
     kafka.start().await;
     let (dir, other) = (kafka.dir().display().to_string(), other.path().display().to_string());
 
-    let good = format!("kafka://writer:{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
-    assert_eq!(KafkaPublisher::from_url(&good).expect("a good URL").check().await, Ok(()));
-    let outcome = answer(&good).await;
-    assert!(is_done(&outcome), "{outcome:?}");
+    let good = format!("kafka://writer:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
+    assert_eq!(publisher(&good).check().await, Ok(()));
+    is_delivered(&publisher(&good)).await;
     assert_eq!(read(&kafka.hosts(), "events").await.len(), 1);
 
     for (url, reason) in [
         (format!("kafka://127.0.0.1:{ssl}/events?ca={other}/ca.pem"), "certificate verify failed"),
         (format!("kafka://localhost:{ssl}/events?ca={dir}/ca.pem"), "certificate verify failed"),
-        (format!("kafka://writer:wrong-{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
-        (format!("kafka://nobody:{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
+        (format!("kafka://writer:wrong-{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
+        (format!("kafka://nobody:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
         (format!("kafka://127.0.0.1:{sasl}/events"), ""),
     ] {
         let checked = is_out_of_reach(&url).await;
         println!("{checked}");
         assert!(checked.contains(reason), "{reason}: {checked}");
-        let outcome = answer(&url).await;
-        let Outcome::Unreachable(why) = &outcome else { panic!("{outcome:?}") };
-        let text = why.error.to_string();
+        let text = text_of("no connection", &deliver_one(&publisher(&url), order()).await);
         println!("{text}");
         assert!(text.contains(reason), "{reason}: {text}");
-        assert!(!text.contains(SECRET), "{text}");
     }
 
-    let forbidden = format!("kafka://reader:{SECRET}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
-    let outcome = answer(&forbidden).await;
-    let Outcome::Retry(error) = &outcome else { panic!("{outcome:?}") };
-    println!("{error}");
-    assert!(!error.to_string().contains(SECRET), "{error}");
+    let forbidden = format!("kafka://reader:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
+    println!("{}", text_of("retry", &deliver_one(&publisher(&forbidden), order()).await));
     assert_eq!(read(&kafka.hosts(), "events").await.len(), 1, "nobody else got in");
     let text = log.text();
-    assert_eq!(text.lines().find(|line| line.contains(SECRET)), None);
+    assert_eq!(text.lines().find(|line| line.contains(SENTINEL)), None);
     assert!(text.contains("librdkafka"), "the library's lines are in the log");
 }

@@ -2,13 +2,12 @@
 
 use async_nats::jetstream::stream::StorageType;
 use futures_util::future::join_all;
-use posthaste::admin::{Finding, Severity};
-use posthaste_publishers::Publisher as _;
+use posthaste::admin::Severity;
 use posthaste_testkit::process::free_port;
 use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
-use super::{order, publisher_of};
+use crate::delivery::{codes, is_delivered, publisher};
 
 /// Any user of the account may ask servers how they keep messages.
 const OPEN_ACCOUNT_CONFIG: &str = r#"
@@ -22,19 +21,11 @@ accounts {
 system_account: SYS
 "#;
 
-async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
-    let findings: Vec<Finding> = publisher_of(url).diagnose().await;
-    println!("{findings:#?}");
-    assert!(findings.iter().all(|finding| !finding.what.is_empty() && !finding.advice.is_empty()));
-    findings.into_iter().map(|finding| (finding.code, finding.severity)).collect()
-}
-
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_on_one_server_may_lose_what_it_acknowledged() {
-    let mut server = NatsServer::new(OPEN_ACCOUNT_CONFIG);
-    server.start().await;
-    let url = format!("nats://me:me@127.0.0.1:{}", server.port());
+    let server = NatsServer::started(OPEN_ACCOUNT_CONFIG).await;
+    let url = server.url_of("me:me");
     Stream::new(&url, "shop").create().await;
     let expected = [("nats-sync-interval", Severity::Warning)];
     assert_eq!(codes(&format!("{url}/shop.orders")).await, expected);
@@ -46,8 +37,7 @@ async fn stream_on_one_server_may_lose_what_it_acknowledged() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_in_memory_is_found() {
-    let mut server = NatsServer::new("");
-    server.start().await;
+    let server = NatsServer::started("").await;
     let stream = Stream::new(server.url(), "hasty");
     stream.create_with(|config| config.storage = StorageType::Memory).await;
     let expected = [("nats-memory-stream", Severity::Warning)];
@@ -57,8 +47,7 @@ async fn stream_in_memory_is_found() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn subject_that_no_stream_takes_is_found() {
-    let mut server = NatsServer::new("");
-    server.start().await;
+    let server = NatsServer::started("").await;
     Stream::new(server.url(), "shop").create().await;
     let expected = [("nats-no-stream", Severity::Problem)];
     assert_eq!(codes(&format!("{}/shipping.orders", server.url())).await, expected);
@@ -69,21 +58,21 @@ async fn subject_that_no_stream_takes_is_found() {
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn user_who_may_only_publish_gets_an_answer_too() {
-    let mut server = NatsServer::new(
+    let server = NatsServer::started(
         r#"authorization { users: [
              { user: all, password: all }
              { user: me, password: me, permissions: { publish: "shop.>", subscribe: "_INBOX.>" } } ] }"#,
-    );
-    server.start().await;
-    let at = |login: &str| format!("nats://{login}@127.0.0.1:{}", server.port());
-    Stream::new(at("all:all"), "shop").create().await;
-    let found = codes(&format!("{}/shop.orders", at("me:me"))).await;
+    )
+    .await;
+    Stream::new(server.url_of("all:all"), "shop").create().await;
+    let url = format!("{}/shop.orders", server.url_of("me:me"));
+    let found = codes(&url).await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "nats-sync-interval");
-    let publisher = publisher_of(&format!("{}/shop.orders", at("me:me")));
+    let publisher = publisher(&url);
     publisher.diagnose().await;
-    let outcome = super::deliver_one(&publisher, order()).await;
-    assert!(outcome.is_done(), "the connection is still good: {outcome:?}");
+    // The connection is still good.
+    is_delivered(&publisher).await;
 }
 
 #[tokio::test]
@@ -96,7 +85,7 @@ async fn stream_on_three_servers_has_a_note_at_most() {
         NatsServer::new(&format!("server_name: n{port}\n{cluster}"))
     });
     // Each lets nobody in before it has found the others.
-    join_all(servers.iter_mut().map(NatsServer::start)).await;
+    join_all(servers.iter_mut().map(|server| server.server.listen())).await;
     let stream = Stream::new(servers[0].url(), "shop");
     wait_for_server("the cluster has a leader, and the stream three replicas", async || {
         stream.try_create_with(|config| config.num_replicas = 3).await.is_ok()

@@ -8,9 +8,11 @@ use posthaste_testkit::process::{free_port, program};
 use posthaste_testkit::server::{OwnServer, wait_for_server};
 use posthaste_testkit::variable;
 
+use super::shared;
+
 /// A server of a test's own, which keeps its messages when it is killed.
 pub(super) struct NatsServer {
-    server: OwnServer,
+    pub(super) server: OwnServer,
 }
 
 impl NatsServer {
@@ -31,49 +33,52 @@ impl NatsServer {
         Self { server }
     }
 
+    /// One that runs.
+    pub(super) async fn started(settings: &str) -> Self {
+        let mut server = Self::new(settings);
+        server.server.listen().await;
+        server
+    }
+
     pub(super) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.server.port())
+        format!("nats://{}", self.host())
     }
 
-    pub(super) fn port(&self) -> u16 {
-        self.server.port()
+    /// The URL with this login, `user:password` or a token.
+    pub(super) fn url_of(&self, login: &str) -> String {
+        format!("nats://{login}@{}", self.host())
     }
 
-    pub(super) fn dir(&self) -> &std::path::Path {
-        self.server.dir()
+    pub(super) fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port())
     }
-
-    pub(super) async fn start(&mut self) {
-        self.server.listen().await;
-    }
-
-    pub(super) fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    pub(super) fn suspend(&self) {
-        self.server.suspend();
-    }
-
-    pub(super) fn resume(&self) {
-        self.server.resume();
-    }
-}
-
-/// A name that no other test has.
-pub(super) fn unique_stream_name() -> String {
-    format!("t{}-{}", std::process::id(), free_port())
 }
 
 /// A stream that takes the subjects below its name.
 pub(super) struct Stream {
     url: String,
-    name: String,
+    pub(super) name: String,
 }
 
 impl Stream {
     pub(super) fn new(url: impl Into<String>, name: &str) -> Self {
         Self { url: url.into(), name: name.to_owned() }
+    }
+
+    /// On the shared server, with a name that no other test has.
+    pub(super) async fn shared() -> Self {
+        Self::shared_with(|_| {}).await
+    }
+
+    pub(super) async fn shared_with(set: impl Fn(&mut jetstream::stream::Config)) -> Self {
+        let stream = Self::new(shared(), &format!("t{}-{}", std::process::id(), free_port()));
+        stream.create_with(set).await;
+        stream
+    }
+
+    /// The URL of a publisher to this part of it.
+    pub(super) fn subject(&self, name: &str) -> String {
+        format!("{}/{}.{name}", self.url, self.name)
     }
 
     async fn jetstream(&self) -> jetstream::Context {

@@ -5,8 +5,8 @@ use std::time::Instant;
 use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 
-use super::server::{command, received};
-use super::{deliver_one, order, publisher_of, unreachable_reason};
+use super::server::{command, received, url_at};
+use crate::delivery::{deliver_one, is_delivered, order, publisher, text_of};
 
 async fn started() -> RedisServer {
     RedisServer::durable(&[]).started().await
@@ -17,8 +17,8 @@ async fn started() -> RedisServer {
 async fn demoted_primary_is_left_for_the_new_one() {
     let (old, new) = (started().await, started().await);
     let address = MovingAddress::to(old.port()).await;
-    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
-    assert!(deliver_one(&publisher, order()).await.is_done());
+    let publisher = publisher(&url_at(address.port()));
+    is_delivered(&publisher).await;
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     address.redirect_to(new.port());
     let event = order();
@@ -36,12 +36,12 @@ async fn demoted_primary_is_left_for_the_new_one() {
 async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
     let server = started().await;
     let address = MovingAddress::to(server.port()).await;
-    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", address.port()));
-    assert!(deliver_one(&publisher, order()).await.is_done());
+    let publisher = publisher(&url_at(address.port()));
+    is_delivered(&publisher).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let (before, since) = (address.accepted(), Instant::now());
     for _ in 0..200 {
-        let why = unreachable_reason(&deliver_one(&publisher, order()).await);
+        let why = text_of("no answer", &deliver_one(&publisher, order()).await);
         assert!(why.contains("replica"), "{why}");
     }
     let connections = address.accepted() - before;

@@ -1,21 +1,23 @@
 //! What an answer means, and what each refusal does.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::{Delivery, Destination as _, Event, Outcome};
-use posthaste_publishers::redis_streams::RedisStreamPublisher;
+use posthaste::{Delivery, Destination as _, Event};
+use posthaste_publishers::Publisher;
 use posthaste_testkit::process::program;
 use posthaste_testkit::proxy::LostResponses;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::variable;
 
-use super::server::{command, received};
-use super::{deliver_one, order, publisher_of, unreachable_reason};
+use super::server::{command, received, url, url_at};
+use crate::delivery::{
+    are_delivered, changed, deliver_one, event_to, is_delivered, kinds, order, publisher, text_of,
+};
 
-async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
-    let mut server = RedisServer::durable(settings);
-    server.start().await;
-    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", server.port()));
+async fn own_server(settings: &[&str]) -> (RedisServer, Arc<dyn Publisher>) {
+    let server = RedisServer::durable(settings).started().await;
+    let publisher = publisher(&url(&server));
     (server, publisher)
 }
 
@@ -25,23 +27,19 @@ async fn own_server(settings: &[&str]) -> (RedisServer, RedisStreamPublisher) {
 async fn connection_that_went_silent_is_made_anew() {
     let (server, _) = own_server(&[]).await;
     let proxy = LostResponses::to(server.port()).await;
-    let publisher = publisher_of(&format!("redis-stream://127.0.0.1:{}/0?stream=orders", proxy.port()));
-    assert!(deliver_one(&publisher, order()).await.is_done());
+    let publisher = publisher(&url_at(proxy.port()));
+    is_delivered(&publisher).await;
     proxy.lose_responses(true);
     let started = Instant::now();
-    let outcome = deliver_one(&publisher, order()).await;
     let address = format!("127.0.0.1:{}", proxy.port());
-    assert_eq!(unreachable_reason(&outcome), format!("Redis at {address} did not answer within 2s"));
-    let outcome = deliver_one(&publisher, order()).await;
-    assert!(
-        unreachable_reason(&outcome).starts_with(&format!("no connection to Redis at {address}")),
-        "{outcome:?}"
-    );
+    let text = text_of("no answer", &deliver_one(&publisher, order()).await);
+    assert_eq!(text, format!("Redis at {address} did not answer within 2s"));
+    let text = text_of("no connection", &deliver_one(&publisher, order()).await);
+    assert!(text.starts_with(&format!("no connection to Redis at {address}")), "{text}");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     proxy.lose_responses(false);
     let back = Instant::now();
-    let outcome = deliver_one(&publisher, order()).await;
-    assert!(outcome.is_done(), "{outcome:?}");
+    is_delivered(&publisher).await;
     assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
 }
 
@@ -50,10 +48,10 @@ async fn connection_that_went_silent_is_made_anew() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
     let (server, publisher) = own_server(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
-    let outcome = deliver_one(&publisher, order()).await;
-    assert_eq!(unreachable_reason(&outcome), "Redis is full (OOM): give it more maxmemory, or trim streams");
+    let text = text_of("no answer", &deliver_one(&publisher, order()).await);
+    assert_eq!(text, "Redis is full (OOM): give it more maxmemory, or trim streams");
     command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
-    assert!(deliver_one(&publisher, order()).await.is_done());
+    is_delivered(&publisher).await;
 }
 
 #[tokio::test]
@@ -61,12 +59,10 @@ async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
 async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
     let (server, publisher) = own_server(&[]).await;
     command(&server, &["SET", "text", "1", "PX", "600000"]).await;
-    let wrong = Event::builder("Wrong").topic("text").json_text("{}").build().expect("a good event");
-    let outcomes = publisher.deliver(&[order(), wrong, order()].map(Delivery::first)).await;
-    let [Outcome::Done { .. }, Outcome::Retry(why), Outcome::Done { .. }] = &outcomes[..] else {
-        panic!("{outcomes:?}")
-    };
-    assert_eq!(why.to_string(), "the key text is no stream in Redis: rename one of the two");
+    let outcomes = publisher.deliver(&[order(), event_to("text"), order()]).await;
+    assert_eq!(kinds(&outcomes), ["done", "retry", "done"]);
+    let expected = "the key text is no stream in Redis: rename one of the two";
+    assert_eq!(text_of("retry", &outcomes[1]), expected);
     command(&server, &["DEL", "text"]).await;
     assert_eq!(received(server.port(), 2).await.len(), 2);
 }
@@ -75,7 +71,7 @@ async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
     let (_server, publisher) = own_server(&["--cluster-enabled", "yes"]).await;
-    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
+    let text = text_of("no answer", &deliver_one(&publisher, order()).await);
     assert!(text.contains("clusters are not supported here"), "{text}");
 }
 
@@ -84,7 +80,7 @@ async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
 async fn replica_is_out_of_reach_and_says_why() {
     let (server, publisher) = own_server(&[]).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
-    let text = unreachable_reason(&deliver_one(&publisher, order()).await);
+    let text = text_of("no answer", &deliver_one(&publisher, order()).await);
     assert_eq!(text, "this Redis is a replica, which takes no writes: name the primary");
 }
 
@@ -92,14 +88,13 @@ async fn replica_is_out_of_reach_and_says_why() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn stream_keeps_as_many_entries_as_it_shall() {
     let (server, _) = own_server(&[]).await;
-    let url = format!("redis-stream://127.0.0.1:{}/?stream=orders&maxlen=10", server.port());
-    let exact = publisher_of(&format!("{url}&approximate=false"));
-    let batch: Vec<Delivery> = (0..30).map(|_| Delivery::first(order())).collect();
-    assert!(exact.deliver(&batch).await.iter().all(Outcome::is_done));
+    let url = format!("{}&maxlen=10", url(&server));
+    let batch: Vec<Delivery> = (0..30).map(|_| order()).collect();
+    are_delivered(&publisher(&format!("{url}&approximate=false")), &batch).await;
     let kept: Vec<_> = received(server.port(), 10).await.into_iter().map(|message| message.id).collect();
     let last: Vec<_> = batch[20..].iter().map(|delivery| delivery.id().clone()).collect();
     assert_eq!(kept, last, "the oldest are dropped");
-    assert!(publisher_of(&url).deliver(&batch).await.iter().all(Outcome::is_done));
+    are_delivered(&publisher(&url), &batch).await;
     let kept = received(server.port(), 10).await.len();
     assert!((11..=40).contains(&kept), "about ten, and cheaper: {kept}");
 }
@@ -110,14 +105,11 @@ async fn stream_keeps_as_many_entries_as_it_shall() {
 async fn batch_of_many_bytes_goes_out_in_parts_and_in_order() {
     let (server, publisher) = own_server(&[]).await;
     let large = |n: usize| {
-        let text = format!("{n}{}", "x".repeat(900_000));
-        Delivery::first(
-            Event::builder("Large").aggregate("Order", "o-17").json(&text).build().expect("an event"),
-        )
+        let text = format!("\"{n}{}\"", "x".repeat(900_000));
+        changed(&order(), |parts| parts.payload = text.into())
     };
     let batch: Vec<Delivery> = (0..25).map(large).collect();
-    let outcomes = publisher.deliver(&batch).await;
-    assert!(outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
+    are_delivered(&publisher, &batch).await;
     let got: Vec<_> = received(server.port(), 25).await.into_iter().map(|message| message.id).collect();
     assert_eq!(got, batch.iter().map(|delivery| delivery.id().clone()).collect::<Vec<_>>());
 }
@@ -133,10 +125,10 @@ async fn program_of_redis_reads_it_from_the_shared_server() {
         .header("payload", "not the payload")
         .header("region", "eu")
         .json_text(r#"{"größe": 42.10}"#)
-        .build()
-        .expect("a good event");
-    let publisher = publisher_of(&format!("redis-stream://{host}/0?stream={stream}"));
-    assert!(deliver_one(&publisher, event.clone()).await.is_done());
+        .build();
+    let event = Delivery::first(event.expect("a good event"));
+    let publisher = publisher(&format!("redis-stream://{host}/0?stream={stream}"));
+    are_delivered(&publisher, std::slice::from_ref(&event)).await;
 
     let cli = std::env::var("POSTHASTE_TEST_REDIS_CLI").unwrap_or_else(|_| "redis-cli".to_owned());
     let ask = |words: &[&str]| {

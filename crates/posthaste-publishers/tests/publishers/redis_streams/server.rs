@@ -1,12 +1,23 @@
 //! What is in a server of Redis.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 use redis::aio::MultiplexedConnection;
+
+/// The URL of a publisher to the stream `orders`.
+pub(super) fn url(server: &RedisServer) -> String {
+    url_at(server.port())
+}
+
+/// The same for whatever leads to the server.
+pub(super) fn url_at(port: u16) -> String {
+    format!("redis-stream://127.0.0.1:{port}/0?stream=orders")
+}
 
 /// Sends a command as the user who may everything.
 pub(super) async fn command(server: &RedisServer, words: &[&str]) {
@@ -24,12 +35,15 @@ async fn connection(port: u16) -> MultiplexedConnection {
 
 /// All entries of all streams, once there are so many.
 pub(super) async fn received(port: u16, n: usize) -> Vec<Received> {
-    wait_for_server("the streams have them", || {
-        let read = read(port);
-        async { read.await.is_some_and(|read| read.len() >= n) }
+    let last = Mutex::default();
+    wait_for_server("the streams have them", async || {
+        let entries = read(port).await.unwrap_or_default();
+        let are_there = entries.len() >= n;
+        *last.lock().expect("no panic") = entries;
+        are_there
     })
     .await;
-    read(port).await.expect("entries")
+    last.into_inner().expect("no panic")
 }
 
 /// As Redis lists them: a name, a value, the next name.

@@ -1,0 +1,29 @@
+//! Values that no text shows.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A secret, or something that knows one. `Debug` writes `…` in its place, so that the settings around it can derive
+/// theirs.
+#[derive(Clone, Default)]
+pub(crate) struct Hidden<T>(pub(crate) T);
+
+impl<T> Deref for Hidden<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Hidden<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}

@@ -1,0 +1,80 @@
+//! The destinations' suite on any broker.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
+use posthaste::{Destination, Event};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::Broker;
+use crate::delivery::{of_size, publisher};
+
+/// No publisher sends as much.
+const TOO_MANY_BYTES: usize = 17 << 20;
+
+/// On the server that all tests share, until a case wants to stop it: then on one of its own.
+pub(crate) struct Suite<B> {
+    shared: B,
+    own: OnceCell<OwnBroker<B>>,
+}
+
+struct OwnBroker<B> {
+    url: String,
+    broker: Mutex<B>,
+}
+
+impl<B: Broker> Suite<B> {
+    pub(crate) async fn new() -> Self {
+        Self { shared: B::shared().await, own: OnceCell::new() }
+    }
+}
+
+#[async_trait]
+impl<B: Broker> DestinationHarness for Suite<B> {
+    fn destination(&self) -> Arc<dyn Destination> {
+        publisher(&self.own.get().map_or_else(|| self.shared.url(), |own| own.url.clone()))
+    }
+
+    async fn received(&self, n: usize) -> Vec<Received> {
+        match self.own.get() {
+            Some(own) => own.broker.lock().await.received(n).await,
+            None => self.shared.received(n).await,
+        }
+    }
+
+    fn refused(&self) -> Option<Event> {
+        Some(B::refused().event)
+    }
+
+    fn too_large(&self) -> Option<Event> {
+        Some(of_size(TOO_MANY_BYTES).event)
+    }
+
+    fn server(&self) -> Option<&dyn Server> {
+        if B::is_left_out() { None } else { Some(self) }
+    }
+
+    fn capabilities(&self) -> DestinationCapabilities {
+        DestinationCapabilities::ALL
+    }
+
+    async fn close(&self) {
+        self.shared.close().await;
+    }
+}
+
+#[async_trait]
+impl<B: Broker> Server for Suite<B> {
+    async fn start(&self) {
+        let own = async || {
+            let broker = B::own().await;
+            OwnBroker { url: broker.url(), broker: Mutex::new(broker) }
+        };
+        self.own.get_or_init(own).await.broker.lock().await.start().await;
+    }
+
+    async fn stop(&self) {
+        self.own.get().expect("it was started").broker.lock().await.server().kill();
+    }
+}
