@@ -8,22 +8,22 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
 
-use super::foreign_table::Caller;
-use super::{AUDIT, ForeignTableStore, Layout, queries};
+use super::server::Caller;
+use super::{AUDIT, ForeignTableStore, Layout};
 use crate::page::cut_page;
 
 #[async_trait]
 impl Admin for ForeignTableStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        queries::stats(self.table()).await
+        self.table().stats().await
     }
 
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
-        queries::backlog(self.table(), by, limit.min(PageRequest::MAX_LIMIT)).await
+        self.table().backlog(by, limit.min(PageRequest::MAX_LIMIT)).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        queries::count(self.table(), filter).await
+        self.table().count(filter).await
     }
 
     /// A row's number is its place in this list, because the table has none. While rows come and go between two
@@ -31,7 +31,7 @@ impl Admin for ForeignTableStore {
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let from = page.after.unwrap_or(0).max(0);
-        let mut rows = queries::list(self.table(), filter, from, limit + 1).await?;
+        let mut rows = self.table().list(filter, from, limit + 1).await?;
         for (row, place) in rows.iter_mut().zip(from + 1..) {
             row.seq = place;
         }
@@ -39,11 +39,11 @@ impl Admin for ForeignTableStore {
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        queries::get(self.table(), id).await
+        self.table().get(id).await
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-        queries::dead_groups(self.table(), limit.min(PageRequest::MAX_LIMIT)).await
+        self.table().dead_groups(limit.min(PageRequest::MAX_LIMIT)).await
     }
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
@@ -57,20 +57,20 @@ impl Admin for ForeignTableStore {
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
         let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = queries::revive(self.table(), &filter, limit).await?;
+        let rows = self.table().revive(&filter, limit).await?;
         self.note(replay.actor, "replay", &filter, rows);
         Ok(rows)
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
         let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = queries::discard(self.table(), &filter, limit).await?;
+        let rows = self.table().discard(&filter, limit).await?;
         self.note(actor, "discard", &filter, rows);
         Ok(rows)
     }
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
-        let rows = queries::purge(self.table(), Caller::Operator, purge).await?;
+        let rows = self.table().purge(Caller::Operator, purge).await?;
         self.note(actor, "purge", purge, rows);
         Ok(rows)
     }
