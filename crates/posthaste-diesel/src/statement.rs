@@ -7,6 +7,7 @@ use diesel::backend::Backend;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use posthaste_sql_writer::RowValue;
 
 /// A text that has its placeholders already, and a value for each of them. `A` is the SQL type of what it
 /// answers.
@@ -58,73 +59,28 @@ impl<V, A> Query for Statement<'_, V, A> {
 
 impl<V, A, C> diesel::RunQueryDsl<C> for Statement<'_, V, A> {}
 
-/// A value that every database has.
+/// A value as diesel binds it.
 #[derive(Debug)]
-pub(crate) enum Value<'v> {
-    Text(Option<&'v str>),
-    OwnText(Option<String>),
-    Int(Option<i64>),
-    Bytes(Option<&'v [u8]>),
-}
+pub(crate) struct Value<'v>(pub(crate) RowValue<'v>);
 
 impl<DB: Backend> QueryFragment<DB> for Value<'_>
 where
     str: ToSql<Text, DB>,
-    String: ToSql<Text, DB>,
     i64: ToSql<BigInt, DB>,
     [u8]: ToSql<Binary, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        match self {
-            Self::Text(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
-            Self::OwnText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
-            Self::Int(int) => out.push_bind_param_value_only::<Nullable<BigInt>, _>(int),
-            Self::Bytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
+        match &self.0 {
+            RowValue::Text(Some(text)) => out.push_bind_param_value_only::<Text, str>(text),
+            RowValue::Text(None) => out.push_bind_param_value_only::<Nullable<Text>, _>(&None::<&str>),
+            RowValue::Int(int) => out.push_bind_param_value_only::<Nullable<BigInt>, _>(int),
+            RowValue::Bytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
         }
     }
 }
 
-impl<'v> From<&'v str> for Value<'v> {
-    fn from(text: &'v str) -> Self {
-        Self::Text(Some(text))
+impl<'v> Value<'v> {
+    pub(crate) fn of(value: impl Into<RowValue<'v>>) -> Self {
+        Self(value.into())
     }
-}
-
-impl<'v> From<Option<&'v str>> for Value<'v> {
-    fn from(text: Option<&'v str>) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<String> for Value<'_> {
-    fn from(text: String) -> Self {
-        Self::OwnText(Some(text))
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(int: i64) -> Self {
-        Self::Int(Some(int))
-    }
-}
-
-/// The values of one row, in the order that the statements of every database know.
-pub(crate) fn row(row: posthaste_sql_writer::RowValues<'_>) -> [Value<'_>; 15] {
-    [
-        row.event_id.into(),
-        row.event_type.into(),
-        row.aggregate_type.into(),
-        row.aggregate_id.into(),
-        row.tenant_id.into(),
-        row.topic.into(),
-        row.content_type.into(),
-        Value::Int(row.schema_version),
-        Value::OwnText(row.headers),
-        row.payload_text.into(),
-        Value::Bytes(row.payload_bytes),
-        row.created_at.into(),
-        row.due_in.into(),
-        row.owner.into(),
-        row.token.into(),
-    ]
 }

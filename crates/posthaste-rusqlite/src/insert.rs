@@ -1,10 +1,13 @@
 //! The INSERT: one statement, whether for one event or for a thousand.
 
+use std::borrow::Cow;
+
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
-use posthaste_sql_writer::seqs_by_id;
 use posthaste_sql_writer::sqlite::{InsertBatch, Statements, ids, values};
-use rusqlite::{Connection, Result, params};
+use posthaste_sql_writer::{RowValue, seqs_by_id};
+use rusqlite::types::{Null, ToSqlOutput};
+use rusqlite::{Connection, Result, params, params_from_iter};
 
 /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
 /// where the id existed already.
@@ -21,26 +24,19 @@ pub(crate) fn insert(
 }
 
 fn insert_one(statements: &Statements, connection: &Connection, row: &NewRow) -> Result<Option<i64>> {
-    let row = values(row);
-    let inserted = connection.prepare_cached(&statements.insert_one)?.execute(params![
-        row.event_id,
-        row.event_type,
-        row.aggregate_type,
-        row.aggregate_id,
-        row.tenant_id,
-        row.topic,
-        row.content_type,
-        row.schema_version,
-        row.headers,
-        row.payload_text,
-        row.payload_bytes,
-        row.created_at,
-        row.due_in,
-        row.owner,
-        row.token,
-        Timestamp::now().as_micros(),
-    ])?;
+    let values = values(row).in_order().into_iter().chain([Timestamp::now().as_micros().into()]).map(bound);
+    let inserted = connection.prepare_cached(&statements.insert_one)?.execute(params_from_iter(values))?;
     Ok((inserted == 1).then(|| connection.last_insert_rowid()))
+}
+
+fn bound(value: RowValue<'_>) -> ToSqlOutput<'_> {
+    match value {
+        RowValue::Text(Some(Cow::Borrowed(text))) => text.into(),
+        RowValue::Text(Some(Cow::Owned(text))) => text.into(),
+        RowValue::Int(Some(int)) => int.into(),
+        RowValue::Bytes(Some(bytes)) => bytes.into(),
+        RowValue::Text(None) | RowValue::Int(None) | RowValue::Bytes(None) => Null.into(),
+    }
 }
 
 fn insert_many(
@@ -49,9 +45,9 @@ fn insert_many(
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>> {
     let batch = statements.insert_many(rows);
-    let now = Timestamp::now().as_micros();
-    let values = params![batch.rows, now, batch.due_in, batch.owner, batch.token];
-    let inserted = connection.prepare_cached(batch.statement)?.execute(values)? as u64;
+    let statement = batch.statement;
+    let values = batch.in_order(Timestamp::now().as_micros()).map(bound);
+    let inserted = connection.prepare_cached(statement)?.execute(params_from_iter(values))? as u64;
     if let Some(seqs) = InsertBatch::seqs(rows, inserted, connection.last_insert_rowid()) {
         return Ok(seqs);
     }

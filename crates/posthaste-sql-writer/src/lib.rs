@@ -32,7 +32,7 @@ pub use database_id::DatabaseId;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
 pub use postgres::Postgres;
-pub use row::{RowValues, seqs_by_id};
+pub use row::{RowValue, RowValues, seqs_by_id};
 pub use sqlite::Sqlite;
 pub use table_ref::TableRef;
 pub use writer_context::{WriterContext, WriterContextBuilder};

@@ -1,11 +1,12 @@
 //! PostgreSQL: its statements and its values.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
-use crate::{Database, DatabaseId, RowValues, TableRef};
+use crate::{Database, DatabaseId, RowValue, RowValues, TableRef};
 
 /// PostgreSQL, from 13 on.
 #[derive(Clone, Copy, Debug)]
@@ -289,6 +290,33 @@ impl<'r> InsertColumns<'r> {
         self.owner.push(row.owner);
         self.token.push(row.token);
     }
+}
+
+/// The values of one column of many rows.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in `RowValue`")]
+pub enum ColumnValues<'r> {
+    Texts(Vec<Option<Cow<'r, str>>>),
+    Ints(Vec<Option<i64>>),
+    Bytes(Vec<Option<&'r [u8]>>),
+}
+
+/// The columns of these rows in their order, for drivers that bind any of them alike.
+pub fn columns(rows: &[NewRow]) -> Vec<ColumnValues<'_>> {
+    let mut columns = Vec::new();
+    for row in rows {
+        for (n, value) in values(row).in_order().into_iter().enumerate() {
+            match (columns.get_mut(n), value) {
+                (Some(ColumnValues::Texts(texts)), RowValue::Text(text)) => texts.push(text),
+                (Some(ColumnValues::Ints(ints)), RowValue::Int(int)) => ints.push(int),
+                (Some(ColumnValues::Bytes(all)), RowValue::Bytes(bytes)) => all.push(bytes),
+                (_, RowValue::Text(text)) => columns.push(ColumnValues::Texts(vec![text])),
+                (_, RowValue::Int(int)) => columns.push(ColumnValues::Ints(vec![int])),
+                (_, RowValue::Bytes(bytes)) => columns.push(ColumnValues::Bytes(vec![bytes])),
+            }
+        }
+    }
+    columns
 }
 
 #[cfg(test)]

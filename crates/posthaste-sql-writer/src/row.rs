@@ -1,5 +1,6 @@
 //! What an INSERT writes, whatever the database.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -65,6 +66,62 @@ impl<'r> RowValues<'r> {
             owner: row.lease.as_ref().map(|lease| lease.owner.as_str()),
             token: row.lease.as_ref().map_or(0, |lease| lease.token.as_i64()),
         }
+    }
+}
+
+/// A value that every driver can bind.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in `RowValues`")]
+pub enum RowValue<'r> {
+    Text(Option<Cow<'r, str>>),
+    Int(Option<i64>),
+    Bytes(Option<&'r [u8]>),
+}
+
+impl<'r> From<&'r str> for RowValue<'r> {
+    fn from(text: &'r str) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl<'r> From<Option<&'r str>> for RowValue<'r> {
+    fn from(text: Option<&'r str>) -> Self {
+        Self::Text(text.map(Cow::from))
+    }
+}
+
+impl From<String> for RowValue<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl From<i64> for RowValue<'_> {
+    fn from(int: i64) -> Self {
+        Self::Int(Some(int))
+    }
+}
+
+impl<'r> RowValues<'r> {
+    /// The fields in their order, as the statements of every database take them.
+    pub fn in_order(self) -> [RowValue<'r>; 15] {
+        [
+            self.event_id.into(),
+            self.event_type.into(),
+            self.aggregate_type.into(),
+            self.aggregate_id.into(),
+            self.tenant_id.into(),
+            self.topic.into(),
+            self.content_type.into(),
+            RowValue::Int(self.schema_version),
+            RowValue::Text(self.headers.map(Cow::from)),
+            self.payload_text.into(),
+            RowValue::Bytes(self.payload_bytes),
+            self.created_at.into(),
+            self.due_in.into(),
+            self.owner.into(),
+            self.token.into(),
+        ]
     }
 }
 

@@ -8,7 +8,7 @@ use posthaste::writer::NewRow;
 use posthaste::{EventId, StoreError};
 use serde::Serialize;
 
-use crate::{Database, RowValues, TableRef};
+use crate::{Database, RowValue, RowValues, TableRef};
 
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +235,12 @@ pub struct InsertBatch<'s> {
     pub token: i64,
 }
 
-impl InsertBatch<'_> {
+impl<'s> InsertBatch<'s> {
+    /// The values in the order of the statement's parameters.
+    pub fn in_order(self, now: i64) -> [RowValue<'s>; 5] {
+        [self.rows.into(), now.into(), self.due_in.into(), self.owner.into(), self.token.into()]
+    }
+
     /// The `seq`s of `rows` if so many were inserted and this is the last row id: one statement, one
     /// writer, nothing left out, so the numbers follow each other. None if some ids existed; ask
     /// [`Statements::last_of`] then.

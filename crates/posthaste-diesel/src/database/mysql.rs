@@ -9,11 +9,11 @@ use posthaste::{CommitError, StoreError};
 use posthaste_sql_writer::mysql::{
     Flavour, IS_IN_TRANSACTION, MAX_KEYS, Statements, VERSION, next_batch, placeholder_count, values,
 };
-use posthaste_sql_writer::{MySql, seqs_by_id};
+use posthaste_sql_writer::{MySql, RowValue, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};
-use crate::statement::{Statement, Value, row};
+use crate::statement::{Statement, Value};
 
 impl DieselDatabase for MySql {
     type Backend = diesel::mysql::Mysql;
@@ -147,8 +147,9 @@ async fn insert_batch<C: DieselConnection<Database = MySql>>(
     flavour: Flavour,
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
-    let database_id = statements.database_id().map(Value::from);
-    let values = database_id.into_iter().chain(rows.iter().flat_map(|new| row(values(new)))).collect();
+    let database_id = statements.database_id().map(Value::of);
+    let rows_values = rows.iter().flat_map(|row| values(row).in_order().map(Value));
+    let values = database_id.into_iter().chain(rows_values).collect();
     if flavour == Flavour::MariaDb && C::READS_INSERTS {
         let insert = Statement::new(statements.insert(flavour, rows.len()), values);
         return Ok(pair(rows, connection.pairs(insert).await?));
@@ -180,7 +181,7 @@ async fn insert_or_know<C: DieselConnection<Database = MySql>>(
     match insert_batch(connection, statements, flavour, std::slice::from_ref(row)).await {
         Ok(seqs) => Ok(seqs.first().copied().flatten()),
         Err(error) if is_duplicate(&error) => {
-            let id = vec![Value::from(row.event.id().as_str())];
+            let id = vec![Value::of(row.event.id().as_str())];
             match connection.numbers(Statement::new(statements.exists(), id)).await?.is_empty() {
                 false => Ok(None),
                 // Somebody else's key, a trigger's for example.
@@ -209,8 +210,8 @@ async fn present<C: DieselConnection<Database = MySql>>(
 }
 
 /// A list of values, the last one as often as it takes to fill all placeholders.
-fn list<'v, T: Into<Value<'v>> + Clone>(keys: impl ExactSizeIterator<Item = T> + Clone) -> Vec<Value<'v>> {
+fn list<'v, T: Into<RowValue<'v>> + Clone>(keys: impl ExactSizeIterator<Item = T> + Clone) -> Vec<Value<'v>> {
     let fill = placeholder_count(keys.len()) - keys.len();
     let last = keys.clone().last();
-    keys.chain(last.into_iter().cycle().take(fill)).map(Into::into).collect()
+    keys.chain(last.into_iter().cycle().take(fill)).map(Value::of).collect()
 }

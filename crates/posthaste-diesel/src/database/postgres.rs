@@ -9,12 +9,12 @@ use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text};
 use posthaste::writer::{Ledger, NewRow};
 use posthaste::{CommitError, StoreError};
-use posthaste_sql_writer::postgres::{InsertColumns, Statements, values};
+use posthaste_sql_writer::postgres::{ColumnValues, Statements, columns, values};
 use posthaste_sql_writer::{Postgres, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};
-use crate::statement::{Statement, Value, row};
+use crate::statement::{Statement, Value};
 
 impl DieselDatabase for Postgres {
     type Backend = Pg;
@@ -29,23 +29,17 @@ impl Dialect for Postgres {
         statements: &Statements,
         rows: &[NewRow],
     ) -> QueryResult<Vec<Option<i64>>> {
-        let inserted = match rows {
+        let (text, mut values): (_, Vec<PgValue<'_>>) = match rows {
             [] => return Ok(Vec::new()),
             [one] => {
-                let mut values: Vec<_> = row(values(one)).map(PgValue::One).into();
-                values.extend(database_id(statements));
-                connection
-                    .pairs(Statement::new(&statements.insert_one, values).cacheable(statements.cacheable))
-                    .await?
+                let values = values(one).in_order().map(|value| PgValue::One(Value(value)));
+                (&statements.insert_one, values.into())
             }
-            many => {
-                let mut values: Vec<_> = columns(InsertColumns::of(many)).into();
-                values.extend(database_id(statements));
-                connection
-                    .pairs(Statement::new(&statements.insert_many, values).cacheable(statements.cacheable))
-                    .await?
-            }
+            many => (&statements.insert_many, columns(many).into_iter().map(PgValue::Column).collect()),
         };
+        values.extend(statements.database_id().map(|id| PgValue::One(Value::of(id))));
+        let insert = Statement::new(text, values).cacheable(statements.cacheable);
+        let inserted = connection.pairs(insert).await?;
         Ok(seqs_by_id(rows, inserted.into_iter().map(|(seq, id)| (id, seq)).collect()))
     }
 
@@ -84,7 +78,8 @@ impl Dialect for Postgres {
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
-        let written = vec![PgValue::Ints(ledger.seqs())];
+        let seqs = ledger.seqs().into_iter().map(Some).collect();
+        let written = vec![PgValue::Column(ColumnValues::Ints(seqs))];
         let present = connection
             .numbers(Statement::new(&statements.present, written).cacheable(statements.cacheable))
             .await;
@@ -117,11 +112,6 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// The last value of an INSERT: which database the rows belong to.
-fn database_id(statements: &Statements) -> Option<PgValue<'_>> {
-    statements.database_id().map(|database_id| PgValue::One(database_id.into()))
-}
-
 /// Whether the server answers, and is in no transaction that it has aborted.
 async fn is_well<C: DieselConnection>(connection: &mut C) -> bool {
     connection.execute_text("SELECT 1").await.is_ok()
@@ -131,44 +121,22 @@ async fn is_well<C: DieselConnection>(connection: &mut C) -> bool {
 #[derive(Debug)]
 enum PgValue<'v> {
     One(Value<'v>),
-    Texts(Vec<&'v str>),
-    MaybeTexts(Vec<Option<&'v str>>),
-    OwnTexts(Vec<Option<String>>),
-    Ints(Vec<i64>),
-    MaybeInts(Vec<Option<i64>>),
-    Bytes(Vec<Option<&'v [u8]>>),
+    Column(ColumnValues<'v>),
 }
 
 impl QueryFragment<Pg> for PgValue<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         match self {
             Self::One(value) => value.walk_ast(out),
-            Self::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
-            Self::MaybeTexts(texts) => out.push_bind_param_value_only::<Array<Nullable<Text>>, _>(texts),
-            Self::OwnTexts(texts) => out.push_bind_param_value_only::<Array<Nullable<Text>>, _>(texts),
-            Self::Ints(ints) => out.push_bind_param_value_only::<Array<BigInt>, _>(ints),
-            Self::MaybeInts(ints) => out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(ints),
-            Self::Bytes(bytes) => out.push_bind_param_value_only::<Array<Nullable<Binary>>, _>(bytes),
+            Self::Column(ColumnValues::Texts(texts)) => {
+                out.push_bind_param_value_only::<Array<Nullable<Text>>, _>(texts)
+            }
+            Self::Column(ColumnValues::Ints(ints)) => {
+                out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(ints)
+            }
+            Self::Column(ColumnValues::Bytes(bytes)) => {
+                out.push_bind_param_value_only::<Array<Nullable<Binary>>, _>(bytes)
+            }
         }
     }
-}
-
-fn columns(columns: InsertColumns<'_>) -> [PgValue<'_>; 15] {
-    [
-        PgValue::Texts(columns.event_id),
-        PgValue::Texts(columns.event_type),
-        PgValue::Texts(columns.aggregate_type),
-        PgValue::MaybeTexts(columns.aggregate_id),
-        PgValue::MaybeTexts(columns.tenant_id),
-        PgValue::MaybeTexts(columns.topic),
-        PgValue::MaybeTexts(columns.content_type),
-        PgValue::MaybeInts(columns.schema_version),
-        PgValue::OwnTexts(columns.headers),
-        PgValue::MaybeTexts(columns.payload_text),
-        PgValue::Bytes(columns.payload_bytes),
-        PgValue::Ints(columns.created_at),
-        PgValue::Ints(columns.due_in),
-        PgValue::MaybeTexts(columns.owner),
-        PgValue::Ints(columns.token),
-    ]
 }

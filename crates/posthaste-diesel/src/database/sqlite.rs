@@ -11,7 +11,7 @@ use posthaste_sql_writer::{Sqlite, seqs_by_id};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};
-use crate::statement::{Statement, Value, row};
+use crate::statement::{Statement, Value};
 
 impl DieselDatabase for Sqlite {
     type Backend = diesel::sqlite::Sqlite;
@@ -81,9 +81,8 @@ impl Dialect for Sqlite {
         if written.is_empty() {
             return Ok(HashSet::new());
         }
-        let missing = connection
-            .numbers(Statement::new(&statements.missing, vec![Value::from(written.to_json())]))
-            .await;
+        let missing =
+            connection.numbers(Statement::new(&statements.missing, vec![Value::of(written.to_json())])).await;
         let missing = missing.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
         Ok(written.present(missing))
     }
@@ -117,8 +116,8 @@ async fn insert_one<C: DieselConnection<Database = Sqlite>>(
     statements: &Statements,
     new: &NewRow,
 ) -> QueryResult<Option<i64>> {
-    let mut values = Vec::from(row(values(new)));
-    values.push(Timestamp::now().as_micros().into());
+    let now = Value::of(Timestamp::now().as_micros());
+    let values = values(new).in_order().map(Value).into_iter().chain([now]).collect();
     match connection.execute(Statement::new(&statements.insert_one, values)).await? {
         0 => Ok(None),
         _ => last_row_id(connection).await.map(Some),
@@ -131,14 +130,13 @@ async fn insert_many<C: DieselConnection<Database = Sqlite>>(
     rows: &[NewRow],
 ) -> QueryResult<Vec<Option<i64>>> {
     let batch = statements.insert_many(rows);
-    let now = Timestamp::now().as_micros().into();
-    let values =
-        vec![batch.rows.into(), now, batch.due_in.into(), Value::Text(batch.owner), batch.token.into()];
-    let inserted = connection.execute(Statement::new(batch.statement, values)).await?;
+    let statement = batch.statement;
+    let values = batch.in_order(Timestamp::now().as_micros()).map(Value).into();
+    let inserted = connection.execute(Statement::new(statement, values)).await?;
     if let Some(seqs) = InsertBatch::seqs(rows, inserted as u64, last_row_id(connection).await?) {
         return Ok(seqs);
     }
-    let values = vec![Value::from(ids(rows)), Value::from(i64::try_from(inserted).unwrap_or(i64::MAX))];
+    let values = vec![Value::of(ids(rows)), Value::of(i64::try_from(inserted).unwrap_or(i64::MAX))];
     let written = connection.pairs(Statement::new(&statements.last_of, values)).await?;
     Ok(seqs_by_id(rows, written.into_iter().map(|(seq, id)| (id, seq)).collect()))
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::{Ledger, NewRow, WriterCore};
-use posthaste_sql_writer::{MySql, Postgres, RowValues, Sqlite, WriterContext};
+use posthaste_sql_writer::{MySql, Postgres, RowValue, Sqlite, WriterContext};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
 };
@@ -169,25 +169,14 @@ fn statement(tx: &DatabaseTransaction, text: &str, values: Vec<Value>) -> Statem
     Statement::from_sql_and_values(tx.get_database_backend(), text, values)
 }
 
-/// The fields of a row in their order.
-fn values(row: RowValues<'_>) -> Vec<Value> {
-    vec![
-        row.event_id.into(),
-        row.event_type.into(),
-        row.aggregate_type.into(),
-        row.aggregate_id.map(str::to_owned).into(),
-        row.tenant_id.map(str::to_owned).into(),
-        row.topic.map(str::to_owned).into(),
-        row.content_type.map(str::to_owned).into(),
-        row.schema_version.into(),
-        row.headers.into(),
-        row.payload_text.map(str::to_owned).into(),
-        row.payload_bytes.map(<[u8]>::to_vec).into(),
-        row.created_at.into(),
-        row.due_in.into(),
-        row.owner.map(str::to_owned).into(),
-        row.token.into(),
-    ]
+/// Values as SeaORM binds them.
+fn bound<'v>(values: impl IntoIterator<Item = RowValue<'v>>) -> Vec<Value> {
+    let value = |value: RowValue<'_>| match value {
+        RowValue::Text(text) => text.map(Cow::into_owned).into(),
+        RowValue::Int(int) => int.into(),
+        RowValue::Bytes(bytes) => bytes.map(<[u8]>::to_vec).into(),
+    };
+    values.into_iter().map(value).collect()
 }
 
 fn seqs(rows: &[QueryResult]) -> Result<HashSet<i64>, DbErr> {

@@ -8,10 +8,10 @@ use posthaste_sql_writer::mysql::{
     self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MAX_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
     next_batch, placeholder_count,
 };
-use posthaste_sql_writer::seqs_by_id;
+use posthaste_sql_writer::{RowValue, seqs_by_id};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
 
-use super::{driver_error, failed, pairs, statement, values};
+use super::{bound, driver_error, failed, pairs, statement};
 
 pub(super) async fn insert(
     statements: &Statements,
@@ -79,9 +79,9 @@ async fn insert_batch(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    let database_id = statements.database_id().map(Value::from);
-    let all = database_id.into_iter().chain(rows.iter().flat_map(|row| values(mysql::values(row)))).collect();
-    let insert = statement(tx, statements.insert(flavour, rows.len()), all);
+    let database_id = statements.database_id().map(RowValue::from).into_iter();
+    let values = bound(database_id.chain(rows.iter().flat_map(|row| mysql::values(row).in_order())));
+    let insert = statement(tx, statements.insert(flavour, rows.len()), values);
     if flavour == Flavour::MariaDb {
         return Ok(seqs_by_id(rows, pairs(&tx.query_all_raw(insert).await?)?));
     }

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
+use posthaste_sql_writer::RowValue;
 use posthaste_sql_writer::postgres::{self, Statements};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use sqlx::error::DatabaseError;
 
-use super::{code, driver_error, failed, seqs, statement, values};
+use super::{bound, code, driver_error, failed, seqs, statement};
 
 /// One statement for each row: SeaORM binds no list that has a NULL in it.
 pub(super) async fn insert(
@@ -30,8 +31,8 @@ async fn insert_each(
 ) -> Result<Vec<Option<i64>>, DbErr> {
     let mut seqs = Vec::with_capacity(rows.len());
     for row in rows {
-        let mut values = values(postgres::values(row));
-        values.extend(statements.database_id().map(Value::from));
+        let database_id = statements.database_id().map(RowValue::from);
+        let values = bound(postgres::values(row).in_order().into_iter().chain(database_id));
         let insert = statement(tx, &statements.insert_one, values);
         let inserted = tx.query_one_raw(insert).await?;
         seqs.push(inserted.map(|row| row.try_get_by(0)).transpose()?);

@@ -8,7 +8,7 @@ use posthaste_sql_writer::seqs_by_id;
 use posthaste_sql_writer::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
 
-use super::{driver_error, failed, pairs, seqs, statement, values};
+use super::{bound, driver_error, failed, pairs, seqs, statement};
 
 pub(super) async fn insert(
     statements: &Statements,
@@ -27,8 +27,8 @@ async fn insert_one(
     tx: &DatabaseTransaction,
     row: &NewRow,
 ) -> Result<Option<i64>, DbErr> {
-    let mut values = values(sqlite::values(row));
-    values.push(Timestamp::now().as_micros().into());
+    let now = Timestamp::now().as_micros();
+    let values = bound(sqlite::values(row).in_order().into_iter().chain([now.into()]));
     let inserted = tx.execute_raw(statement(tx, &statements.insert_one, values)).await?;
     Ok((inserted.rows_affected() == 1).then(|| last_row_id(&inserted)))
 }
@@ -39,14 +39,9 @@ async fn insert_many(
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
     let batch = statements.insert_many(rows);
-    let values = vec![
-        batch.rows.into(),
-        Timestamp::now().as_micros().into(),
-        batch.due_in.into(),
-        batch.owner.map(str::to_owned).into(),
-        batch.token.into(),
-    ];
-    let answer = tx.execute_raw(statement(tx, batch.statement, values)).await?;
+    let text = batch.statement;
+    let values = bound(batch.in_order(Timestamp::now().as_micros()));
+    let answer = tx.execute_raw(statement(tx, text, values)).await?;
     let inserted = answer.rows_affected();
     if inserted > 0
         && let Some(seqs) = InsertBatch::seqs(rows, inserted, last_row_id(&answer))

@@ -2,48 +2,106 @@
 
 use async_trait::async_trait;
 use posthaste::admin::{
-    Admin, AuditEntry, Backlog, BacklogBy, DeadGroup, Filter, Finding, Page, PageRequest, Replay,
-    RowObservations, Stats, Tolerance,
+    Admin, AuditEntry, Backlog, BacklogBy, BacklogGroup, DeadGroup, Filter, Finding, Page, PageRequest,
+    Replay, RowObservations, Stats, Tolerance,
 };
 use posthaste::store::Purge;
-use posthaste::{EventDetail, EventId, EventRow, Status, StoreError};
+use posthaste::{EventDetail, EventId, EventRow, GLOBAL, Status, StoreError};
 
-use super::foreign_table::Caller;
-use super::{AUDIT, ForeignTableStore, Layout, queries};
+use super::columns::{of_event, of_row};
+use super::filter::Conditions;
+use super::queries::{age, number, text, time};
+use super::server::Caller;
+use super::session::{BindValue, QueryRow};
+use super::stats::{Counts, MAX_COUNTED_ROWS};
+use super::{AUDIT, ForeignTableStore, Layout, State};
 use crate::page::cut_page;
+use crate::row::{detail, view};
 
 #[async_trait]
 impl Admin for ForeignTableStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
-        queries::stats(self.table()).await
+        let resolved = self.table().resolved();
+        let counts = State::ALL.map(|state| {
+            let (table, condition) = (&resolved.table, resolved.is(state));
+            let some = format!("SELECT 1 FROM {table} AS t WHERE {condition} LIMIT {MAX_COUNTED_ROWS}");
+            format!("(SELECT count(*) FROM ({some}) AS counted) AS {}", state.name())
+        });
+        let text = format!("SELECT {}, ({}) AS total", counts.join(", "), resolved.dialect.total);
+        let rows = self.ask(text, vec![resolved.name_in_catalogue()]).await?;
+        let count = |column: &str| rows.first().map_or(0, |row| number(&**row, column));
+        let counts = Counts {
+            pending: count("pending"),
+            sent: count("sent"),
+            failed: count("failed"),
+            archived: count("archived"),
+            total: count("total"),
+        };
+        let oldest_pending = self.table().oldest(Caller::Operator).await?;
+        Ok(Stats { oldest_pending, ..counts.stats() })
     }
 
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
-        queries::backlog(self.table(), by, limit.min(PageRequest::MAX_LIMIT)).await
+        let (resolved, limit) = (self.table().resolved(), limit.min(PageRequest::MAX_LIMIT));
+        let key = match by {
+            BacklogBy::Type => format!("concat(coalesce(aggregate_type, '{GLOBAL}'), ':', event_type)"),
+            BacklogBy::Tenant => "tenant_id".to_owned(),
+        };
+        let limited = format!("LIMIT {}", Backlog::MAX_ROWS + 1);
+        let oldest = resolved.oldest_first(&of_row(resolved), &resolved.is(State::Pending), &limited);
+        let text = format!(
+            "SELECT {key} AS group_key, count(*) AS events, min(created_at) AS first, {} AS store_now \
+             FROM ({oldest}) AS o GROUP BY 1 ORDER BY 2 DESC, 1",
+            resolved.dialect.now
+        );
+        let rows = self.ask(text, Vec::new()).await?;
+        let groups: Vec<BacklogGroup> = rows.iter().map(|row| group(&**row)).collect();
+        let looked_at: u64 = groups.iter().map(|group| group.count).sum();
+        Ok(Backlog::largest(groups, limit, looked_at > Backlog::MAX_ROWS as u64))
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        queries::count(self.table(), filter).await
+        let resolved = self.table().resolved();
+        let (table, conditions) = (&resolved.table, Conditions::new(resolved, filter));
+        let text = format!("SELECT count(*) AS events FROM {table} AS t WHERE {}", conditions.text());
+        let rows = self.ask(text, conditions.values).await?;
+        Ok(rows.first().map_or(0, |row| number(&**row, "events")))
     }
 
     /// A row's number is its place in this list, because the table has none. While rows come and go between two
     /// pages, one may be left out or shown twice.
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
-        let limit = page.limit.min(PageRequest::MAX_LIMIT);
-        let from = page.after.unwrap_or(0).max(0);
-        let mut rows = queries::list(self.table(), filter, from, limit + 1).await?;
-        for (row, place) in rows.iter_mut().zip(from + 1..) {
-            row.seq = place;
-        }
-        Ok(cut_page(rows, limit, |row| row.seq))
+        let (limit, from) = (page.limit.min(PageRequest::MAX_LIMIT), page.after.unwrap_or(0).max(0));
+        let resolved = self.table().resolved();
+        let conditions = Conditions::new(resolved, filter);
+        let rest = format!(", {} LIMIT {} OFFSET {from}", resolved.key_names(), limit + 1);
+        let text = resolved.oldest_first(&of_row(resolved), &conditions.text(), &rest);
+        let rows = self.ask(text, conditions.values).await?;
+        let rows = rows.iter().zip(from + 1..).map(|(row, seq)| EventRow { seq, ..view(&**row) });
+        Ok(cut_page(rows.collect(), limit, |row| row.seq))
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        queries::get(self.table(), id).await
+        let resolved = self.table().resolved();
+        let conditions = Conditions::new(resolved, &Filter::id(id.clone()));
+        // Columns that both have are the same.
+        let (row, event, table) = (of_row(resolved), of_event(resolved), &resolved.table);
+        let text = format!("SELECT {row}, {event} FROM {table} AS t WHERE {} LIMIT 1", conditions.text());
+        let rows = self.ask(text, conditions.values).await?;
+        Ok(rows.first().map(|row| detail(&**row)))
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-        queries::dead_groups(self.table(), limit.min(PageRequest::MAX_LIMIT)).await
+        let (resolved, limit) = (self.table().resolved(), limit.min(PageRequest::MAX_LIMIT));
+        let is_dead = resolved.is(State::Failed);
+        let dead = resolved.oldest_first(&of_row(resolved), &is_dead, "DESC LIMIT 10000");
+        let text = format!(
+            "SELECT coalesce(aggregate_type, '{GLOBAL}') AS aggregate, coalesce(event_type, '') AS kind,
+  coalesce(left(last_error, 200), '') AS reason, count(*) AS events, min(created_at) AS first, max(created_at) AS last
+FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
+        );
+        let rows = self.ask(text, Vec::new()).await?;
+        Ok(rows.iter().map(|row| dead_group(&**row)).collect())
     }
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
@@ -56,21 +114,16 @@ impl Admin for ForeignTableStore {
         limit: usize,
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
-        let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = queries::revive(self.table(), &filter, limit).await?;
-        self.note(replay.actor, "replay", &filter, rows);
-        Ok(rows)
+        let set = self.table().resolved().set(State::Pending, "NULL");
+        self.change_dead("replay", replay.actor, filter, limit, Some(&set)).await
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
-        let Some(filter) = self.dead(filter) else { return Ok(0) };
-        let rows = queries::discard(self.table(), &filter, limit).await?;
-        self.note(actor, "discard", &filter, rows);
-        Ok(rows)
+        self.change_dead("discard", actor, filter, limit, None).await
     }
 
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
-        let rows = queries::purge(self.table(), Caller::Operator, purge).await?;
+        let rows = self.table().purge(Caller::Operator, purge).await?;
         self.note(actor, "purge", purge, rows);
         Ok(rows)
     }
@@ -99,10 +152,29 @@ impl Admin for ForeignTableStore {
 }
 
 impl ForeignTableStore {
-    /// The same filter for rows that were given up; none if it asks for others, or if there can be none.
-    fn dead(&self, filter: &Filter) -> Option<Filter> {
-        let fits = filter.status.is_none_or(|status| status == Status::Dead) && self.layout().can_fail();
-        fits.then(|| Filter { status: Some(Status::Dead), ..filter.clone() })
+    async fn ask(&self, text: String, values: Vec<BindValue>) -> Result<Vec<Box<QueryRow>>, StoreError> {
+        self.table().query(Caller::Operator, text, values).await
+    }
+
+    /// Sets something in rows that were given up and match, or deletes them. None, if the filter asks for others or
+    /// there can be none.
+    async fn change_dead(
+        &self,
+        action: &'static str,
+        actor: &str,
+        filter: &Filter,
+        limit: usize,
+        set: Option<&str>,
+    ) -> Result<u64, StoreError> {
+        if filter.status.is_some_and(|status| status != Status::Dead) || !self.layout().can_fail() {
+            return Ok(0);
+        }
+        let filter = Filter { status: Some(Status::Dead), ..filter.clone() };
+        let conditions = Conditions::new(self.table().resolved(), &filter);
+        let change = self.table().change_oldest(Caller::Operator, conditions, State::Failed, limit, set);
+        let rows = change.await?;
+        self.note(actor, action, &filter, rows);
+        Ok(rows)
     }
 
     /// A change of nothing is not noted. The log is the only record, so that it goes by a name of its own, which
@@ -119,4 +191,19 @@ impl ForeignTableStore {
 fn limits(layout: &Layout) -> Finding {
     let what = format!("the table is another's, so that {}", layout.limits().join("; "));
     Finding::note("layout-limits", what, "docs/layouts.md explains what that means")
+}
+
+fn group(row: &QueryRow) -> BacklogGroup {
+    BacklogGroup { key: text(row, "group_key"), count: number(row, "events"), oldest: age(row, "first") }
+}
+
+fn dead_group(row: &QueryRow) -> DeadGroup {
+    DeadGroup {
+        aggregate_type: text(row, "aggregate").unwrap_or_default(),
+        event_type: text(row, "kind").unwrap_or_default(),
+        reason: text(row, "reason").unwrap_or_default(),
+        count: number(row, "events"),
+        first: time(row, "first"),
+        last: time(row, "last"),
+    }
 }

@@ -1,11 +1,15 @@
 //! The builder of the store, which opens a foreign table: is it there, and does it have the columns of its layout.
 
+use std::sync::Arc;
+
 use posthaste_sql_writer::TableRef;
 #[cfg(feature = "mysql")]
 use sqlx::mysql::MySqlConnectOptions;
 #[cfg(feature = "postgres")]
 use sqlx::postgres::PgConnectOptions;
 
+use super::foreign_table::ForeignTable;
+use super::server::Server;
 use super::{ForeignTableStore, Layout};
 use crate::{OpenError, SchemaName};
 
@@ -33,16 +37,15 @@ impl ForeignTableStore {
     /// transaction mode.
     #[cfg(feature = "postgres")]
     pub fn postgres(options: &PgConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        ForeignTableStoreBuilder::new(
-            Login::Postgres(crate::postgres::connection::Login(options.clone())),
-            layout,
-        )
+        let login = crate::postgres::connection::Login(options.clone());
+        ForeignTableStoreBuilder::new(Login::Postgres(login), layout)
     }
 
     /// A foreign table in a MySQL or MariaDB database.
     #[cfg(feature = "mysql")]
     pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        ForeignTableStoreBuilder::new(Login::MySql(crate::mysql::connection::Login(options.clone())), layout)
+        let login = crate::mysql::connection::Login(options.clone());
+        ForeignTableStoreBuilder::new(Login::MySql(login), layout)
     }
 }
 
@@ -82,22 +85,15 @@ impl ForeignTableStoreBuilder {
             return Err(OpenError::Layout { table: self.layout.table_name().clone(), why });
         }
         let table_ref = TableRef::new(self.layout.table_name().clone());
-        match self.login {
+        let (server, table_ref): (Arc<dyn Server>, _) = match self.login {
             #[cfg(feature = "postgres")]
             Login::Postgres(login) => {
-                let table_ref = table_ref.in_schema(self.schema);
-                let table =
-                    super::postgres::PgForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
-                        .await?;
-                Ok(ForeignTableStore::new(table, self.purge))
+                (Arc::new(super::postgres::PgServer::new(&login)), table_ref.in_schema(self.schema))
             }
             #[cfg(feature = "mysql")]
-            Login::MySql(login) => {
-                let table =
-                    super::mysql::MySqlForeignTable::open(&login, &table_ref, &self.layout, self.read_only)
-                        .await?;
-                Ok(ForeignTableStore::new(table, self.purge))
-            }
-        }
+            Login::MySql(login) => (Arc::new(super::mysql::MySqlServer::new(&login)), table_ref),
+        };
+        let table = ForeignTable::open(server, &table_ref, &self.layout, self.read_only).await?;
+        Ok(ForeignTableStore::new(table, self.purge))
     }
 }

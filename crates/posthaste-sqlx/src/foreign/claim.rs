@@ -8,7 +8,8 @@ use posthaste::{EventId, StoreError};
 use tokio::time::Instant;
 
 use super::ForeignTableStore;
-use super::foreign_table::{ByteBudget, ReadRow, RowKey, RowsRead};
+use super::byte_budget::ByteBudget;
+use super::row_key::{ReadRow, RowKey, RowsRead};
 
 /// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself
 /// leaves a gap, and an engine takes a claim with a gap for the last one.

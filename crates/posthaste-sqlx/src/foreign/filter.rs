@@ -4,15 +4,8 @@ use posthaste::admin::Filter;
 use posthaste::{EventId, GLOBAL, Status};
 
 use super::resolved_layout::{ColumnKind, ResolvedLayout};
+use super::session::BindValue;
 use super::{Field, State};
-
-/// A value to bind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum BindValue {
-    Text(String),
-    /// A span of time, in microseconds.
-    Micros(i64),
-}
 
 /// Conditions that all must hold.
 #[derive(Debug, Default)]
@@ -38,7 +31,7 @@ impl Conditions {
         if let Some(text) = &filter.error_contains {
             match resolved.column(Field::Error) {
                 Some((column, _)) => {
-                    let placeholder = this.bind(resolved, BindValue::Text(containing(text)));
+                    let placeholder = this.bind(resolved, containing(text).as_str().into());
                     this.plain(format!("{column} LIKE {placeholder}"));
                 }
                 None => this.plain("FALSE".to_owned()),
@@ -75,8 +68,8 @@ impl Conditions {
 
     /// The moment so many microseconds ago, as a column of this type has it.
     fn ago(&mut self, resolved: &ResolvedLayout, kind: ColumnKind, micros: i64) -> String {
-        let placeholder = self.bind(resolved, BindValue::Micros(micros));
-        (resolved.dialect.before)(resolved.clock(kind), &placeholder)
+        let placeholder = self.bind(resolved, BindValue::Int(micros));
+        (resolved.dialect.before)((resolved.dialect.clock)(kind), &placeholder)
     }
 
     pub(crate) fn and(mut self, condition: String) -> Self {
@@ -106,7 +99,7 @@ impl Conditions {
         let (Some(id), Some((column, kind))) = (id, resolved.column(Field::Id)) else { return };
         match could_be(id.as_str(), kind) {
             true => {
-                let placeholder = self.bind(resolved, BindValue::Text(id.to_string()));
+                let placeholder = self.bind(resolved, id.as_str().into());
                 self.plain(format!("{column} = {}", (resolved.dialect.as_key)(kind, &placeholder)));
             }
             false => self.plain("FALSE".to_owned()),
@@ -117,7 +110,7 @@ impl Conditions {
         let Some(value) = value else { return };
         match resolved.column(field) {
             Some((column, kind)) => {
-                let placeholder = self.bind(resolved, BindValue::Text(value.to_owned()));
+                let placeholder = self.bind(resolved, value.into());
                 let text = (resolved.dialect.as_text)(&column, kind);
                 // What has no aggregate type is listed under this one.
                 let text = match field {

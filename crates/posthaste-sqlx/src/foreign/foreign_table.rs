@@ -1,358 +1,275 @@
-//! What a database does for a foreign table: few methods, the same for PostgreSQL and MySQL.
+//! A foreign table: what is read and written of it, the same for PostgreSQL and MySQL.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use posthaste::store::{Claim, Leased, Malformed, OnDone};
+use posthaste::store::{Claim, OnDone};
 use posthaste::{EventId, StoreError};
+use posthaste_sql_writer::TableRef;
 
-use super::filter::BindValue;
-use super::resolved_layout::ResolvedLayout;
-use crate::row::ReadColumns;
-
-/// What tells a row from all others, those included that were there before it or come after it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RowKey {
-    pub(crate) id: EventId,
-    /// The values of the key's columns, as text.
-    pub(crate) parts: Vec<String>,
-    /// When the row was written, as text, where the table says so. A key can be used again for another row, after a
-    /// TRUNCATE for example, and the outcome of the one is not that of the other.
-    pub(crate) written: Option<String>,
-}
-
-/// A row that was read to be delivered, or what cannot be read of it.
-pub(crate) type ReadRow = Result<Leased, Malformed>;
+use super::byte_budget::{ByteBudget, SplitKeys};
+use super::catalogue::Catalogue;
+use super::lock_session::{LockSession, OpenSession, SessionGuard};
+use super::resolved_layout::{Dialect, ResolvedLayout};
+use super::row_key::{AttemptCount, FailedAttempt, ReadRow, RowKey, RowsRead};
+use super::server::{Caller, Server};
+use super::session::{BindValue, BoundQuery, QueryRow, Session, id, number, text, unreadable};
+use super::{Layout, State, columns, rights};
+use crate::OpenError;
+use crate::row::RowReader;
 
 /// Which of the pending keys to read. It is told first whether the lock of the table was taken just now.
 pub(crate) type ChooseKeys<'a> = dyn Fn(bool, Vec<RowKey>) -> Vec<RowKey> + Send + Sync + 'a;
 
-/// The fewest rows that are measured at once, and as many as are measured first. To measure a row a server may have to
-/// read all of it, so a claim measures few rows beyond those that it takes.
-const MIN_STEP_ROWS: usize = 16;
-
-/// Steps grow by this as long as the rows are small: each is a round trip.
-const STEP_GROWTH_FACTOR: usize = 4;
-
-/// How many bytes a claim may still read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ByteBudget {
-    bytes: usize,
-    /// Nothing was read yet, and the first row is read whatever its size.
-    is_untouched: bool,
-}
-
-impl ByteBudget {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { bytes, is_untouched: true }
-    }
-
-    /// Splits rows, in their order, into those that fit and those that are left.
-    pub(crate) fn split(self, keys: Vec<RowKey>) -> BudgetSplit {
-        let (step, largest, parts) = (MIN_STEP_ROWS, 0, SplitKeys::default());
-        BudgetSplit { budget: self, rest: keys.into_iter(), step, largest, parts }
-    }
-
-    /// What is left of it after this.
-    pub(crate) fn after(self, read: &RowsRead) -> Self {
-        let is_untouched = self.is_untouched && read.rows.is_empty();
-        Self { bytes: self.bytes.saturating_sub(read.bytes), is_untouched }
-    }
-}
-
-/// Rows that are being split: measured step by step, and none after the step in which one does not fit.
-#[derive(Debug)]
-pub(crate) struct BudgetSplit {
-    budget: ByteBudget,
-    rest: std::vec::IntoIter<RowKey>,
-    step: usize,
-    /// The size of the largest row so far.
-    largest: usize,
-    parts: SplitKeys,
-}
-
-impl BudgetSplit {
-    /// The rows to measure next; none when it is known what fits.
-    pub(crate) fn next_step(&mut self) -> Option<Vec<RowKey>> {
-        if !self.parts.left.is_empty() || self.rest.as_slice().is_empty() {
-            return None;
-        }
-        Some(self.rest.by_ref().take(self.step).collect())
-    }
-
-    /// Takes the sizes of the rows of a step. Rows without a size are gone. The next step has as many rows as would fit
-    /// if all were as large as the largest so far.
-    pub(crate) fn measured(&mut self, keys: Vec<RowKey>, sizes: &HashMap<EventId, usize>) {
-        let Self { budget, parts, .. } = self;
-        self.largest = sizes.values().copied().fold(self.largest, usize::max);
-        for key in keys {
-            let Some(size) = sizes.get(&key.id) else { continue };
-            let bytes = parts.bytes.saturating_add(*size);
-            let is_first = budget.is_untouched && parts.fitting.is_empty();
-            if parts.left.is_empty() && (is_first || bytes <= budget.bytes) {
-                parts.bytes = bytes;
-                parts.fitting.push(key);
-            } else {
-                parts.left.push(key);
-            }
-        }
-        let fitting = budget.bytes.saturating_sub(parts.bytes) / self.largest.max(1);
-        self.step = fitting.clamp(MIN_STEP_ROWS, STEP_GROWTH_FACTOR * self.step);
-    }
-
-    /// What fits, and what is left; rows that were not measured are among the latter.
-    pub(crate) fn end(self) -> SplitKeys {
-        let mut parts = self.parts;
-        parts.left.extend(self.rest);
-        parts
-    }
-}
-
-/// The keys of a claim, by whether their rows fit the budget.
-#[derive(Debug, Default)]
-pub(crate) struct SplitKeys {
-    pub(crate) fitting: Vec<RowKey>,
-    /// The size of those that fit.
-    pub(crate) bytes: usize,
-    pub(crate) left: Vec<RowKey>,
-}
-
-/// What a claim has read of the rows that it chose.
-#[derive(Debug, Default)]
-pub(crate) struct RowsRead {
-    pub(crate) rows: Vec<(RowKey, ReadRow)>,
-    /// The size of them all.
-    pub(crate) bytes: usize,
-    /// Those that did not fit; the others are gone.
-    pub(crate) left: Vec<RowKey>,
-}
-
-/// A failed attempt, for a table that counts them.
-#[derive(Clone, Debug)]
-pub(crate) struct FailedAttempt {
-    pub(crate) key: RowKey,
-    pub(crate) error: String,
-    /// The attempt at which the row is given up.
-    pub(crate) max_attempts: u32,
-}
-
-/// What the table says of a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AttemptCount {
-    pub(crate) attempts: u32,
-    pub(crate) is_dead: bool,
-}
-
 /// A foreign table.
 ///
-/// # Contract
-///
 /// One session holds the lock of the whole table. What only its holder may do runs in that session, so that the
-/// lock is there for as long as the statement runs; such calls answer none where somebody else has the lock, and
+/// lock is there for as long as the statement runs; such calls return `None` where another process has the lock, and
 /// change nothing. Every write-back changes pending rows only, and none that was written at another time than its
 /// [`RowKey`] says.
-#[async_trait]
-pub(crate) trait ForeignTable: fmt::Debug + Send + Sync {
+#[derive(Debug)]
+pub(crate) struct ForeignTable {
+    pub(super) session: LockSession,
+    server: Arc<dyn Server>,
+    resolved: ResolvedLayout,
+}
+
+impl ForeignTable {
+    pub(crate) async fn open(
+        server: Arc<dyn Server>,
+        table_ref: &TableRef,
+        layout: &Layout,
+        read_only: bool,
+    ) -> Result<Self, OpenError> {
+        let (failed, dialect) = (|error| server.explain(error), server.dialect());
+        let mut session = server.connect().await.map_err(failed)?;
+        let name = table_ref.text(dialect.catalogue.table);
+        let catalogue = Catalogue::look_up(&mut *session, &dialect.catalogue, &name).await.map_err(failed)?;
+        let Some(catalogue) = catalogue else {
+            let (table, server) = (layout.table_name().clone(), server.name().to_owned());
+            return Err(OpenError::NoForeignTable { table, server });
+        };
+        let resolved = ResolvedLayout::new(layout, dialect, table_ref, &catalogue)?;
+        if !read_only {
+            rights::check(&*server, &mut *session, &resolved).await?;
+        }
+        server.expect_sessions(layout.table_name()).await?;
+        let _ = session.close().await;
+        Ok(Self { session: LockSession::new(Arc::clone(&server)), server, resolved })
+    }
+
+    fn failed(&self, error: sqlx::Error) -> StoreError {
+        self.server.failed(error)
+    }
+
+    fn dialect(&self) -> &'static Dialect {
+        self.resolved.dialect
+    }
+
+    /// The layout, with the types of its columns.
+    pub(crate) fn resolved(&self) -> &ResolvedLayout {
+        &self.resolved
+    }
+
     /// Takes the lock if it is free, reads up to `max_keys` pending keys, oldest first, and the rows of those that
-    /// are chosen, as far as the budget reaches. None while another process has the lock.
-    async fn claim(
+    /// are chosen, as far as the budget reaches. `None` while another process has the lock.
+    pub(crate) async fn claim(
         &self,
         claim: &Claim<'_>,
         max_keys: usize,
         budget: ByteBudget,
         choose: &ChooseKeys<'_>,
-    ) -> Result<Option<RowsRead>, StoreError>;
+    ) -> Result<Option<RowsRead>, StoreError> {
+        let mut session = self.session.take().await.map_err(|error| self.failed(error))?;
+        let rows = self.claim_in(&mut session.open, claim, max_keys, budget, choose).await;
+        session.end(rows).map_err(|error| self.failed(error))
+    }
+
+    async fn claim_in(
+        &self,
+        open: &mut OpenSession,
+        claim: &Claim<'_>,
+        max_keys: usize,
+        budget: ByteBudget,
+        choose: &ChooseKeys<'_>,
+    ) -> Result<Option<RowsRead>, sqlx::Error> {
+        let (session, newly) = (&mut *open.session, !open.leads);
+        if newly {
+            open.leads = self.ask_for_lock(session, self.dialect().lock).await?;
+        }
+        if !open.leads {
+            return Ok(None);
+        }
+        let chosen = choose(newly, self.pending(session, max_keys).await?);
+        match chosen.is_empty() {
+            true => Ok(Some(RowsRead::default())),
+            false => self.read(session, claim, budget, chosen).await.map(Some),
+        }
+    }
+
+    /// Whether the answer to this question about the lock is yes.
+    async fn ask_for_lock(
+        &self,
+        session: &mut dyn Session,
+        question: &'static str,
+    ) -> Result<bool, sqlx::Error> {
+        let query = BoundQuery::new(question, vec![self.resolved.name_in_catalogue()]);
+        Ok(session.number(&query, "leads").await? == 1)
+    }
+
+    async fn pending(&self, session: &mut dyn Session, max_keys: usize) -> Result<Vec<RowKey>, sqlx::Error> {
+        let (resolved, limit) = (&self.resolved, i64::try_from(max_keys).unwrap_or(i64::MAX));
+        let (columns, rest) = (resolved.row_key(), format!("LIMIT {limit}"));
+        let text = resolved.oldest_first(&columns, &resolved.is(State::Pending), &rest);
+        session.rows(&BoundQuery::new(text, Vec::new()), |row| key_of(row, resolved)).await
+    }
+
+    /// The rows of these keys, in their order and as far as there is room; those that are gone are left out. One row
+    /// is read after the other, so that it is not in memory twice.
+    async fn read(
+        &self,
+        session: &mut dyn Session,
+        claim: &Claim<'_>,
+        budget: ByteBudget,
+        keys: Vec<RowKey>,
+    ) -> Result<RowsRead, sqlx::Error> {
+        let mut split = budget.split(keys);
+        while let Some(some) = split.next_step() {
+            let sizes = self.sizes(session, &some).await?;
+            split.measured(some, &sizes);
+        }
+        let SplitKeys { fitting, bytes, left } = split.end();
+        let mut found = self.events(session, claim, &fitting).await?;
+        let rows = fitting.into_iter().filter_map(|key| {
+            let row = found.remove(&(key.id.clone(), key.written.clone()))?;
+            Some((key, row))
+        });
+        Ok(RowsRead { rows: rows.collect(), bytes, left })
+    }
+
+    /// How large the rows of these keys are that are still there.
+    async fn sizes(
+        &self,
+        session: &mut dyn Session,
+        keys: &[RowKey],
+    ) -> Result<HashMap<EventId, usize>, sqlx::Error> {
+        let columns = columns::of_size(&self.resolved);
+        let mut sizes = HashMap::new();
+        for some in keys.chunks(self.dialect().max_keys) {
+            let query = (self.dialect().pending)(&self.resolved, &columns, some);
+            let size = |row: &QueryRow| Ok((id(row)?, usize::try_from(number(row, "size")?).unwrap_or(0)));
+            sizes.extend(session.rows::<_, Vec<_>>(&query, size).await?);
+        }
+        Ok(sizes)
+    }
+
+    /// The events of these keys that are still there, by their ids and when they were written.
+    async fn events(
+        &self,
+        session: &mut dyn Session,
+        claim: &Claim<'_>,
+        keys: &[RowKey],
+    ) -> Result<HashMap<(EventId, Option<String>), ReadRow>, sqlx::Error> {
+        let columns = columns::to_deliver(&self.resolved);
+        let mut events = HashMap::new();
+        for some in keys.chunks(self.dialect().max_keys) {
+            let query = (self.dialect().pending)(&self.resolved, &columns, some);
+            let event = |row: &QueryRow| {
+                let now =
+                    row.time("store_now").ok().flatten().ok_or_else(|| unreadable("store_now", "a time"))?;
+                Ok(((id(row)?, written(row)?), RowReader::new(row).leased(claim, now)))
+            };
+            events.extend(session.rows::<_, Vec<_>>(&query, event).await?);
+        }
+        Ok(events)
+    }
 
     /// Whether the lock is still ours.
-    async fn leads(&self) -> Result<bool, StoreError>;
+    pub(crate) async fn leads(&self) -> Result<bool, StoreError> {
+        let Some(mut session) = self.leader().await? else { return Ok(false) };
+        let leads = self.ask_for_lock(&mut *session.open.session, self.dialect().held).await;
+        session.end(leads).map_err(|error| self.failed(error))
+    }
 
-    /// These were delivered. Answers those whose rows say so now; anybody may call it.
-    async fn settle_delivered(
+    /// The session that has the lock; `None` if it is not ours.
+    async fn leader(&self) -> Result<Option<SessionGuard<'_>>, StoreError> {
+        let session = self.session.take().await.map_err(|error| self.failed(error))?;
+        if session.open.leads {
+            return Ok(Some(session));
+        }
+        session.give_back();
+        Ok(None)
+    }
+
+    /// These were delivered. Returns those whose rows say so now; it needs no lock.
+    pub(crate) async fn settle_delivered(
         &self,
         keys: &[RowKey],
         on_done: OnDone,
-    ) -> Result<HashSet<EventId>, StoreError>;
+    ) -> Result<HashSet<EventId>, StoreError> {
+        let set = self.resolved.set_delivered(on_done);
+        self.server.settle_delivered(&self.resolved, set.as_deref(), keys).await
+    }
 
     /// Writes nothing, as if something had been delivered: whether the server can be reached, and takes it.
-    async fn write_nothing(&self) -> Result<(), StoreError>;
+    pub(crate) async fn write_nothing(&self) -> Result<(), StoreError> {
+        self.change(Caller::Engine, self.resolved.write_nothing(), Vec::new()).await.map(drop)
+    }
 
     /// Counts failed attempts and decides, on the table's own count, which rows are given up.
-    async fn count_failures(
+    pub(crate) async fn count_failures(
         &self,
         failures: &[FailedAttempt],
-    ) -> Result<Option<HashMap<EventId, AttemptCount>>, StoreError>;
+    ) -> Result<Option<HashMap<EventId, AttemptCount>>, StoreError> {
+        let Some(mut session) = self.leader().await? else { return Ok(None) };
+        let counted = self.server.count_failures(&mut *session.open.session, &self.resolved, failures).await;
+        session.end(counted).map(Some).map_err(|error| self.failed(error))
+    }
 
-    /// Gives rows up, each with its reason. Answers those that were pending.
-    async fn give_up(&self, rows: &[(RowKey, String)]) -> Result<Option<HashSet<EventId>>, StoreError>;
+    /// Gives rows up, each with its reason. Returns those that were pending.
+    pub(crate) async fn give_up(
+        &self,
+        rows: &[(RowKey, String)],
+    ) -> Result<Option<HashSet<EventId>>, StoreError> {
+        let Some(mut session) = self.leader().await? else { return Ok(None) };
+        let given_up = self.server.give_up(&mut *session.open.session, &self.resolved, rows).await;
+        session.end(given_up).map(Some).map_err(|error| self.failed(error))
+    }
 
     /// Runs a statement that only reads, and returns its rows.
-    async fn query(&self, caller: Caller, query: BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError>;
+    pub(crate) async fn query(
+        &self,
+        caller: Caller,
+        text: String,
+        values: Vec<BindValue>,
+    ) -> Result<Vec<Box<QueryRow>>, StoreError> {
+        self.server.query(caller, &BoundQuery::new(text, values)).await
+    }
 
     /// Changes rows as an operator or a purge wants it; returns how many.
-    async fn change(&self, caller: Caller, query: BoundQuery) -> Result<u64, StoreError>;
+    pub(crate) async fn change(
+        &self,
+        caller: Caller,
+        text: String,
+        values: Vec<BindValue>,
+    ) -> Result<u64, StoreError> {
+        self.server.change(caller, &BoundQuery::new(text, values)).await
+    }
 
-    /// The layout, with the types of its columns.
-    fn resolved(&self) -> &ResolvedLayout;
-
-    /// The table's name as it stands in statements.
-    fn name(&self) -> &str;
-
-    /// The table's name as the database's catalogue is asked for it.
-    fn bare_name(&self) -> BindValue;
-
-    async fn close(&self);
-}
-
-/// Who runs a statement. Each has connections of its own, and so has what an operator changes: the engine never waits
-/// for operators, and a change never waits for questions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Caller {
-    Engine,
-    Operator,
-}
-
-/// A statement and what is bound to it.
-#[derive(Debug)]
-pub(crate) struct BoundQuery {
-    pub(crate) text: String,
-    pub(crate) values: Vec<BindValue>,
-}
-
-impl BoundQuery {
-    pub(crate) fn new(text: String) -> Self {
-        Self { text, values: Vec::new() }
+    pub(crate) async fn close(&self) {
+        self.session.close().await;
+        self.server.close().await;
     }
 }
 
-/// A row that a query returned, whatever the database.
-pub(crate) type QueryRow = dyn ReadColumns + Send + Sync;
+/// A key, from the columns of [`ResolvedLayout::row_key`].
+pub(super) fn key_of(row: &QueryRow, resolved: &ResolvedLayout) -> Result<RowKey, sqlx::Error> {
+    let columns = resolved.layout.key_columns().len();
+    let parts = (0..columns).map(|n| text(row, &format!("k{n}"))).collect::<Result<_, _>>()?;
+    Ok(RowKey { id: id(row)?, parts, written: written(row)? })
+}
 
-/// What tests of both databases ask of a table.
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::time::Duration;
-
-    use futures_util::future::join_all;
-    use posthaste::store::{
-        ClaimOrder, LeaseToken, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
-    };
-    use tokio::time::{interval, timeout};
-
-    use super::*;
-    use crate::foreign::ForeignTableStore;
-
-    fn claim(owner: &Owner) -> Claim<'_> {
-        let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
-        let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
-        Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
-    }
-
-    /// Divides rows of these sizes; returns how many fit, are left, and were measured in each step.
-    fn divide(budget: usize, sizes: &[usize]) -> (usize, usize, Vec<usize>) {
-        let key = |n: usize| RowKey { id: EventId::from(n.to_string()), parts: Vec::new(), written: None };
-        let mut split = ByteBudget::new(budget).split((0..sizes.len()).map(key).collect());
-        let (mut rest, mut steps) = (sizes, Vec::new());
-        while let Some(keys) = split.next_step() {
-            let (some, others) = rest.split_at(keys.len());
-            let sizes = keys.iter().map(|key| key.id.clone()).zip(some.iter().copied()).collect();
-            steps.push(keys.len());
-            split.measured(keys, &sizes);
-            rest = others;
-        }
-        let parts = split.end();
-        assert_eq!(parts.bytes, sizes[..parts.fitting.len()].iter().sum::<usize>());
-        (parts.fitting.len(), parts.left.len(), steps)
-    }
-
-    #[test]
-    fn claim_does_not_measure_every_row_that_waits() {
-        const MIB: usize = 1 << 20;
-        assert_eq!(divide(16 * MIB, &[MIB; 500]), (16, 484, vec![16, 16]), "what is behind the last is left");
-        assert_eq!(divide(16 * MIB, &[20 * MIB; 500]), (1, 499, vec![16]), "the first one whatever its size");
-        assert_eq!(
-            divide(16 * MIB, &[100; 500]),
-            (500, 0, vec![16, 64, 256, 164]),
-            "small rows in a few steps"
-        );
-        assert_eq!(divide(usize::MAX, &[0; 20]), (20, 0, vec![16, 4]));
-        let small_then_large: Vec<usize> = [[100; 250], [MIB; 250]].concat();
-        assert_eq!(divide(16 * MIB, &small_then_large), (265, 235, vec![16, 64, 256]));
-    }
-
-    #[test]
-    fn rows_that_are_gone_are_neither_taken_nor_left() {
-        let key = |id: &str| RowKey { id: id.into(), parts: Vec::new(), written: None };
-        let mut split = ByteBudget::new(10).split(["a", "b", "c"].map(key).into());
-        let keys = split.next_step().expect("a step");
-        split.measured(keys, &[("a".into(), 4), ("c".into(), 7)].into());
-        let parts = split.end();
-        assert_eq!((parts.fitting, parts.left, parts.bytes), (vec![key("a")], vec![key("c")], 4));
-    }
-
-    /// Whether a claim finds that the lock is this table's.
-    pub(crate) async fn leads(table: &dyn ForeignTable) -> bool {
-        let owner = Owner::from("tester");
-        let claim = claim(&owner);
-        table.claim(&claim, 1, ByteBudget::new(usize::MAX), &|_, keys| keys).await.expect("a claim").is_some()
-    }
-
-    /// Waits until the lock is this table's.
-    pub(crate) async fn takes_over(table: &dyn ForeignTable) {
-        let took_over = async {
-            let mut look = interval(Duration::from_millis(50));
-            while !leads(table).await {
-                look.tick().await;
-            }
-        };
-        timeout(Duration::from_secs(20), took_over).await.expect("it takes over");
-    }
-
-    /// The row of a key that is used again between the look at the keys and the look at the rows is not taken for the
-    /// one that had it before.
-    pub(crate) async fn row_of_another_time_is_not_read(table: &dyn ForeignTable) {
-        let owner = Owner::from("tester");
-        for (written, rows) in [(Some("2000-01-01 00:00:00"), 0), (None, 1)] {
-            let choose = |_, mut keys: Vec<RowKey>| {
-                let written = written.map(str::to_owned);
-                keys.iter_mut().for_each(|key| key.written = written.clone().or(key.written.take()));
-                keys
-            };
-            let read =
-                table.claim(&claim(&owner), 1, ByteBudget::new(usize::MAX), &choose).await.expect("a claim");
-            assert_eq!(read.expect("the lock").rows.len(), rows, "{written:?}");
-        }
-        table.close().await;
-    }
-
-    /// The engine of a table with a row that waits goes on, and so do operators' changes, while more operators ask this
-    /// question than there are connections for them.
-    pub(crate) async fn slow_questions_hold_nothing_up(table: impl ForeignTable + 'static, question: &str) {
-        let store = ForeignTableStore::new(table, true);
-        let ask = || store.table().query(Caller::Operator, BoundQuery::new(question.to_owned()));
-        let questions = join_all((0..8).map(|_| ask()));
-        let work = async {
-            let owner = Owner::from("tester");
-            let claimed = store.claim(&claim(&owner)).await.expect("a claim");
-            assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
-            let verdict = Verdict::Done;
-            let lease = claimed.events[0].lease.clone();
-            let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
-            let settle =
-                Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-            assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
-            let (what, older_than, archive) = (Purgeable::Done, Duration::ZERO, false);
-            let purge = Purge { what, older_than, archive, limit: 1, now: None };
-            assert_eq!(store.purge(&purge).await.expect("a purge of the engine's"), 1);
-            let purged = posthaste::Admin::purge(&store, &purge, "ann").await;
-            assert_eq!(purged.expect("an operator's change"), 0);
-        };
-        // The questions are asked first: what is behind them gets no connection of theirs before they end.
-        tokio::select! {
-            biased;
-            _ = questions => panic!("the questions are slower than everything else"),
-            () = work => {}
-        }
-        store.close().await;
-    }
+fn written(row: &QueryRow) -> Result<Option<String>, sqlx::Error> {
+    let written = row.text("written").map_err(|wanted| unreadable("written", wanted))?;
+    Ok(written.map(str::to_owned))
 }

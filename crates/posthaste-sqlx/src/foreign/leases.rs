@@ -11,7 +11,7 @@ use posthaste::EventId;
 use posthaste::store::{Claimed, Lease, LeaseToken};
 use tokio::time::Instant;
 
-use super::foreign_table::RowKey;
+use super::row_key::RowKey;
 
 /// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
 const FORGET_AFTER: Duration = Duration::from_secs(600);

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use sqlx::{ConnectOptions, Connection, Database, Executor};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+
+use super::server::Server;
+use super::session::Session;
 
 /// How long anybody waits for the server to accept the connection, or to answer a sign of life.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,23 +23,21 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 ///
 /// A call that is dropped, or whose connection fails, takes the connection along, and the lock with it: whoever has
 /// the lock has a connection on which nothing is half done.
-pub(crate) struct LockSession<DB: Database> {
-    login: <DB::Connection as Connection>::Options,
-    /// What the session is told first.
-    settings: &'static [&'static str],
+pub(crate) struct LockSession {
+    server: Arc<dyn Server>,
     /// How often the server gets a sign of life.
     keepalive_interval: Duration,
-    open: Arc<Slot<DB>>,
+    open: Arc<Slot>,
     /// Nobody takes the lock again for a store that was closed.
     closed: AtomicBool,
 }
 
 /// Where the connection is while nobody uses it.
-type Slot<DB> = Mutex<Option<OpenSession<DB>>>;
+type Slot = Mutex<Option<OpenSession>>;
 
 /// An open connection, and whether it has the lock.
-pub(crate) struct OpenSession<DB: Database> {
-    pub(crate) connection: DB::Connection,
+pub(crate) struct OpenSession {
+    pub(crate) session: Box<dyn Session>,
     pub(crate) leads: bool,
     _keepalive: KeepAliveTask,
 }
@@ -52,33 +52,21 @@ impl Drop for KeepAliveTask {
 }
 
 /// A connection in use. Dropped, it is closed; [`give_back`](Self::give_back) keeps it.
-pub(crate) struct SessionGuard<'s, DB: Database> {
-    slot: MutexGuard<'s, Option<OpenSession<DB>>>,
-    pub(crate) open: OpenSession<DB>,
+pub(crate) struct SessionGuard<'s> {
+    slot: MutexGuard<'s, Option<OpenSession>>,
+    pub(crate) open: OpenSession,
 }
 
-/// Without the login, whose password the driver's own type shows.
-impl<DB: Database> fmt::Debug for LockSession<DB> {
+impl fmt::Debug for LockSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LockSession")
     }
 }
 
-impl<DB: Database> LockSession<DB>
-where
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-{
-    pub(crate) fn new(
-        login: <DB::Connection as Connection>::Options,
-        settings: &'static [&'static str],
-    ) -> Self {
-        Self {
-            login,
-            settings,
-            keepalive_interval: KEEPALIVE_INTERVAL,
-            open: Arc::default(),
-            closed: AtomicBool::new(false),
-        }
+impl LockSession {
+    pub(crate) fn new(server: Arc<dyn Server>) -> Self {
+        let (keepalive_interval, closed) = (KEEPALIVE_INTERVAL, AtomicBool::new(false));
+        Self { server, keepalive_interval, open: Arc::default(), closed }
     }
 
     #[cfg(all(test, feature = "mysql"))]
@@ -87,7 +75,7 @@ where
     }
 
     /// The connection, opened if there is none.
-    pub(crate) async fn take(&self) -> Result<SessionGuard<'_, DB>, sqlx::Error> {
+    pub(crate) async fn take(&self) -> Result<SessionGuard<'_>, sqlx::Error> {
         let mut slot = self.open.lock().await;
         if self.closed.load(Ordering::Acquire) {
             return Err(sqlx::Error::PoolClosed);
@@ -95,47 +83,39 @@ where
         let open = match slot.take() {
             Some(open) => open,
             None => {
-                let connection = timeout(RESPONSE_TIMEOUT, self.connect());
-                let connection = connection.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+                let session = timeout(RESPONSE_TIMEOUT, self.server.connect());
+                let session = session.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
                 let task = tokio::spawn(keep_alive(Arc::downgrade(&self.open), self.keepalive_interval));
-                OpenSession { connection, leads: false, _keepalive: KeepAliveTask(task.abort_handle()) }
+                OpenSession { session, leads: false, _keepalive: KeepAliveTask(task.abort_handle()) }
             }
         };
         Ok(SessionGuard { slot, open })
-    }
-
-    async fn connect(&self) -> Result<DB::Connection, sqlx::Error> {
-        let mut connection = self.login.connect().await?;
-        for setting in self.settings {
-            connection.execute(*setting).await?;
-        }
-        Ok(connection)
     }
 
     /// Ends the connection, so that another process has the lock at once.
     pub(crate) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if let Some(open) = self.open.lock().await.take() {
-            let _ = timeout(RESPONSE_TIMEOUT, open.connection.close()).await;
+            let _ = timeout(RESPONSE_TIMEOUT, open.session.close()).await;
         }
     }
 }
 
 /// Gives the server a sign of life now and then. A connection that is in use needs none, and one on which the server
 /// does not answer is dropped, with its lock.
-async fn keep_alive<DB: Database>(slot: Weak<Slot<DB>>, keepalive_interval: Duration) {
+async fn keep_alive(slot: Weak<Slot>, keepalive_interval: Duration) {
     loop {
         tokio::time::sleep(keepalive_interval).await;
         let Some(slot) = slot.upgrade() else { return };
         let Ok(mut slot) = slot.try_lock() else { continue };
         let Some(mut open) = slot.take() else { return };
-        if let Ok(Ok(())) = timeout(RESPONSE_TIMEOUT, open.connection.ping()).await {
+        if let Ok(Ok(())) = timeout(RESPONSE_TIMEOUT, open.session.ping()).await {
             *slot = Some(open);
         }
     }
 }
 
-impl<DB: Database> SessionGuard<'_, DB> {
+impl SessionGuard<'_> {
     /// Keeps the connection after an answer of the server, be it an error: then the connection still works. A lock
     /// must not be lost because a statement was refused.
     pub(crate) fn end<T>(self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {

@@ -21,20 +21,28 @@
 
 mod admin;
 mod builder;
-pub(crate) mod catalogue;
+mod byte_budget;
+mod catalogue;
 mod claim;
-pub(crate) mod filter;
-pub(crate) mod foreign_table;
+mod columns;
+mod filter;
+mod foreign_table;
 mod leases;
-pub(crate) mod lock_session;
+mod lock_session;
+#[cfg(test)]
+mod lock_tests;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod name;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod queries;
-pub(crate) mod resolved_layout;
-pub(crate) mod stats;
+mod resolved_layout;
+mod rights;
+mod row_key;
+mod server;
+mod session;
+mod stats;
 mod store;
 
 use std::collections::BTreeMap;

@@ -3,13 +3,24 @@
 
 use std::collections::HashMap;
 
-use super::catalogue::{Catalogue, Column};
+use posthaste::StoreError;
+use posthaste::store::OnDone;
+use posthaste_sql_writer::TableRef;
+
+use super::catalogue::{Catalogue, CatalogueQueries, Column};
+use super::row_key::RowKey;
+use super::session::{BindValue, BoundQuery};
 use super::{Ending, Field, Layout, State};
 use crate::OpenError;
 
 /// How a database writes what a layout names.
 #[derive(Debug)]
 pub(crate) struct Dialect {
+    /// What the database is called in errors, and a foreign table in it.
+    pub(crate) server: &'static str,
+    pub(crate) store: &'static str,
+    /// The table as it stands in statements, with `{table}` for its name.
+    pub(crate) table: &'static str,
     /// Around names.
     pub(crate) quote: char,
     /// Before a column that is set.
@@ -18,40 +29,60 @@ pub(crate) struct Dialect {
     pub(crate) placeholder: fn(usize) -> String,
     /// A column as text.
     pub(crate) as_text: fn(&str, ColumnKind) -> String,
+    /// Such a text, whatever its character set is, as it is read.
+    pub(crate) read_text: fn(String) -> String,
+    /// A number as an integer of so many bytes, as it is read.
+    pub(crate) integer: fn(&str, u8) -> String,
+    /// A column as the time that rows of ours have, and the clock in the same form.
+    pub(crate) as_time: fn(&str, ColumnKind) -> String,
+    pub(crate) now: &'static str,
+    /// What is read where the table has no column.
+    pub(crate) nulls: Nulls,
+    /// How many bytes an event has of a column.
+    pub(crate) length: fn(&str, ColumnKind) -> String,
     /// A text that is bound as a value of a key's column.
     pub(crate) as_key: fn(ColumnKind, &str) -> String,
     /// A time so many microseconds before another.
     pub(crate) before: fn(&str, &str) -> String,
-    /// What a foreign table in such a database is called in errors.
-    pub(crate) store: &'static str,
-    /// A field as the time that rows of ours have, and the clock in the same form.
-    pub(crate) time: fn(&ResolvedLayout, Field) -> String,
-    pub(crate) now: &'static str,
-    /// The columns of an event, and of a row, under the names of ours.
-    pub(crate) of_event: fn(&ResolvedLayout) -> String,
-    pub(crate) of_row: fn(&ResolvedLayout) -> String,
-    /// How many rows the database believes there are in the table whose name is bound.
-    pub(crate) total: &'static str,
-    /// A statement that changes picked rows, and nothing that somebody else changes meanwhile.
-    pub(crate) change: fn(&RowChange) -> String,
     /// The database's clock as a column of this type takes it.
     pub(crate) clock: fn(ColumnKind) -> &'static str,
     /// The type of a column, by what the catalogue calls it.
     pub(crate) kind: fn(&str) -> Option<ColumnKind>,
+    /// A query for columns of the pending rows of these keys, at most so many of them.
+    pub(crate) pending: fn(&ResolvedLayout, &str, &[RowKey]) -> BoundQuery,
+    pub(crate) max_keys: usize,
+    /// A statement that sets something in picked rows, or deletes them, as far as they still are in this state. The query
+    /// for the keys of the rows names them `k0`, `k1` and so on.
+    pub(crate) change: fn(&ResolvedLayout, State, Option<&str>, &str) -> String,
+    /// How many rows the database believes there are in the table whose name is bound.
+    pub(crate) total: &'static str,
+    /// Takes the lock of the table whose name is bound, unless another session has it: `leads` is 1 where this one has
+    /// it now.
+    pub(crate) lock: &'static str,
+    /// Whether this session has the lock, in the same form.
+    pub(crate) held: &'static str,
+    pub(crate) catalogue: CatalogueQueries,
+    pub(crate) rights: RightsQueries,
 }
 
-/// What is to be changed, and in which rows.
+/// NULL as a value of each of these types.
 #[derive(Debug)]
-pub(crate) struct RowChange {
-    pub(crate) table: String,
-    /// What is set; none if the rows are deleted.
-    pub(crate) set: Option<String>,
-    /// A query for the keys of the rows, named `k0`, `k1` and so on.
-    pub(crate) picked: String,
-    /// What must still be so when a row is changed.
-    pub(crate) guard: String,
-    /// The columns of the key.
-    pub(crate) keys: Vec<String>,
+pub(crate) struct Nulls {
+    pub(crate) text: &'static str,
+    pub(crate) bytes: &'static str,
+    pub(crate) time: &'static str,
+    pub(crate) list: &'static str,
+}
+
+/// Questions about what a user may do.
+#[derive(Debug)]
+pub(crate) struct RightsQueries {
+    /// `only_reads` is 0 where the server takes writes.
+    pub(crate) only_reads: &'static str,
+    /// Stands before a statement that is tried out.
+    pub(crate) try_out: &'static str,
+    /// The user as a GRANT names it, as `user_name`.
+    pub(crate) user: &'static str,
 }
 
 /// The types of columns that a layout can have.
@@ -117,6 +148,10 @@ impl ColumnKind {
 pub(crate) struct ResolvedLayout {
     pub(crate) layout: Layout,
     pub(crate) dialect: &'static Dialect,
+    /// The table as it stands in statements.
+    pub(crate) table: String,
+    /// The table as the catalogue is asked for it.
+    catalogue_name: String,
     kinds: HashMap<String, ColumnKind>,
     /// How many characters an error may have.
     error_chars: Option<usize>,
@@ -128,6 +163,7 @@ impl ResolvedLayout {
     pub(crate) fn new(
         layout: &Layout,
         dialect: &'static Dialect,
+        table_ref: &TableRef,
         catalogue: &Catalogue,
     ) -> Result<Self, OpenError> {
         let mut wrong = Vec::new();
@@ -162,10 +198,21 @@ impl ResolvedLayout {
         }
         wrong.extend(catalogue.doubts_about_the_key(layout));
         let error_chars = column(Field::Error).and_then(|error| error.chars);
-        match wrong.is_empty() {
-            true => Ok(Self { layout: layout.clone(), dialect, kinds, error_chars }),
-            false => Err(OpenError::Layout { table: layout.table_name().clone(), why: wrong.join("; ") }),
+        if !wrong.is_empty() {
+            return Err(OpenError::Layout { table: layout.table_name().clone(), why: wrong.join("; ") });
         }
+        let (table, catalogue_name) =
+            (table_ref.text(dialect.table), table_ref.text(dialect.catalogue.table));
+        Ok(Self { layout: layout.clone(), dialect, table, catalogue_name, kinds, error_chars })
+    }
+
+    /// The name of the table, to be bound in questions about the catalogue and the lock.
+    pub(crate) fn name_in_catalogue(&self) -> BindValue {
+        self.catalogue_name.as_str().into()
+    }
+
+    pub(crate) fn unsupported(&self, operation: &'static str) -> StoreError {
+        StoreError::Unsupported { store: self.dialect.store, operation }
     }
 
     /// An error as its column can hold it.
@@ -203,10 +250,47 @@ impl ResolvedLayout {
         columns.iter().map(|name| (self.quoted(name.as_str()), self.kind(name.as_str()))).collect()
     }
 
-    /// When a row was written, as text, if the table says so.
-    pub(crate) fn written(&self) -> Option<String> {
-        let (column, kind) = self.column(Field::CreatedAt)?;
-        Some((self.dialect.as_text)(&column, kind))
+    /// A field as a text that is read.
+    pub(crate) fn text(&self, field: Field) -> String {
+        self.column(field).map_or_else(
+            || self.dialect.nulls.text.to_owned(),
+            |(column, kind)| (self.dialect.read_text)((self.dialect.as_text)(&column, kind)),
+        )
+    }
+
+    /// A field as a time that is read.
+    pub(crate) fn time(&self, field: Field) -> String {
+        self.column(field).map_or_else(
+            || self.dialect.nulls.time.to_owned(),
+            |(column, kind)| (self.dialect.as_time)(&column, kind),
+        )
+    }
+
+    /// When a row was written, as text; NULL where the table does not say so.
+    pub(crate) fn written(&self) -> String {
+        self.text(Field::CreatedAt)
+    }
+
+    /// That a row has the key in `k0`, `k1` and so on of a table of this name.
+    pub(crate) fn has_key_of(&self, name: &str) -> String {
+        let keys = self.key().into_iter().enumerate();
+        keys.map(|(n, (column, _))| format!("{column} = {name}.k{n}")).collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// What tells a row from all others: `event_id`, the columns of the key as `k0`, `k1` and so on, and `written`.
+    pub(crate) fn row_key(&self) -> String {
+        let Dialect { as_text, read_text, .. } = self.dialect;
+        let parts = self.key().into_iter().enumerate();
+        let parts =
+            parts.map(|(n, (column, kind))| format!("{} AS k{n}, ", read_text(as_text(&column, kind))));
+        let (id, written) = (self.text(Field::Id), self.written());
+        format!("{id} AS event_id, {}{written} AS written", parts.collect::<String>())
+    }
+
+    /// Rows that meet a condition, oldest first.
+    pub(crate) fn oldest_first(&self, columns: &str, condition: &str, rest: &str) -> String {
+        let (table, order) = (&self.table, self.order());
+        format!("SELECT {columns} FROM {table} AS t WHERE {condition} ORDER BY {order} {rest}")
     }
 
     fn kind(&self, name: &str) -> ColumnKind {
@@ -268,15 +352,46 @@ impl ResolvedLayout {
         set.join(", ")
     }
 
+    /// What is set in a row that was delivered; `None` if it is deleted. A layout without the state keeps what it
+    /// cannot archive.
+    pub(crate) fn set_delivered(&self, on_done: OnDone) -> Option<String> {
+        let state = match on_done {
+            OnDone::Delete => return None,
+            OnDone::Archive if self.layout.value_of(State::Archived).is_some() => State::Archived,
+            _ if self.layout.ending() == Ending::Deleted => return None,
+            OnDone::Keep | OnDone::Archive => State::Sent,
+        };
+        Some(self.set(state, "NULL"))
+    }
+
+    /// What is set in a row whose attempt failed: it counts and decides on the count that the table has at that moment.
+    /// What reads the count stands before what changes it, because MySQL goes from left to right. Nothing for a table
+    /// that does not count.
+    pub(crate) fn set_counted(&self, most: &str, error: &str) -> String {
+        let column = |field| self.column(field).map(|(column, _)| column).unwrap_or_default();
+        let bare = |field| self.bare(field).map(|(column, _)| column).unwrap_or_default();
+        let grown = format!("least(greatest(coalesce({}, 0), 0), 2147483646) + 1", column(Field::Attempts));
+        let failed = self.layout.value_of(State::Failed).map(ToString::to_string).unwrap_or_default();
+        let error = self.bare(Field::Error).map(|(column, _)| format!("{column} = {error}, "));
+        format!(
+            "{} = CASE WHEN {grown} >= {most} THEN '{failed}' ELSE {} END, {}{} = {grown}",
+            bare(Field::Status),
+            column(Field::Status),
+            error.unwrap_or_default(),
+            bare(Field::Attempts),
+        )
+    }
+
     /// What is written back into a row that was delivered or given up, into none: a server that refuses this would
     /// refuse it after a delivery.
-    pub(crate) fn write_nothing(&self, table: &str) -> String {
+    pub(crate) fn write_nothing(&self) -> String {
         let written = [Field::Status, Field::SentAt, Field::Error, Field::Attempts];
         let set: Vec<String> = written
             .into_iter()
             .filter_map(|field| self.bare(field))
             .map(|(column, _)| format!("{column} = {column}"))
             .collect();
+        let table = &self.table;
         match self.layout.ending() {
             Ending::Deleted => format!("DELETE FROM {table} WHERE FALSE"),
             _ => format!("UPDATE {table} AS t SET {} WHERE FALSE", set.join(", ")),
@@ -289,11 +404,6 @@ impl ResolvedLayout {
             Ending::Deleted => "DELETE",
             _ => "UPDATE",
         }
-    }
-
-    /// The database's clock as this type of column has it.
-    pub(crate) fn clock(&self, kind: ColumnKind) -> &'static str {
-        (self.dialect.clock)(kind)
     }
 }
 
@@ -308,33 +418,16 @@ fn can_hold(status: &Column, kind: Option<ColumnKind>, value: &str) -> bool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use super::*;
+    use crate::foreign::postgres::DIALECT;
 
-    static DIALECT: Dialect = Dialect {
-        quote: '"',
-        set_in: "",
-        placeholder: |n| format!("${n}"),
-        as_text: |column, _| format!("{column}::text"),
-        as_key: |_, placeholder| placeholder.to_owned(),
-        before: |clock, placeholder| format!("{clock} - {placeholder}"),
-        store: "tested layout",
-        time: |_, _| String::new(),
-        now: "now()",
-        of_event: |_| String::new(),
-        of_row: |_| String::new(),
-        total: "SELECT 0",
-        change: |_| String::new(),
-        clock: |_| "now()",
-        kind: |name| match name {
-            "text" => Some(ColumnKind::Text),
-            "time" => Some(ColumnKind::Time),
-            "int" => Some(ColumnKind::Integer),
-            _ if name.starts_with("enum(") => Some(ColumnKind::Choice),
-            _ => None,
-        },
-    };
+    const TIME: &str = "timestamp without time zone";
+
+    fn resolve(layout: &Layout, found: &Catalogue) -> Result<ResolvedLayout, OpenError> {
+        ResolvedLayout::new(layout, &DIALECT, &TableRef::default(), found)
+    }
 
     fn columns(all: &[(&str, &str)]) -> Catalogue {
         let column = |(name, kind): &(&str, &str)| Column {
@@ -348,7 +441,7 @@ mod tests {
 
     #[test]
     fn key_that_does_not_tell_rows_apart_is_refused() {
-        let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("part", "int")]);
+        let found = columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("part", "integer")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let both = layout.clone().key(["part", "id"].map(|name| name.parse().unwrap()));
         let refused = |layout: &Layout, unique: Option<&[&[&str]]>, nullable: bool| {
@@ -356,10 +449,7 @@ mod tests {
             let unique = unique.map(|unique| unique.iter().map(names).collect());
             let mut found = Catalogue { unique, ..found.clone() };
             found.columns[0].nullable = nullable;
-            ResolvedLayout::new(layout, &DIALECT, &found)
-                .err()
-                .map(|error| error.to_string())
-                .unwrap_or_default()
+            resolve(layout, &found).err().map(|error| error.to_string()).unwrap_or_default()
         };
         assert_eq!(refused(&layout, Some(&[&["part"], &["id"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id", "part"]]), false), "");
@@ -379,20 +469,21 @@ mod tests {
             layout.value(State::Pending, "0".parse().unwrap()).value(State::Sent, value.parse().unwrap())
         };
         let fits = |kind: &str, value: &str| {
-            let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("status", kind)]);
-            ResolvedLayout::new(&layout(value), &DIALECT, &found).is_ok()
+            let found =
+                columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("status", kind)]);
+            resolve(&layout(value), &found).is_ok()
         };
-        assert!(fits("int", "1") && !fits("int", "true"));
+        assert!(fits("integer", "1") && !fits("integer", "true"));
         assert!(fits("enum('0','SENT')", "SENT") && !fits("enum('0','SENT')", "DONE"));
         assert!(fits("text", "SENT") && !fits("text", "DELIVERED"));
     }
 
     #[test]
     fn error_is_cut_to_its_column() {
-        let found = columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("error", "text")]);
+        let found = columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("error", "text")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let layout = layout.column(Field::Error, "error".parse().unwrap());
-        let resolved = ResolvedLayout::new(&layout, &DIALECT, &found).expect("a table");
+        let resolved = resolve(&layout, &found).expect("a table");
         assert_eq!(
             (resolved.cut_error("äöüäöüäöü").as_str(), resolved.cut_error("no").as_str()),
             ("äöüäöü", "no")
@@ -402,10 +493,10 @@ mod tests {
     #[test]
     fn every_column_that_is_wrong_is_named() {
         let found =
-            columns(&[("id", "circle"), ("type", "text"), ("payload", "int"), ("aggregatetype", "text")]);
+            columns(&[("id", "circle"), ("type", "text"), ("payload", "integer"), ("aggregatetype", "text")]);
         let layout = Layout::debezium();
-        let error = ResolvedLayout::new(&layout, &DIALECT, &found).expect_err("an error").to_string();
-        for word in ["id is circle", "payload is int and should be text", "no column aggregateid"] {
+        let error = resolve(&layout, &found).expect_err("an error").to_string();
+        for word in ["id is circle", "payload is integer and should be text", "no column aggregateid"] {
             assert!(error.contains(word), "{error}");
         }
     }
@@ -413,13 +504,16 @@ mod tests {
     #[test]
     fn row_without_a_status_waits_while_it_has_no_time() {
         let found =
-            columns(&[("id", "int"), ("type", "text"), ("payload", "text"), ("processed_at", "time")]);
+            columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("processed_at", TIME)]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let layout = layout.column(Field::SentAt, "processed_at".parse().unwrap());
-        let resolved = ResolvedLayout::new(&layout, &DIALECT, &found).expect("a table");
+        let resolved = resolve(&layout, &found).expect("a table");
         assert_eq!(resolved.is(State::Pending), r#"t."processed_at" IS NULL"#);
         assert_eq!(resolved.is(State::Failed), "FALSE");
-        assert_eq!(resolved.set(State::Sent, "NULL"), r#""processed_at" = now()"#);
+        assert_eq!(
+            resolved.set(State::Sent, "NULL"),
+            r#""processed_at" = (statement_timestamp() AT TIME ZONE 'UTC')"#
+        );
         assert_eq!(resolved.order(), r#"t."id""#);
     }
 
@@ -428,9 +522,9 @@ mod tests {
         let names =
             ["id", "aggregate_type", "aggregate_id", "event_type", "payload", "status", "error_message"];
         let mut found: Vec<(&str, &str)> = names.map(|name| (name, "text")).to_vec();
-        found.extend([("created_at", "time"), ("sent_at", "time")]);
+        found.extend([("created_at", TIME), ("sent_at", TIME)]);
         let layout = Layout::order_service();
-        let resolved = ResolvedLayout::new(&layout, &DIALECT, &columns(&found)).expect("a table");
+        let resolved = resolve(&layout, &columns(&found)).expect("a table");
         assert_eq!(resolved.is(State::Pending), r#"t."status" = 'NEW'"#);
         assert_eq!(resolved.set(State::Failed, "?"), r#""status" = 'FAILED', "error_message" = ?"#);
         assert_eq!(

@@ -12,9 +12,11 @@ use posthaste::store::{
 use posthaste::{EventId, StoreError, Timestamp};
 use tokio::time::Instant;
 
-use super::foreign_table::{Caller, FailedAttempt, ForeignTable, RowKey};
+use super::Layout;
+use super::foreign_table::ForeignTable;
 use super::leases::Leases;
-use super::{Layout, queries};
+use super::row_key::{FailedAttempt, RowKey};
+use super::server::Caller;
 
 /// How long an event that can neither be delivered nor given up waits for the next attempt.
 const UNDELIVERABLE_RETRY_DELAY: Duration = Duration::from_secs(300);
@@ -28,7 +30,7 @@ pub struct ForeignTableStore(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    table: Box<dyn ForeignTable>,
+    table: ForeignTable,
     leases: Mutex<Leases>,
     /// Whether this process delivered when it last looked, to say when that changes.
     leads: Mutex<Option<bool>>,
@@ -39,9 +41,9 @@ struct Inner {
 }
 
 impl ForeignTableStore {
-    pub(super) fn new(table: impl ForeignTable + 'static, purges: bool) -> Self {
+    pub(super) fn new(table: ForeignTable, purges: bool) -> Self {
         let (leases, leads, is_full) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { table: Box::new(table), leases, leads, is_full, purges }))
+        Self(Arc::new(Inner { table, leases, leads, is_full, purges }))
     }
 
     /// The layout that it was opened with.
@@ -54,8 +56,8 @@ impl ForeignTableStore {
         self.0.table.close().await;
     }
 
-    pub(super) fn table(&self) -> &dyn ForeignTable {
-        &*self.0.table
+    pub(super) fn table(&self) -> &ForeignTable {
+        &self.0.table
     }
 
     pub(super) fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -63,7 +65,7 @@ impl ForeignTableStore {
     }
 
     pub(super) fn unsupported(&self, operation: &'static str) -> StoreError {
-        StoreError::Unsupported { store: self.table().resolved().dialect.store, operation }
+        self.table().resolved().unsupported(operation)
     }
 
     /// Says when this process begins to deliver, or to stand by.
@@ -356,11 +358,11 @@ impl Store for ForeignTableStore {
         if !self.0.purges {
             return Ok(0);
         }
-        queries::purge(self.table(), Caller::Engine, purge).await
+        self.table().purge(Caller::Engine, purge).await
     }
 
     async fn oldest_pending(&self, _now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        queries::oldest(self.table(), Caller::Engine).await
+        self.table().oldest(Caller::Engine).await
     }
 
     /// There is no wake-up for such a table.
