@@ -1,5 +1,5 @@
 -- Replays or discards DEAD rows on a person's word.
--- ARGV: now, what (replay | discard), forget_progress (1 | 0), actor, target, ids. Answers how many.
+-- ARGV: now, what (replay | discard), forget_progress (1 | 0), actor, target, ids. Returns how many.
 
 local what, forget_progress, actor, target = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
 

@@ -1,7 +1,7 @@
 -- Leases due rows to one owner.
 -- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), suspect_after, max_bytes, whatever (1 if
 -- the first row is wanted whatever its size, or 0), look (1 to look at routes, or 0), max_parked_names.
--- Answers: now; id, due time, state and body of each row, one after another; how many orphans were skipped; how
+-- Returns: now; id, due time, state and body of each row, one after another; how many orphans were skipped; how
 -- large the first row is for which there was no room, or 0; the routes that are paused; those that rows are parked
 -- for.
 
@@ -251,7 +251,7 @@ end
 
 local function lease_row(i, id, body)
   if not body then
-    -- Nothing to deliver. The repair worker removes it; until then it is out of the claims' way.
+    -- Nothing to deliver. The repair removes it; until then it is out of the claims' way.
     orphans = orphans + 1
     if i <= n then out.due(id, LEASE_END) end
   elseif i <= n then

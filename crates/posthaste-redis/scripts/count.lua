@@ -1,5 +1,5 @@
 -- Counts: of each kind, and of up to `limit` pending rows from `after` on, by their state.
--- ARGV: now, after (a member of the index, or # and a rank, or nothing), limit. Answers three things: waiting, done, dead, archived, arrivals; new, retry, due,
+-- ARGV: now, after (a member of the index, or # and a rank, or nothing), limit. Returns three things: waiting, done, dead, archived, arrivals; new, retry, due,
 -- leased, parked, scheduled; where to go on.
 
 local after, limit = ARGV[2], tonumber(ARGV[3])

@@ -1,6 +1,6 @@
 -- Stores events on their own, without a transaction around them.
 -- ARGV: now, then for each: id, body, delay or lease in microseconds, owner, token (both empty without lease).
--- Answers the sid of each, or nothing where the id existed already.
+-- Returns the sid of each, or nothing where the id existed already.
 
 local sids = {}
 for i = 2, #ARGV, 5 do

@@ -1,7 +1,7 @@
 -- Renews, starts, releases or parks rows that are held. To start is to renew, and to count the lease as lost
 -- until the row is settled.
 -- ARGV: now, owner, what (renew | start | release | park), microseconds (lease or park), route, then for each: id,
--- place, token. Answers which of them were held, counted from one.
+-- place, token. Returns which of them were held, counted from one.
 
 local owner, what, wait, route = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 

@@ -1,7 +1,7 @@
 -- One page of rows in the order of insertion.
 -- ARGV: now, after (a place in that order, or nothing), limit, newest first (1 | 0), then the kinds:
 -- waiting, done, dead, archived.
--- Answers id, state, due time and the head of the body for each, fewer than asked for where bodies are large; 1 if
+-- Returns id, state, due time and the head of the body for each, fewer than asked for where bodies are large; 1 if
 -- there may be more, or 0; how many bytes of bodies were read.
 
 local after, limit, is_reverse = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'

@@ -1,5 +1,5 @@
 -- Stores one event of Posthaste: two keys from KEYS[key] on, five arguments from ARGV[arg] on.
--- Answers where it stands, or false if its id was written before. Call it before your first write.
+-- Returns where it stands, or false if its id was written before. Call it before your first write.
 local function posthaste_enqueue(key, arg)
   local entries, arrivals, id = KEYS[key], KEYS[key + 1], ARGV[arg]
   for name, expected in pairs({ [entries] = 'hash', [arrivals] = 'stream' }) do

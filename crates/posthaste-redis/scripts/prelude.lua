@@ -76,7 +76,7 @@ local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 7) .. '\t(.*)$'
 
 local function split_state(text)
   local status, place, lease, rest = string.match(text, STATE)
-  -- Somebody edited it. The row stays pending, so that an engine sees it and says so.
+  -- It was edited. The row stays pending, so that an engine sees it and says so.
   if not status then return '?', '0-10', '', UNTOUCHED end
   return status, place, lease, rest
 end
@@ -99,7 +99,7 @@ local function state_text(row)
 end
 
 -- The indexes of rows that have ended: DONE, which the document calls SENT, DEAD, which it calls FAILED, and
--- ARCHIVED. A code that nobody knows counts as pending, so that somebody claims the row and sees.
+-- ARCHIVED. An unknown code counts as pending, so that an engine claims the row and reports it.
 local ENDED = { ['1'] = DONE, ['3'] = DEAD, ['4'] = ARCHIVED }
 
 local function ends(status)
@@ -122,7 +122,7 @@ end
 
 -- Whether a lease that names this place means the row at `own`: an id may be written again after its row was
 -- deleted, at another place. A lease has room for 4096 rows of a millisecond; more run over into the next one. A
--- place that nobody can read is named as the first of all.
+-- place that cannot be read is named as the first of all.
 local function is_at(own, place)
   if own == place then return true end
   local ms, n = string.match(own, '^(%d+)%-.(%d+)$')
@@ -158,7 +158,7 @@ local function parked_key(row, id)
 end
 
 -- What an entry of the stream of arrivals says: id, place, due time, and the lease that the row was born with.
--- An entry that no Writer of ours made answers nothing. Neighbours share their millisecond, so that reading
+-- An entry that no Writer of ours made returns nothing. Neighbours share their millisecond, so that reading
 -- it once is enough.
 local last_ms, last_inserted = '', 0
 
@@ -184,7 +184,7 @@ local function new_state(place, lease)
   return '0\t' .. place .. '\t' .. lease .. '\t' .. UNTOUCHED
 end
 
--- Stores a new event: first its body, then its arrival, then its due time. Answers its stream id, or false
+-- Stores a new event: first its body, then its arrival, then its due time. Returns its stream id, or false
 -- where the id existed already.
 local function enqueue(id, body, wait, owner, token)
   if redis.call('HSETNX', ENTRIES, id, body) == 0 then return false end
@@ -198,7 +198,7 @@ local function enqueue(id, body, wait, owner, token)
   return sid
 end
 
--- Arrivals that nobody has looked at yet, oldest first, at most `count`, none later than the millisecond `last`:
+-- Arrivals that no script has looked at yet, oldest first, at most `count`, none later than the millisecond `last`:
 -- lists of ids, due times, places and leases side by side, the set of the ids, and the time before which none is
 -- left. Then whether there may be more, and what makes them leave the stream, to be called after their states are
 -- written.
@@ -328,7 +328,7 @@ local function let_go(out, id, row, due)
   out.due(id, int(due))
 end
 
--- Makes arrivals rows that wait; answers whether there may be more.
+-- Makes arrivals rows that wait; returns whether there may be more.
 local function promote(count)
   local found, more, forget = arrivals(count)
   local out = batch()

@@ -1,6 +1,6 @@
 -- Removes or archives old rows, one page in the order of insertion.
 -- ARGV: now, what (done | dead | archived | any), older_than, archive (1 | 0), limit, actor, target, after.
--- Answers how many; where to go on, or nothing at the end; 1 if the same page has more that was too much to delete at
+-- Returns how many; where to go on, or nothing at the end; 1 if the same page has more that was too much to delete at
 -- once, or 0.
 
 local what, before = ARGV[2], now - tonumber(ARGV[3])

@@ -1,7 +1,7 @@
 -- Finishes what a script that failed in the middle, or a foreign program, left half done. One page of a scan
--- over one shard; safe beside live traffic, because it looks and mends in one step.
+-- over one shard; safe beside live traffic, because it looks and repairs in one step.
 -- ARGV: now, what to scan (state | pending | entries | parked, in this order), cursor, page.
--- Answers: whether it looked at all (or has to be asked again, because much has just arrived), the next
+-- Returns: whether it looked at all (or has to be asked again, because much has just arrived), the next
 -- cursor ("0" at the end), bodies that nothing led to, members without a body, rows in the wrong indexes.
 
 local what, cursor, page = ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -43,7 +43,7 @@ end
 -- Puts a row where it belongs. When it was due is not known any more, so that it is due now.
 local function put_right(id, row)
   if row.status == '?' then
-    -- Somebody edited the state so that it cannot be read: a new place in the order.
+    -- The state was edited so that it cannot be read: a new place in the order.
     row.place = place_of(redis.call('XADD', ARRIVALS, '*', 'i', id))
     out.forget_arrival(row.place)
     out.state(id, state_text(row))

@@ -2,7 +2,7 @@
 -- ARGV: now, owner, on_done (keep | delete | archive), suspect_after, how many rows were simply delivered, id and
 -- place of each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
 -- number, list, limit. What the last four mean stands with each verdict.
--- Answers 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
+-- Returns 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
 -- `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
 
 local owner, on_done, suspect_after, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -119,7 +119,7 @@ function verdicts.unreachable(id, row, text, number, list, limit)
   return 'wait ' .. number
 end
 
--- "Delivered" is a fact, whoever brings it, as long as the row that is meant is pending.
+-- "Delivered" is a fact, whichever engine reports it, as long as the row that is meant is pending.
 local function settle_delivered()
   local ids, answers = {}, {}
   for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 4] end

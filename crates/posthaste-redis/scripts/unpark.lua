@@ -1,5 +1,5 @@
 -- Makes rows due that wait for a route.
--- ARGV: now, route, limit. Answers how many.
+-- ARGV: now, route, limit. Returns how many.
 
 local route, limit = ARGV[2], tonumber(ARGV[3])
 local keys = redis.call('ZRANGEBYLEX', PARKED, '[' .. route .. '\t', '(' .. route .. '\n', 'LIMIT', 0, limit)

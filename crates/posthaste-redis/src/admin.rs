@@ -1,4 +1,4 @@
-//! The operator's door.
+//! What operators ask of the store.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -35,8 +35,7 @@ impl Admin for RedisStore {
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let before = self.cutoff(filter).await?;
         if let Some(id) = &filter.id {
-            let row = self.get(id).await?.map(|detail| detail.row);
-            return Ok(row.filter(|row| is_meant(row, filter, before)).into_iter().count() as u64);
+            return Ok(self.find(id, filter, before).await?.into_iter().count() as u64);
         }
         self.promote_all().await?;
         if is_whole_kind(filter) {
@@ -55,9 +54,8 @@ impl Admin for RedisStore {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let before = self.cutoff(filter).await?;
         if let Some(id) = &filter.id {
-            let row = self.get(id).await?.map(|detail| detail.row);
-            let is_on_page = |row: &EventRow| page.after.is_none_or(|after| row.seq > after);
-            let row = row.filter(|row| is_meant(row, filter, before) && is_on_page(row));
+            let row = self.find(id, filter, before).await?;
+            let row = row.filter(|row| page.after.is_none_or(|after| row.seq > after));
             return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
         }
         self.promote_all().await?;
@@ -87,7 +85,7 @@ impl Admin for RedisStore {
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
         self.promote_all().await?;
         let ask = |shard| async move {
-            let call = self.scripts().get.on(shard).arg("").arg(id.as_str());
+            let call = self.scripts().get.on(shard, None).arg(id.as_str());
             let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
             Ok::<_, StoreError>(rows.into_iter().next().map(|row| admin_row(row, shard.number)))
         };
@@ -109,9 +107,7 @@ impl Admin for RedisStore {
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
         let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
-        let change =
-            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
-        Ok(self.change(&change, &[row], id.as_str()).await? > 0)
+        Ok(self.change(&DeadRowChange::replay(replay), &[row], id.as_str()).await? > 0)
     }
 
     async fn replay_all(
@@ -120,9 +116,7 @@ impl Admin for RedisStore {
         limit: usize,
         replay: &Replay<'_>,
     ) -> Result<u64, StoreError> {
-        let change =
-            DeadRowChange { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor };
-        self.change_matching(&change, filter, limit).await
+        self.change_matching(&DeadRowChange::replay(replay), filter, limit).await
     }
 
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError> {
@@ -151,7 +145,7 @@ impl Admin for RedisStore {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
-        let call = self.scripts().audit.on(keys.first()).arg("").arg(before).arg(limit + 1);
+        let call = self.scripts().audit.on(keys.first(), None).arg((before, limit + 1));
         let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
@@ -171,11 +165,17 @@ impl Admin for RedisStore {
     }
 }
 
-/// What a person does to DEAD rows.
+/// What an operator does to DEAD rows.
 struct DeadRowChange<'a> {
     what: &'static str,
     forget_progress: bool,
     actor: &'a str,
+}
+
+impl<'a> DeadRowChange<'a> {
+    fn replay(replay: &Replay<'a>) -> Self {
+        Self { what: "replay", forget_progress: replay.forget_progress, actor: replay.actor }
+    }
 }
 
 impl RedisStore {
@@ -189,7 +189,7 @@ impl RedisStore {
     pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
         const PROMOTE_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard).arg("").arg(PROMOTE_BATCH_ROWS);
+            let call = self.scripts().promote.on(shard, None).arg(PROMOTE_BATCH_ROWS);
             for _ in 0..rows.div_ceil(PROMOTE_BATCH_ROWS) {
                 match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
@@ -218,13 +218,25 @@ impl RedisStore {
         }
     }
 
+    /// The row with this id, if the filter means it: one in the archive only where it asks for that status.
+    async fn find(
+        &self,
+        id: &EventId,
+        filter: &Filter,
+        before: Option<Timestamp>,
+    ) -> Result<Option<EventRow>, StoreError> {
+        let row = self.get(id).await?.map(|detail| detail.row);
+        let is_hidden = |row: &EventRow| row.status == Status::Archived && filter.status.is_none();
+        Ok(row.filter(|row| matches(row, filter, before) && !is_hidden(row)))
+    }
+
     pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.connections().query(&members).await.map_err(crate::error::failed)
     }
 
-    /// Changes DEAD rows, shard by shard; answers how many.
+    /// Changes DEAD rows, shard by shard; returns how many.
     async fn change(
         &self,
         change: &DeadRowChange<'_>,
@@ -232,28 +244,11 @@ impl RedisStore {
         target: &str,
     ) -> Result<u64, StoreError> {
         let mut count = 0;
-        for shard in self.keys().shards() {
-            let ids: Vec<&str> = rows
-                .iter()
-                .filter(|row| self.keys().of_seq(row.seq).number == shard.number)
-                .map(|row| row.id.as_str())
-                .collect();
-            if ids.is_empty() {
-                continue;
-            }
-            let call = self
-                .scripts()
-                .change
-                .on(shard)
-                .arg("")
-                .arg(change.what)
-                .arg(u8::from(change.forget_progress));
-            count += call
-                .arg(self.audited_inside(change.actor))
-                .arg(target)
-                .arg(ids)
-                .run::<u64>(self.connections())
-                .await?;
+        for (shard, places) in self.keys().group(rows.iter().map(|row| self.keys().of_seq(row.seq))) {
+            let ids: Vec<&str> = places.into_iter().map(|place| rows[place].id.as_str()).collect();
+            let call = self.scripts().change.on(shard, None).arg((change.what, change.forget_progress));
+            let call = call.arg((self.audited_inside(change.actor), target, ids));
+            count += call.run::<u64>(self.connections()).await?;
         }
         self.note(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
@@ -290,7 +285,7 @@ impl RedisStore {
     }
 
     async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
-        let call = self.scripts().control.on(self.keys().first()).arg("").arg(what).arg(route).arg(actor);
+        let call = self.scripts().control.on(self.keys().first(), None).arg((what, route, actor));
         let changed = call.run::<u8>(self.connections()).await? == 1;
         self.0.server_state.forget();
         if changed {
@@ -299,8 +294,8 @@ impl RedisStore {
         Ok(changed)
     }
 
-    /// Who is named in the script that makes a change. With several shards nobody is, because one change
-    /// is one entry: [`note`](Self::note) writes it.
+    /// The name for the script that makes a change. With several shards it is empty, because one change is one
+    /// entry: [`note`](Self::note) writes it.
     pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
         if self.keys().count() == 1 { actor } else { "" }
     }
@@ -316,15 +311,9 @@ impl RedisStore {
         if self.keys().count() == 1 || actor.is_empty() || rows == 0 {
             return Ok(());
         }
-        let call =
-            self.scripts().note.on(self.keys().first()).arg("").arg(actor).arg(action).arg(target).arg(rows);
+        let call = self.scripts().note.on(self.keys().first(), None).arg((actor, action, target, rows));
         call.run::<u8>(self.connections()).await.map(|_| ())
     }
-}
-
-/// The archive is meant only where it is asked for by its status.
-fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
-    matches(row, filter, before) && (row.status != Status::Archived || filter.status.is_some())
 }
 
 fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {

@@ -1,21 +1,14 @@
 //! The builder of a store, and the checks when it opens: is that a server we can use, and are these keys ours?
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use redis::{Client, ConnectionInfo, RedisError, Value};
-use tokio_util::sync::CancellationToken;
+use redis::{Client, ConnectionInfo, InfoDict, RedisError};
 
 use crate::connection::RedisConnections;
 use crate::error::open_error;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
-use crate::metrics::Metrics;
-use crate::scripts::Scripts;
-use crate::server_state_cache::ServerStateCache;
-use crate::shard_backoff::ShardBackoffs;
 use crate::{Inner, OpenError, RedisStore, repair};
 
 /// The oldest server that has every command we use.
@@ -88,7 +81,7 @@ impl RedisStoreBuilder {
     }
 
     /// How often a process that runs an engine on this store looks at a page of a hundred rows for something
-    /// half done, as a [`RepairWorker`](crate::RepairWorker) does. Default: every second; zero for never.
+    /// half done; [`RedisStore::repair`] looks at all of them. Default: every second; zero for never.
     pub fn repair_every(mut self, interval: Duration) -> Self {
         self.repair_every = interval;
         self
@@ -119,22 +112,9 @@ impl RedisStoreBuilder {
         if !self.read_only {
             self.settle_shards(&connections, &keys).await?;
         }
-        Ok(RedisStore(Arc::new(Inner {
-            connections,
-            metrics: Metrics::new(self.name.to_string()),
-            server_state: ServerStateCache::default(),
-            backoffs: ShardBackoffs::of(keys.count()),
-            keys,
-            scripts: Scripts::default(),
-            read_only: self.read_only,
-            repair_every: self.repair_every,
-            turn: AtomicUsize::new(0),
-            wake: OnceLock::new(),
-            listen: self.servers,
-            remote_notifier: OnceLock::new(),
-            stop: CancellationToken::new(),
-            is_closed: AtomicBool::new(false),
-        })))
+        let mut inner = Inner::new(connections, keys, self.servers);
+        (inner.read_only, inner.repair_every) = (self.read_only, self.repair_every);
+        Ok(RedisStore(Arc::new(inner)))
     }
 
     /// Gives every connection the certificates that were named, and the process a provider of cryptography,
@@ -180,20 +160,18 @@ impl RedisStoreBuilder {
     }
 
     async fn check_server(&self, connections: &RedisConnections, server: &str) -> Result<(), OpenError> {
-        let answer = connections
-            .query::<Value>(&redis::cmd("INFO"))
-            .await
-            .map_err(|error| open_error(server, error))?;
-        let info = read_info(&answer);
-        let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
-        if is_older(version, MIN_SERVER_VERSION) {
-            return Err(OpenError::OldServer { found: version.to_owned(), needed: MIN_SERVER_VERSION });
+        let infos = connections.query_each::<InfoDict>(&redis::cmd("INFO")).await;
+        // Of the nodes of a cluster the first is as good as any.
+        let info = infos.map_err(|error| open_error(server, error))?.into_iter().next().map(|(_, info)| info);
+        let field = |name: &str| info.as_ref().and_then(|info| info.get::<String>(name)).unwrap_or_default();
+        let version = field("redis_version");
+        if is_older(&version, MIN_SERVER_VERSION) {
+            return Err(OpenError::OldServer { found: version, needed: MIN_SERVER_VERSION });
         }
-        if !self.is_cluster && info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
+        if !self.is_cluster && field("redis_mode") == "cluster" {
             return Err(OpenError::ClusterNode { server: server.to_owned() });
         }
-        let is_replica = info.get("role").is_some_and(|role| role == "slave");
-        if !self.is_cluster && is_replica && !self.read_only {
+        if !self.is_cluster && field("role") == "slave" && !self.read_only {
             return Err(OpenError::ReadOnlyServer { server: server.to_owned() });
         }
         Ok(())
@@ -216,7 +194,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Writes the number down, unless somebody else was faster: then that one counts.
+    /// Writes the number down, unless another process was faster: then its number counts.
     async fn settle_shards(&self, connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
         for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT_VERSION)] {
             let mut set = redis::cmd("HSETNX");
@@ -241,7 +219,9 @@ impl std::fmt::Debug for RedisStoreBuilder {
 // S1-07
 async fn check_types(connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
     let named = keys.shards().iter().flat_map(Shard::types);
-    try_join_all(named.map(|(key, needed)| check_type(connections, key, needed))).await.map(|_| ())
+    try_join_all(named.map(|(key, needed)| async move { check_type(connections, &key, needed).await }))
+        .await
+        .map(|_| ())
 }
 
 async fn check_type(
@@ -256,20 +236,6 @@ async fn check_type(
         true => Ok(()),
         false => Err(OpenError::ForeignKey { key: key.to_owned(), found, needed }),
     }
-}
-
-/// The lines of INFO; a cluster answers once per node, of which the first is as good as any.
-fn read_info(answer: &Value) -> HashMap<String, String> {
-    let text = match answer {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::VerbatimString { text, .. } => text.clone(),
-        Value::Map(nodes) => return nodes.first().map(|(_, value)| read_info(value)).unwrap_or_default(),
-        Value::Array(values) => return values.first().map(read_info).unwrap_or_default(),
-        _ => String::new(),
-    };
-    let pair =
-        |line: &str| line.trim().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    text.lines().filter_map(pair).collect()
 }
 
 /// Whether a version comes before another. One that says nothing is not old.

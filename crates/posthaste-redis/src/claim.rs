@@ -12,7 +12,7 @@ use crate::keys::Shard;
 use crate::row_state::RowState;
 use crate::server_state_cache::ServerState;
 use crate::shard_calls::within_bodies_timeout;
-use crate::store::{clock, micros, shares};
+use crate::store::{micros, shares};
 
 /// The reply to a claim: the clock; id, due time, state and body of each row, one after another; how many
 /// orphans it met; how large the row is for which there was no room; paused routes; those with parked rows.
@@ -92,7 +92,7 @@ impl RedisStore {
     ///
     /// The shard whose turn it is comes first and alone: its first row is claimed whatever its size, so that no
     /// row is too large for ever. The others share what it left, all at once. When a share was too small for a
-    /// row and nobody else had anything, its shard gets all that is left.
+    /// row and no other shard had anything, its shard gets all that is left.
     async fn claim_rounds(&self, claim: &Claim<'_>) -> ClaimProgress {
         let mut open: Vec<OpenShard<'_>> = self
             .responding_shards_in_turn()
@@ -146,19 +146,13 @@ impl RedisStore {
             ClaimOrder::Due => "due",
             ClaimOrder::Seq => "seq",
         };
-        let call = self
-            .scripts()
-            .claim
-            .on(shard_claim.shard)
-            .arg(clock(claim.now))
-            .arg(&*escape(claim.owner.as_str()));
-        let call = call.arg(claim.token.as_i64()).arg(micros(claim.lease)).arg(shard_claim.rows);
-        let call = call.arg(micros(claim.skip_recent)).arg(order).arg(SUSPECT_LOST_LEASES);
-        let call = call
-            .arg(shard_claim.bytes.min(MAX_SCRIPT_BYTES))
-            .arg(u8::from(shard_claim.ignores_size))
-            .arg(u8::from(shard_claim.wants_state));
-        self.call_shard_for_bodies(shard_claim.shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
+        let &ShardClaim { shard, rows, bytes, ignores_size, wants_state } = shard_claim;
+        let owner = escape(claim.owner.as_str());
+        let call = self.scripts().claim.on(shard, claim.now);
+        let call = call.arg((owner, claim.token.as_i64(), micros(claim.lease), rows));
+        let call = call.arg((micros(claim.skip_recent), order, SUSPECT_LOST_LEASES));
+        let call = call.arg((bytes.min(MAX_SCRIPT_BYTES), ignores_size, wants_state));
+        self.call_shard_for_bodies(shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }
 
     /// Adds the reply of a shard. One that fails does not hide the others: what they leased would wait for its

@@ -3,7 +3,7 @@
 use posthaste::StoreError;
 use redis::{ErrorKind, RedisError};
 
-use crate::keys::InvalidName;
+use crate::keys::InvalidOutboxName;
 
 /// A store cannot be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum OpenError {
 
     /// The name cannot stand in a key.
     #[error(transparent)]
-    Name(#[from] InvalidName),
+    Name(#[from] InvalidOutboxName),
 
     /// The server did not answer.
     #[error(
@@ -85,7 +85,7 @@ pub enum OpenError {
     /// The outbox has another number of shards.
     #[error(
         "the outbox {outbox:?} has {found} shards, and was opened with {asked}: use the number that it has; to \
-         change it, drain the outbox, delete its keys and open it anew"
+         change it, drain the outbox, delete its keys and open it again"
     )]
     Shards {
         /// Its name.

@@ -167,7 +167,7 @@ fn read_payload(raw: &RawValue, encoding: Option<&str>) -> Result<Bytes, &'stati
         Some(BASE64_ENCODING) => {
             BASE64_STANDARD.decode(text).map(Bytes::from).map_err(|_| "the payload is not base64")
         }
-        Some(_) => Err("the payload has an encoding that nobody knows"),
+        Some(_) => Err("the payload has an unknown encoding"),
     }
 }
 

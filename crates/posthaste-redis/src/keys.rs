@@ -19,7 +19,7 @@ pub(crate) const MAX_SHARDS: u16 = 1 << SHARD_BITS;
 pub struct OutboxName(String);
 
 impl OutboxName {
-    /// Takes the name if it is a good one.
+    /// Checks the name.
     ///
     /// ```
     /// use posthaste_redis::OutboxName;
@@ -27,11 +27,11 @@ impl OutboxName {
     /// assert!(OutboxName::new("tickets").is_ok());
     /// assert!(OutboxName::new("my{outbox}").is_err());
     /// ```
-    pub fn new(name: &str) -> Result<Self, InvalidName> {
+    pub fn new(name: &str) -> Result<Self, InvalidOutboxName> {
         let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         match (1..=64).contains(&name.len()) && name.chars().all(is_good) {
             true => Ok(Self(name.to_owned())),
-            false => Err(InvalidName(name.chars().take(80).collect())),
+            false => Err(InvalidOutboxName(name.chars().take(80).collect())),
         }
     }
 }
@@ -48,10 +48,10 @@ impl fmt::Display for OutboxName {
     }
 }
 
-/// A name that cannot stand in a key.
+/// A text that cannot name an outbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot name an outbox: use 1 to 64 letters, digits, `_`, `-` and `.`")]
-pub struct InvalidName(String);
+pub struct InvalidOutboxName(String);
 
 /// The keys of every shard of one outbox.
 #[derive(Clone, Debug)]
@@ -68,12 +68,13 @@ pub(crate) struct Shard {
     tag: String,
     /// In the order in which the scripts name them.
     keys: [String; KEYS.len()],
-    /// Those of tickets that expire, in the same way.
-    expiry_keys: [String; EXPIRY_KEYS.len()],
 }
 
-/// What follows the tag, and what the key holds. Scripts know the keys by their places in this list.
-const KEYS: [(&str, &str); 11] = [
+/// The name of a key behind the tag, and the type of what it holds.
+pub(crate) type KeyType = (&'static str, &'static str);
+
+/// The keys of every shard. Scripts know them by their places in this list.
+const KEYS: [KeyType; 11] = [
     ("entries", "hash"),
     ("state", "hash"),
     ("arrivals", "stream"),
@@ -87,8 +88,9 @@ const KEYS: [(&str, &str); 11] = [
     ("audit", "stream"),
 ];
 
-/// The same for scripts about tickets that expire, which have these behind the others.
-const EXPIRY_KEYS: [(&str, &str); 6] = [
+/// The keys behind those, for the scripts about tickets that expire. The first holds when each ticket expires.
+#[cfg(feature = "expiry")]
+pub(crate) const EXPIRY_KEYS: &[KeyType] = &[
     ("expiry-due", "zset"),
     ("expiry-leases", "zset"),
     ("expiry-begun", "hash"),
@@ -96,6 +98,9 @@ const EXPIRY_KEYS: [(&str, &str); 6] = [
     ("expired", "hash"),
     ("expired-at", "zset"),
 ];
+
+#[cfg(not(feature = "expiry"))]
+const EXPIRY_KEYS: &[KeyType] = &[];
 
 impl Keys {
     pub(crate) fn new(name: OutboxName, shards: u16) -> Self {
@@ -133,6 +138,19 @@ impl Keys {
         self.shards.get(shard_of(seq)).unwrap_or(&self.shards[0])
     }
 
+    /// The places of a request's rows by their shards, of which each row names its own.
+    pub(crate) fn group<'k>(
+        &'k self,
+        shards: impl Iterator<Item = &'k Shard>,
+    ) -> Vec<(&'k Shard, Vec<usize>)> {
+        let mut groups: Vec<_> = self.shards.iter().map(|shard| (shard, Vec::new())).collect();
+        for (place, shard) in shards.enumerate() {
+            groups[usize::from(shard.number)].1.push(place);
+        }
+        groups.retain(|(_, places)| !places.is_empty());
+        groups
+    }
+
     /// The last place in a shard's order of insertion that is not behind `seq`.
     pub(crate) fn page_start(&self, seq: i64, shard: u16) -> String {
         let is_behind = usize::from(shard) > shard_of(seq);
@@ -140,7 +158,7 @@ impl Keys {
         format!("{}:", sid.sort_key())
     }
 
-    /// The settings of the outbox, which nobody but the builder reads or writes.
+    /// The settings of the outbox, which only the builder reads and writes.
     pub(crate) fn settings(&self) -> String {
         self.first().key("settings")
     }
@@ -163,8 +181,7 @@ impl Shard {
     fn new(name: &OutboxName, number: u16) -> Self {
         let tag = format!("{{{name}:{number}}}");
         let keys = KEYS.map(|(key, _)| format!("{tag}:{key}"));
-        let expiry_keys = EXPIRY_KEYS.map(|(key, _)| format!("{tag}:{key}"));
-        Self { number, tag, keys, expiry_keys }
+        Self { number, tag, keys }
     }
 
     /// What the service's own keys have to contain to be in this shard.
@@ -176,18 +193,13 @@ impl Shard {
         format!("{}:{name}", self.tag)
     }
 
-    /// Every key, with what it has to hold.
-    pub(crate) fn types(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        let names = self.keys.iter().chain(&self.expiry_keys).map(String::as_str);
-        names.zip(KEYS.iter().chain(&EXPIRY_KEYS).map(|(_, holds)| *holds))
+    /// Every key, and the type of what it has to hold.
+    pub(crate) fn types(&self) -> impl Iterator<Item = (String, &'static str)> {
+        KEYS.iter().chain(EXPIRY_KEYS).map(|(name, holds)| (self.key(name), *holds))
     }
 
     pub(crate) fn keys(&self) -> &[String] {
         &self.keys
-    }
-
-    pub(crate) fn expiry_keys(&self) -> &[String] {
-        &self.expiry_keys
     }
 
     /// Where the bodies are.
@@ -198,11 +210,6 @@ impl Shard {
     /// Where events arrive.
     pub(crate) fn arrivals(&self) -> &str {
         &self.keys[2]
-    }
-
-    /// When each ticket expires.
-    pub(crate) fn expiry_due(&self) -> &str {
-        &self.expiry_keys[0]
     }
 }
 
@@ -254,7 +261,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// What `CLUSTER KEYSLOT` answers, so that a program in any language finds the shard of an aggregate.
+/// What `CLUSTER KEYSLOT` returns, so that a program in any language finds the shard of an aggregate.
 fn key_slot(key: &[u8]) -> u16 {
     let tag = || {
         let open = key.iter().position(|&byte| byte == b'{')? + 1;
@@ -288,7 +295,7 @@ mod tests {
         for shard in keys(3).shards() {
             let tag = format!("{{outbox:{}}}", shard.number);
             assert_eq!(shard.tag(), tag);
-            assert!(shard.keys().iter().chain(shard.expiry_keys()).all(|key| key.starts_with(&tag)));
+            assert!(shard.types().all(|(key, _)| key.starts_with(&tag)));
         }
     }
 

@@ -23,7 +23,13 @@
 //! # }
 //! ```
 //!
-//! What lies where, and what each setting of the server really promises, stands in `docs/redis.md`.
+//! `docs/redis.md` says what each key holds, and what each setting of the server really promises.
+//!
+//! # Features
+//!
+//! - `cluster`: Redis Cluster.
+//! - `tls`: connections with TLS.
+//! - `expiry`: tickets that expire, in the module `expiry`.
 
 mod admin;
 mod backlog;
@@ -33,7 +39,8 @@ mod connection;
 mod diagnose;
 mod error;
 mod event_body;
-mod expiry;
+#[cfg(feature = "expiry")]
+pub mod expiry;
 mod field_escape;
 mod filter;
 mod keys;
@@ -51,7 +58,6 @@ mod stats;
 mod store;
 mod tx;
 mod wake_up;
-mod worker_task;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -65,12 +71,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use builder::RedisStoreBuilder;
 pub use error::OpenError;
-pub use expiry::{
-    DueExpiry, ExpiryDecision, ExpiryHandle, ExpiryReport, ExpiryWorker, RedisExpiry, Revocation,
-    expired_event_id,
-};
-pub use keys::{InvalidName, OutboxName};
-pub use repair::{RepairHandle, RepairWorker, Repaired};
+pub use keys::{InvalidOutboxName, OutboxName};
+pub use repair::Repaired;
 pub use tx::{RedisCommitError, RedisTx, Replies};
 pub use writer::{ENQUEUE_LUA, RedisWriter, ScriptEvent};
 
@@ -116,7 +118,7 @@ impl RedisStore {
         Self::builder(url)?.connect().await
     }
 
-    /// The same with another name, or with several shards.
+    /// The same with other settings: a name, several shards, a certificate.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, OpenError> {
         RedisStoreBuilder::server(url)
     }
@@ -128,7 +130,7 @@ impl RedisStore {
         RedisStoreBuilder::cluster(nodes)
     }
 
-    /// The writer's door. Made once; cheap to clone.
+    /// The Writer of this outbox. Made once; cheap to clone.
     pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
         RedisWriter::new(self.clone(), outbox.writer_core().with_notifier(self.remote_notifier()))
     }
@@ -232,6 +234,26 @@ impl RedisStore {
 }
 
 impl Inner {
+    /// A store that writes and does not repair.
+    fn new(connections: RedisConnections, keys: Keys, listen: Vec<redis::ConnectionInfo>) -> Self {
+        Self {
+            connections,
+            metrics: metrics::Metrics::new(keys.name().to_string()),
+            server_state: server_state_cache::ServerStateCache::default(),
+            backoffs: shard_backoff::ShardBackoffs::of(keys.count()),
+            keys,
+            scripts: Scripts::after(""),
+            read_only: false,
+            repair_every: Duration::ZERO,
+            turn: AtomicUsize::new(0),
+            wake: OnceLock::new(),
+            listen,
+            remote_notifier: OnceLock::new(),
+            stop: CancellationToken::new(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
     /// Lets the tasks behind the notifiers see that the store is gone.
     fn end_tasks(&self) {
         self.is_closed.store(true, Ordering::Relaxed);

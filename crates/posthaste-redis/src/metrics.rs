@@ -3,7 +3,6 @@
 //! Recorders are asked at each use: a store may be opened before the application installs its own.
 
 use crate::RedisStore;
-use crate::expiry::ExpiryDecision;
 use crate::repair::Repaired;
 
 /// The label of every series.
@@ -36,19 +35,12 @@ impl RedisStore {
         self.0.metrics.count("outbox.redis.parked_failed", dead as u64);
     }
 
-    /// Members without a body, which the repair worker removes.
+    /// Members without a body, which the repair removes.
     pub(crate) fn count_orphans_met(&self, orphans: u64) {
         self.0.metrics.count("outbox.redis.orphans.met", orphans);
     }
 
-    /// A decision about a ticket whose time had come.
-    pub(crate) fn count_expiry(&self, decision: ExpiryDecision) {
-        let outbox = self.0.metrics.outbox.clone();
-        metrics::counter!("outbox.redis.expiries", "outbox" => outbox, "decision" => decision.as_str())
-            .increment(1);
-    }
-
-    /// What the repair worker mended.
+    /// What the repair found.
     pub(crate) fn count_repaired(&self, repaired: Repaired) {
         let metrics = &self.0.metrics;
         metrics.count("outbox.redis.repaired.bodies", repaired.bodies);
@@ -60,7 +52,7 @@ impl RedisStore {
                 bodies = repaired.bodies,
                 members = repaired.members,
                 rows = repaired.rows,
-                "something was half done, and is mended"
+                "something was half done, and is repaired"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Pages of rows as an operator sees them, bounded in rows and in bytes.
 //!
-//! Redis has no way to read a part of a body: whoever wants to know the type of an event reads its payload too. So
+//! Redis has no way to read a part of a body: to know the type of an event is to read its payload too. So
 //! a script shows fewer rows than it is asked for where they are large, and a [`ScanBudget`] may end a scan early.
 
 use futures_util::future::try_join_all;
@@ -87,8 +87,8 @@ impl RedisStore {
         direction: Direction,
     ) -> Result<ShardPage, StoreError> {
         let start = after.map(|seq| self.page_start(seq, shard, direction)).unwrap_or_default();
-        let call = self.scripts().page.on(shard).arg("").arg(start).arg(limit);
-        let call = call.arg(u8::from(direction == Direction::NewestFirst)).arg(kinds(filter));
+        let call = self.scripts().page.on(shard, None);
+        let call = call.arg((start, limit, direction == Direction::NewestFirst, kinds(filter)));
         let (rows, is_cut, bytes): (Vec<AdminRowReply>, bool, usize) =
             self.call_shard_for_bodies(shard, &call).await?;
         let row = |row| admin_row(row, shard.number).detail(Extent::Head).row;

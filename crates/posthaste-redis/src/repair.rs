@@ -1,8 +1,9 @@
-//! The repair worker: what a script that failed in the middle left half done is finished, and what nothing
-//! leads to is found again.
+//! The repair: what a script that failed in the middle left half done is finished, and what nothing leads to is
+//! found again.
 //!
 //! Redis does not undo the commands of a script that fails at a later one, when its memory runs out for
-//! example. The scripts write in an order from which this worker can go on.
+//! example. The scripts write in an order from which the repair can go on. It may run in any number of processes,
+//! beside writers and engines: each page is looked at and repaired in one step.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -10,25 +11,13 @@ use std::time::Duration;
 
 use posthaste::StoreError;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::keys::Shard;
-use crate::worker_task::WorkerTask;
 use crate::{Inner, RedisStore};
 
-/// Looks for orphans, page by page; made by [`RedisStore::repair_worker`].
-///
-/// Any number of them may run beside writers and engines: each page is looked at and mended in one step.
-#[derive(Clone, Debug)]
-#[must_use = "call `start` or `run_once`"]
-pub struct RepairWorker {
-    store: RedisStore,
-    page: usize,
-    interval: Duration,
-}
-
-/// What a repair found and mended.
+/// What a [repair](RedisStore::repair) found and repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repaired {
     /// Bodies of events that no index led to: they are due now.
     pub bodies: u64,
@@ -39,7 +28,7 @@ pub struct Repaired {
 }
 
 impl Repaired {
-    /// Whether there was nothing to mend.
+    /// Whether there was nothing to repair.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -51,8 +40,11 @@ impl Repaired {
     }
 }
 
-/// How many rows are looked at in one call, and how often, unless somebody says otherwise.
-const DEFAULT_PAGE_ROWS: usize = 100;
+/// How many rows one call looks at, about, which takes less than a millisecond. Where bodies have to be read, a call
+/// also ends behind the first mebibyte of them.
+const PAGE_ROWS: usize = 100;
+
+/// How often a process with an engine looks at a page by default.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is scanned, one after another. Bodies come behind the two that say what is missing without reading them:
@@ -60,58 +52,23 @@ pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 const SCANNED_KEYS: [&str; 4] = ["state", "pending", "entries", "parked"];
 
 impl RedisStore {
-    /// A worker that finds and mends what is half done.
-    pub fn repair_worker(&self) -> RepairWorker {
-        RepairWorker { store: self.clone(), page: DEFAULT_PAGE_ROWS, interval: DEFAULT_INTERVAL }
-    }
-}
-
-impl RepairWorker {
-    /// How many rows one call looks at, about. Default: 100, which takes less than a millisecond. Where bodies
-    /// have to be read, a call also ends behind the first mebibyte of them.
-    pub fn page(mut self, rows: usize) -> Self {
-        self.page = rows.max(1);
-        self
-    }
-
-    /// How long to wait between two pages. Default: a second.
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
-        self
-    }
-
-    /// Looks at every row once, without waiting.
+    /// Looks at every row once, and repairs what is half done. Every process that runs an engine does so anyway, page
+    /// by page: see [`repair_every`](crate::RedisStoreBuilder::repair_every).
     // S1-09
-    pub async fn run_once(&self) -> Result<Repaired, StoreError> {
-        let mut total = Repaired::default();
-        let mut scan = RepairScan::default();
-        while let Some(repaired) = scan.next_page(&self.store, self.page).await? {
+    pub async fn repair(&self) -> Result<Repaired, StoreError> {
+        self.repair_in_pages(PAGE_ROWS).await
+    }
+
+    pub(crate) async fn repair_in_pages(&self, rows: usize) -> Result<Repaired, StoreError> {
+        let (mut total, mut scan) = (Repaired::default(), RepairScan::default());
+        while let Some(repaired) = scan.next_page(self, rows).await? {
             total.add(repaired);
         }
         Ok(total)
     }
-
-    /// Looks at a page from time to time, in the background, until the handle is dropped or shut down.
-    pub fn start(self) -> RepairHandle {
-        RepairHandle(WorkerTask::start(|stop| repair_until(stop, self)))
-    }
 }
 
-async fn repair_until(stop: CancellationToken, worker: RepairWorker) {
-    let work = async {
-        let mut scan = RepairScan::default();
-        loop {
-            sleep(worker.interval).await;
-            scan.next_page_or_restart(&worker.store, worker.page).await;
-        }
-    };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = work => {}
-    }
-}
-
-/// The same for a store with an engine, as long as anybody has the store.
+/// Looks at a page from time to time, as long as the store is in use.
 pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
     let mut scan = RepairScan::default();
     loop {
@@ -119,19 +76,7 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
         let Some(inner) = store.upgrade().filter(|inner| !inner.is_closed.load(Ordering::Relaxed)) else {
             return;
         };
-        scan.next_page_or_restart(&RedisStore(inner), DEFAULT_PAGE_ROWS).await;
-    }
-}
-
-/// A repair worker at work. Dropped, it stops.
-#[derive(Debug)]
-#[must_use = "dropped, the worker stops"]
-pub struct RepairHandle(WorkerTask);
-
-impl RepairHandle {
-    /// Stops, and waits until it has. Twice is harmless.
-    pub async fn shutdown(&mut self) {
-        self.0.shutdown().await;
+        scan.next_page_or_restart(&RedisStore(inner)).await;
     }
 }
 
@@ -151,8 +96,8 @@ impl Default for RepairScan {
 
 impl RepairScan {
     /// Looks at the next page, and begins again after the last.
-    async fn next_page_or_restart(&mut self, store: &RedisStore, page: usize) {
-        match self.next_page(store, page).await {
+    async fn next_page_or_restart(&mut self, store: &RedisStore) {
+        match self.next_page(store, PAGE_ROWS).await {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
             Err(error) => {
@@ -161,7 +106,7 @@ impl RepairScan {
         }
     }
 
-    /// Looks at the next page; none at the end of the pass.
+    /// Looks at the next page; `None` at the end of the pass.
     async fn next_page(&mut self, store: &RedisStore, page: usize) -> Result<Option<Repaired>, StoreError> {
         let Some(shard) = store.keys().shards().get(self.shard) else { return Ok(None) };
         let (cursor, repaired) = self.look(store, shard, page).await?;
@@ -181,14 +126,8 @@ impl RepairScan {
         page: usize,
     ) -> Result<(String, Repaired), StoreError> {
         loop {
-            let call = store
-                .scripts()
-                .repair
-                .on(shard)
-                .arg("")
-                .arg(SCANNED_KEYS[self.what])
-                .arg(&self.cursor)
-                .arg(page);
+            let call = store.scripts().repair.on(shard, None);
+            let call = call.arg((SCANNED_KEYS[self.what], &self.cursor, page));
             let (is_ready, cursor, bodies, members, rows): (bool, String, u64, u64, u64) =
                 call.run(store.connections()).await?;
             if is_ready {

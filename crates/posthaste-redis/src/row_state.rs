@@ -26,7 +26,7 @@ pub(crate) struct RowState {
 }
 
 impl RowState {
-    /// What the text says; a text that somebody edited says little.
+    /// What the text says; a text that was edited says little.
     pub(crate) fn parse(text: &str) -> Self {
         let mut fields = text.splitn(12, '\t');
         let mut next = || fields.next().unwrap_or_default();
@@ -69,7 +69,7 @@ impl RowState {
         Timestamp::from_micros(self.sid.ms.saturating_mul(1000))
     }
 
-    /// The status; a code that nobody knows counts as NEW.
+    /// The status; an unknown code counts as NEW.
     fn status(&self) -> Status {
         self.status.and_then(Status::from_code).unwrap_or(Status::New)
     }

@@ -1,4 +1,4 @@
-//! A fault before every command of every script: the repair worker brings every such state back, and nothing
+//! A fault before every command of every script: the repair brings every such state back, and nothing
 //! is lost.
 //!
 //! Redis does not undo what a script wrote before it failed. Each case prepares an outbox, runs one script
@@ -16,33 +16,22 @@ use posthaste::store::{
 };
 use posthaste::writer::{NewLease, NewRow};
 use posthaste::{Event, EventId, Outbox, Routes, StoreError, Timestamp};
-use posthaste_testkit::variable;
+use posthaste_testkit::{HOUR, variable};
+use redis::{FromRedisValue, ToRedisArgs};
 
-use crate::scripts::Scripts;
+use crate::scripts::{Scripts, fault};
 use crate::{Inner, OutboxName, RedisStore};
 
-const HOUR: Duration = Duration::from_secs(3600);
+/// For commands that take nothing but their key.
+pub(crate) const NO_ARGS: &[&str] = &[];
 
 impl RedisStore {
     /// The same outbox, whose scripts fail when they are about to send their command number `n`.
-    pub(crate) fn failing_at(&self, n: usize) -> Self {
-        let inner = &self.0;
-        Self(Arc::new(Inner {
-            connections: inner.connections.clone(),
-            keys: inner.keys.clone(),
-            scripts: Scripts::failing_at(n),
-            metrics: inner.metrics.clone(),
-            server_state: Default::default(),
-            backoffs: crate::shard_backoff::ShardBackoffs::of(inner.keys.count()),
-            read_only: false,
-            repair_every: Duration::ZERO,
-            turn: Default::default(),
-            wake: Default::default(),
-            listen: inner.listen.clone(),
-            remote_notifier: Default::default(),
-            stop: Default::default(),
-            is_closed: Default::default(),
-        }))
+    fn failing_at(&self, n: usize) -> Self {
+        let own = &self.0;
+        let mut inner = Inner::new(own.connections.clone(), own.keys.clone(), own.listen.clone());
+        inner.scripts = Scripts::after(&fault(n));
+        Self(Arc::new(inner))
     }
 }
 
@@ -58,9 +47,22 @@ pub(crate) async fn fresh() -> RedisStore {
 pub(crate) async fn remove(store: &RedisStore) {
     for shard in store.keys().shards() {
         let mut unlink = redis::cmd("UNLINK");
-        unlink.arg(shard.keys()).arg(shard.expiry_keys()).arg(shard.key("settings"));
+        shard.types().for_each(|(key, _)| _ = unlink.arg(key));
+        unlink.arg(shard.key("settings"));
         let _: i64 = store.connections().query(&unlink).await.expect("UNLINK");
     }
+}
+
+/// Runs a command on a key of the first shard.
+pub(crate) async fn run<T: FromRedisValue>(
+    store: &RedisStore,
+    command: &str,
+    key: &str,
+    args: impl ToRedisArgs,
+) -> T {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(store.keys().first().key(key)).arg(args);
+    store.connections().query(&cmd).await.unwrap_or_else(|error| panic!("{cmd:?}: {error}"))
 }
 
 /// What the cases work on: rows in every state.
@@ -85,11 +87,9 @@ impl Scene {
         let (now, held, born, ids) = (Timestamp::now(), vec![], vec![], BTreeSet::from([foreign.0.clone()]));
         let mut scene = Self { store, owner, now, held, born, ids, foreign };
         // Ended: done, dead, archived.
-        for (verdict, on_done) in [
-            (Verdict::Done, OnDone::Keep),
-            (Verdict::Dead { reason: "no".to_owned() }, OnDone::Keep),
-            (Verdict::Done, OnDone::Archive),
-        ] {
+        for (verdict, on_done) in
+            [(Verdict::Done, OnDone::Keep), (dead(), OnDone::Keep), (Verdict::Done, OnDone::Archive)]
+        {
             let leases = scene.insert_held(2).await;
             scene.settle(&scene.store, &leases, &verdict, on_done).await.expect("the settlement works");
         }
@@ -100,47 +100,31 @@ impl Scene {
         scene.settle(&scene.store, &retried, &failed(), OnDone::Keep).await.expect("the settlement works");
         scene.insert(2, false).await;
         scene.held = scene.insert_held(3).await;
-        scene.renew(&scene.store, &scene.held).await.expect("the renewal works");
+        scene.renew(&scene.store, &scene.held, false).await.expect("the renewal works");
         scene.store.promote_all().await.expect("promotion works");
         // Just arrived: plain, and born leased.
         scene.insert(2, false).await;
         scene.born = scene.insert_held(3).await;
-        scene.write_as_a_foreign_program().await;
-        scene.now = scene.clock().await;
+        // By another program, with two commands.
+        let (id, due) = &scene.foreign;
+        scene.write_body(id).await;
+        let _: u8 = run(&scene.store, "ZADD", "pending", ("NX", due.as_micros(), id)).await;
+        scene.now = scene.store.clock().await.expect("TIME") + Duration::from_secs(1);
         scene
-    }
-
-    /// The two commands of the document.
-    async fn write_as_a_foreign_program(&self) {
-        let (id, due) = &self.foreign;
-        self.write_body(id).await;
-        let mut member = redis::cmd("ZADD");
-        member.arg(self.store.keys().first().key("pending")).arg("NX").arg(due.as_micros()).arg(id);
-        let _: i64 = self.store.connections().query(&member).await.expect("the server does it");
     }
 
     /// A body, to which nothing leads.
     async fn write_body(&self, id: &str) {
-        let mut body = redis::cmd("HSETNX");
-        body.arg(self.store.keys().first().key("entries")).arg(id);
-        body.arg(r#"{"event_type":"Foreign","payload":"{}"}"#);
-        let _: i64 = self.store.connections().query(&body).await.expect("the server does it");
+        let body = r#"{"event_type":"Foreign","payload":"{}"}"#;
+        let _: u8 = run(&self.store, "HSETNX", "entries", (id, body)).await;
     }
 
     /// Whatever fails, an event that waits for its time does not come before it.
     async fn assert_foreign_event_waits(&self, when: &str) {
-        let mut score = redis::cmd("ZSCORE");
-        score.arg(self.store.keys().first().key("pending")).arg(&self.foreign.0);
-        let score: Option<f64> = self.store.connections().query(&score).await.expect("the server answers");
+        let score: Option<f64> = run(&self.store, "ZSCORE", "pending", &self.foreign.0).await;
         let due = self.foreign.1.as_micros() as f64;
         let is_kept = score.is_none_or(|score| (due..due + HOUR.as_micros() as f64).contains(&score));
         assert!(is_kept, "{when}: it is due at {score:?} instead of {due}");
-    }
-
-    async fn clock(&self) -> Timestamp {
-        let (secs, micros): (i64, i64) =
-            self.store.connections().query(&redis::cmd("TIME")).await.expect("TIME");
-        Timestamp::from_micros(secs * 1_000_000 + micros) + Duration::from_secs(1)
     }
 
     async fn insert_held(&mut self, n: usize) -> Vec<Lease> {
@@ -182,16 +166,9 @@ impl Scene {
         store.settle(&settle).await.map(|_| ())
     }
 
-    async fn start(&self, store: &RedisStore, leases: &[Lease]) -> Result<(), StoreError> {
-        let renew = Renew { owner: &self.owner, leases, lease: HOUR, start: true, now: None };
+    async fn renew(&self, store: &RedisStore, leases: &[Lease], start: bool) -> Result<(), StoreError> {
+        let renew = Renew { owner: &self.owner, leases, lease: HOUR, start, now: None };
         store.renew(&renew).await.map(|_| ())
-    }
-
-    async fn renew(&self, store: &RedisStore, leases: &[Lease]) -> Result<(), StoreError> {
-        store
-            .renew(&Renew { owner: &self.owner, leases, lease: HOUR, start: false, now: None })
-            .await
-            .map(|_| ())
     }
 
     async fn park(&self, store: &RedisStore, leases: &[Lease]) -> Result<(), StoreError> {
@@ -199,19 +176,16 @@ impl Scene {
         store.park(&park).await.map(|_| ())
     }
 
-    async fn claim(&self, store: &RedisStore, owner: &Owner, at: Timestamp) -> Result<Claimed, StoreError> {
-        self.claim_bytes(store, owner, at, usize::MAX).await
-    }
-
-    async fn claim_bytes(
+    /// Claims everything that is due then, as this owner.
+    async fn claim(
         &self,
         store: &RedisStore,
-        owner: &Owner,
+        owner: &str,
         at: Timestamp,
         max_bytes: usize,
     ) -> Result<Claimed, StoreError> {
         let claim = Claim {
-            owner,
+            owner: &Owner::from(owner),
             token: LeaseToken::random(),
             lease: HOUR,
             limit: 100,
@@ -222,6 +196,11 @@ impl Scene {
         };
         store.claim(&claim).await
     }
+
+    /// Everything that is leased.
+    fn leased(&self) -> Vec<Lease> {
+        [self.held.clone(), self.born.clone()].concat()
+    }
 }
 
 fn event() -> Event {
@@ -230,6 +209,15 @@ fn event() -> Event {
 
 fn failed() -> Verdict {
     Verdict::Failed { error: "no".to_owned(), backoff: Backoff { max_attempts: 5, delays: [HOUR].into() } }
+}
+
+fn dead() -> Verdict {
+    Verdict::Dead { reason: "no".to_owned() }
+}
+
+fn unreachable(park: Option<&str>, give_up_after: Duration) -> Verdict {
+    let (error, park) = ("no".to_owned(), park.map(str::to_owned));
+    Verdict::Unreachable { error, delay: HOUR, park, give_up_after: Some(give_up_after) }
 }
 
 /// The id in a member of an index in the order of insertion.
@@ -249,34 +237,21 @@ struct Contents {
 
 impl Contents {
     async fn of(store: &RedisStore) -> Self {
-        let shard = store.keys().first();
-        let all = async |command: &str, key: &str, from: &str, to: &str| {
-            let mut cmd = redis::cmd(command);
-            cmd.arg(shard.key(key)).arg(from).arg(to);
-            store.connections().query::<Vec<String>>(&cmd).await.expect("the server answers")
-        };
-        let fields = async |key: &str| {
-            let mut cmd = redis::cmd("HGETALL");
-            cmd.arg(shard.key(key));
-            store.connections().query::<BTreeMap<String, String>>(&cmd).await.expect("the server answers")
-        };
+        let members = async |key: &str| run::<Vec<String>>(store, "ZRANGE", key, ("0", "-1")).await;
+        let fields = async |key: &str| run::<BTreeMap<String, String>>(store, "HGETALL", key, NO_ARGS).await;
         let split = |state: String| state.split('\t').map(str::to_owned).collect();
         let mut indexes = BTreeMap::new();
-        indexes.insert("pending", all("ZRANGE", "pending", "0", "-1").await.into_iter().collect());
+        indexes.insert("pending", members("pending").await.into_iter().collect());
         for key in ["waiting", "done", "dead", "archived"] {
-            let members = all("ZRANGE", key, "0", "-1").await;
-            indexes.insert(key, members.iter().map(|member| after_place(member)).collect());
+            indexes.insert(key, members(key).await.iter().map(|member| after_place(member)).collect());
         }
-        let parked = all("ZRANGE", "parked", "0", "-1").await;
         let id = |member: &String| after_place(member.split_once('\t').expect("a route first").1);
-        indexes.insert("parked", parked.iter().map(id).collect());
-        let mut length = redis::cmd("XLEN");
-        length.arg(shard.key("arrivals"));
+        indexes.insert("parked", members("parked").await.iter().map(id).collect());
         Self {
             entries: fields("entries").await.into_keys().collect(),
             states: fields("state").await.into_iter().map(|(id, state)| (id, split(state))).collect(),
             indexes,
-            arrivals: store.connections().query(&length).await.expect("the server answers"),
+            arrivals: run(store, "XLEN", "arrivals", NO_ARGS).await,
         }
     }
 
@@ -326,7 +301,7 @@ async fn at_every_command(
         let failing = scene.store.failing_at(n);
         let outcome = work(&scene, &failing).await;
         let when = format!("{name}, fault at command {n}");
-        let repaired = scene.store.repair_worker().page(7).run_once().await.expect("the repair works");
+        let repaired = scene.store.repair_in_pages(7).await.expect("the repair works");
         let contents = Contents::of(&scene.store).await;
         contents.assert_whole(&format!("{when}, after {repaired:?}"));
         if fate == RowFate::Kept {
@@ -334,14 +309,14 @@ async fn at_every_command(
             assert!(missing.is_empty(), "{when}: lost {missing:?}");
         }
         scene.assert_foreign_event_waits(&when).await;
-        let again = scene.store.repair_worker().run_once().await.expect("the repair works");
+        let again = scene.store.repair().await.expect("the repair works");
         assert!(again.is_empty(), "{when}: a second repair finds {again:?}");
         // The same call, without a fault, works on what the repair left.
         work(&scene, &scene.store).await.unwrap_or_else(|error| panic!("{when}: then {error:?}"));
         // Everything that is pending comes out, once its lease has lapsed.
         let pending = Contents::of(&scene.store).await.with_status(|status| status == "0" || status == "2");
         let later = scene.now + 10 * HOUR;
-        let claimed = scene.claim(&scene.store, &Owner::from("other"), later).await.expect("the claim works");
+        let claimed = scene.claim(&scene.store, "other", later, usize::MAX).await.expect("the claim works");
         let out: BTreeSet<String> = claimed.events.iter().map(|leased| leased.lease.id.to_string()).collect();
         assert!(pending.is_subset(&out), "{when}: {:?} cannot be claimed", pending.difference(&out));
         remove(&scene.store).await;
@@ -368,25 +343,23 @@ macro_rules! fault_cases {
 
 fault_cases! {
     enqueue: Kept, async |_, store| {
-        let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-        let events = vec![event(), event()];
-        store.writer(&outbox).write_all(events).await.map(|_| ()).map_err(|error| match error {
+        let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
+        let writer = store.writer(&outbox.expect("a good configuration"));
+        writer.write_all(vec![event(), event()]).await.map(|_| ()).map_err(|error| match error {
             posthaste::WriteError::Store(error) => error,
             other => panic!("{other}"),
         })
     };
     claim: Kept, async |scene, store| {
-        scene.claim(store, &scene.owner, scene.now).await.map(|_| ())
+        scene.claim(store, "me", scene.now, usize::MAX).await.map(|_| ())
     };
     claim_that_has_no_room_for_all: Kept, async |scene, store| {
-        scene.claim_bytes(store, &Owner::from("other"), scene.now + 2 * HOUR, 1000).await.map(|_| ())
+        scene.claim(store, "other", scene.now + 2 * HOUR, 1000).await.map(|_| ())
     };
     claim_of_lapsed_leases: Kept, async |scene, store| {
-        scene.claim(store, &Owner::from("other"), scene.now + 2 * HOUR).await.map(|_| ())
+        scene.claim(store, "other", scene.now + 2 * HOUR, usize::MAX).await.map(|_| ())
     };
-    settle_done: Kept, async |scene, store| {
-        scene.settle(store, &scene.held, &Verdict::Done, OnDone::Keep).await
-    };
+    settle_done: Kept, async |scene, store| scene.settle(store, &scene.held, &Verdict::Done, OnDone::Keep).await;
     settle_done_before_it_was_seen: Kept, async |scene, store| {
         scene.settle(store, &scene.born, &Verdict::Done, OnDone::Keep).await
     };
@@ -399,41 +372,30 @@ fault_cases! {
     settle_done_and_archive: Kept, async |scene, store| {
         scene.settle(store, &scene.held, &Verdict::Done, OnDone::Archive).await
     };
-    settle_failed: Kept, async |scene, store| {
-        scene.settle(store, &scene.held, &failed(), OnDone::Keep).await
-    };
+    settle_failed: Kept, async |scene, store| scene.settle(store, &scene.held, &failed(), OnDone::Keep).await;
     settle_failed_before_it_was_seen: Kept, async |scene, store| {
         scene.settle(store, &scene.born, &failed(), OnDone::Keep).await
     };
-    settle_dead: Kept, async |scene, store| {
-        scene.settle(store, &scene.held, &Verdict::Dead { reason: "no".to_owned() }, OnDone::Keep).await
-    };
+    settle_dead: Kept, async |scene, store| scene.settle(store, &scene.held, &dead(), OnDone::Keep).await;
     settle_deferred: Kept, async |scene, store| {
         scene.settle(store, &scene.held, &Verdict::Deferred { delay: HOUR }, OnDone::Keep).await
     };
     settle_unreachable: Kept, async |scene, store| {
-        let park = Some("mail".to_owned());
-        let error = "nobody".to_owned();
-        let verdict = Verdict::Unreachable { error, delay: HOUR, park, give_up_after: Some(2 * HOUR) };
+        let verdict = unreachable(Some("mail"), 2 * HOUR);
         scene.settle(store, &scene.born, &verdict, OnDone::Keep).await
     };
     settle_put_off_for_too_long: Kept, async |scene, store| {
-        let (error, give_up_after) = ("busy".to_owned(), Some(Duration::ZERO));
-        let verdict = Verdict::Unreachable { error, delay: HOUR, park: None, give_up_after };
-        scene.settle(store, &scene.born, &verdict, OnDone::Keep).await
+        scene.settle(store, &scene.born, &unreachable(None, Duration::ZERO), OnDone::Keep).await
     };
     start: Kept, async |scene, store| {
-        let leases = [scene.held.clone(), scene.born.clone()].concat();
-        scene.start(store, &leases).await
+        scene.renew(store, &scene.leased(), true).await
     };
-    renew: Kept, async |scene, store| scene.renew(store, &scene.born).await;
+    renew: Kept, async |scene, store| scene.renew(store, &scene.born, false).await;
     release: Kept, async |scene, store| {
-        let leases = [scene.held.clone(), scene.born.clone()].concat();
-        store.release(&Release { owner: &scene.owner, leases: &leases, now: None }).await.map(|_| ())
+        store.release(&Release { owner: &scene.owner, leases: &scene.leased(), now: None }).await.map(|_| ())
     };
     park: Kept, async |scene, store| {
-        let leases = [scene.held.clone(), scene.born.clone()].concat();
-        scene.park(store, &leases).await
+        scene.park(store, &scene.leased()).await
     };
     unpark: Kept, async |_, store| {
         store.unpark(&Unpark { route: "mail", limit: 10, now: None }).await.map(|_| ())
@@ -447,11 +409,11 @@ fault_cases! {
     };
     discard: MayGo, async |_, store| store.discard(&Filter::dead(), 10, "ann").await.map(|_| ());
     pause: Kept, async |_, store| store.pause("mail", "ann").await.map(|_| ());
-    repair: Kept, async |_, store| store.repair_worker().run_once().await.map(|_| ());
+    repair: Kept, async |_, store| store.repair().await.map(|_| ());
     repair_of_bodies_that_nothing_leads_to: Kept, async |scene, store| {
         scene.write_body("lost-1").await;
         scene.write_body("lost-2").await;
-        store.repair_worker().run_once().await.map(|_| ())
+        store.repair().await.map(|_| ())
     };
 }
 

@@ -1,130 +1,99 @@
 //! The Lua scripts, one per mutation, and how they are called.
 
-use posthaste::StoreError;
+use posthaste::{StoreError, Timestamp};
 use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 
 use crate::connection::RedisConnections;
 use crate::error::failed;
-use crate::keys::Shard;
+use crate::keys::{KeyType, Shard};
 
-/// One script with what stands before all of its kind.
+/// What the scripts of one kind have in common.
+#[derive(Debug)]
+pub(crate) struct ScriptKind {
+    /// The text before each script.
+    pub(crate) prelude: &'static str,
+    /// The names of the keys behind those that every script has.
+    pub(crate) more_keys: &'static [KeyType],
+}
+
+/// The scripts about events.
+const EVENTS: &ScriptKind = &ScriptKind { prelude: include_str!("../scripts/prelude.lua"), more_keys: &[] };
+
+/// One script with its prelude.
 #[derive(Debug)]
 pub(crate) struct Script {
-    kind: ScriptKind,
+    kind: &'static ScriptKind,
     text: String,
     sha: String,
 }
 
-/// What a script is about.
-#[derive(Clone, Copy, Debug)]
-enum ScriptKind {
-    Events,
-    /// Tickets that expire, and the events about that.
-    Expiry,
-}
-
-impl ScriptKind {
-    /// What stands before a script.
-    fn prelude(self) -> &'static str {
-        match self {
-            Self::Events => include_str!("../scripts/prelude.lua"),
-            Self::Expiry => {
-                concat!(include_str!("../scripts/prelude.lua"), "\n", include_str!("../scripts/expiry.lua"))
-            }
-        }
-    }
-
-    /// What its scripts have behind the keys that all have.
-    fn more_keys(self, shard: &Shard) -> &[String] {
-        match self {
-            Self::Events => &[],
-            Self::Expiry => shard.expiry_keys(),
-        }
-    }
-}
-
 impl Script {
-    /// `before` stands in front of everything.
-    fn new(kind: ScriptKind, before: &str, body: &str) -> Self {
-        let text = format!("{before}{}\n{body}", kind.prelude());
+    /// `before` is put in front of everything.
+    pub(crate) fn new(kind: &'static ScriptKind, before: &str, body: &str) -> Self {
+        let text = format!("{before}{}\n{body}", kind.prelude);
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { kind, text, sha }
     }
 
-    /// Begins a call on the keys of one shard.
-    pub(crate) fn on<'s>(&'s self, shard: &Shard) -> ScriptCall<'s> {
-        let (keys, more) = (shard.keys(), self.kind.more_keys(shard));
+    /// Begins a call on the keys of one shard. `now`: the clock of a test; `None` for the server's own.
+    pub(crate) fn on<'s>(&'s self, shard: &Shard, now: Option<Timestamp>) -> ScriptCall<'s> {
+        let (keys, more) = (shard.keys(), self.kind.more_keys);
+        let more: Vec<String> = more.iter().map(|(name, _)| shard.key(name)).collect();
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.sha).arg(keys.len() + more.len()).arg(keys).arg(more);
+        cmd.arg(now.map(|now| now.as_micros().to_string()).unwrap_or_default());
         ScriptCall { script: self, cmd }
     }
 }
 
+/// Declares a struct with one script per field, each read from the file of its name in `$folder`.
 macro_rules! scripts {
-    ($($kind:ident: $($name:ident,)*;)*) => {
-        /// Every script of the store.
+    ($(#[$doc:meta])* $scripts:ident, $kind:expr, $folder:literal: $($name:ident,)*) => {
+        $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) struct Scripts {
-            $($(pub(crate) $name: Script,)*)*
+        pub(crate) struct $scripts {
+            $(pub(crate) $name: $crate::scripts::Script,)*
         }
 
-        impl Scripts {
-            fn after(before: &str) -> Self {
-                let new = |kind, body| Script::new(kind, before, body);
+        impl $scripts {
+            /// `before` is put in front of each: a fault, in tests.
+            pub(crate) fn after(before: &str) -> Self {
                 Self {
-                    $($($name: new(
-                        ScriptKind::$kind,
-                        include_str!(concat!("../scripts/", stringify!($name), ".lua")),
-                    ),)*)*
+                    $($name: $crate::scripts::Script::new(
+                        $kind,
+                        before,
+                        include_str!(concat!($folder, stringify!($name), ".lua")),
+                    ),)*
                 }
             }
         }
     };
 }
+#[cfg(feature = "expiry")]
+pub(crate) use scripts;
 
 scripts! {
-    Events:
-        audit,
-        change,
-        claim,
-        control,
-        count,
-        enqueue,
-        get,
-        lease,
-        note,
-        oldest,
-        page,
-        promote,
-        purge,
-        repair,
-        settle,
-        unpark,
-    ;
-    Expiry:
-        expiry_claim,
-        expiry_decide,
-        expiry_find,
-        expiry_prune,
-        expiry_revoke,
-    ;
+    /// Every script about events.
+    Scripts, EVENTS, "../scripts/":
+    audit,
+    change,
+    claim,
+    control,
+    count,
+    enqueue,
+    get,
+    lease,
+    note,
+    oldest,
+    page,
+    promote,
+    purge,
+    repair,
+    settle,
+    unpark,
 }
 
-impl Default for Scripts {
-    fn default() -> Self {
-        Self::after("")
-    }
-}
-
-#[cfg(test)]
-impl Scripts {
-    /// The same scripts, each of which fails when it is about to send its command number `n`.
-    pub(crate) fn failing_at(n: usize) -> Self {
-        Self::after(&fault(n))
-    }
-}
-
-/// A script on its way, to which arguments are added.
+/// A call of a script, to which arguments are added.
 #[derive(Debug)]
 pub(crate) struct ScriptCall<'s> {
     script: &'s Script,
@@ -149,7 +118,7 @@ impl ScriptCall<'_> {
         self.run_on(connections, None).await
     }
 
-    /// Runs a script whose answer holds bodies, and waits for as long as the server sends. The caller bounds that.
+    /// Runs a script whose reply holds bodies, and waits for as long as the server sends. The caller bounds that.
     pub(crate) async fn run_for_bodies<T: FromRedisValue>(
         &self,
         connections: &RedisConnections,
@@ -202,9 +171,9 @@ fn is_unknown(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Counts the commands of a script, and fails before the one with this number.
+/// What makes a script fail before its command with this number.
 #[cfg(test)]
-fn fault(n: usize) -> String {
+pub(crate) fn fault(n: usize) -> String {
     format!(
         "local server, sent = redis, 0\n\
          local redis = setmetatable({{ call = function(...)\n\

@@ -75,7 +75,7 @@ impl RedisStore {
 /// Finds out whether a shard answers again.
 async fn probe(store: RedisStore, number: u16) {
     let shard = &store.keys().shards()[usize::from(number)];
-    let call = store.scripts().count.on(shard).arg("").arg("").arg(0);
+    let call = store.scripts().count.on(shard, None).arg(("", 0));
     if store.call_shard::<redis::Value>(shard, &call).await.is_ok() {
         tracing::info!(shard = number, "a shard of the outbox answers again");
         store.wake_here();

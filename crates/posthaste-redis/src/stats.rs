@@ -11,7 +11,7 @@ use crate::keys::Shard;
 
 impl RedisStore {
     pub(crate) async fn read_stats(&self) -> Result<Stats, StoreError> {
-        // More than that would only be estimated, so that nobody need wait until all have their place.
+        // More than that would only be estimated, so that there is no need to wait until all have their place.
         let (waiting, arrivals) = self.count_pending().await?;
         if waiting + arrivals <= Stats::MAX_EXACT_COUNT {
             self.promote_all().await?;
@@ -28,29 +28,33 @@ impl RedisStore {
 
     /// How many rows wait, and how many have just arrived.
     pub(crate) async fn count_pending(&self) -> Result<(u64, u64), StoreError> {
-        let counts = self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0));
-        let counts = try_join_all(counts).await?;
-        Ok(counts.iter().fold((0, 0), |sum, one| (sum.0 + one.waiting, sum.1 + one.arrivals)))
+        Ok(self
+            .count_shards()
+            .await?
+            .iter()
+            .fold((0, 0), |sum, one| (sum.0 + one.waiting, sum.1 + one.arrivals)))
     }
 
     pub(crate) async fn count_kinds(&self, kinds: &[&str]) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for counts in
-            try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await?
-        {
+        let count = |counts: &ShardCounts| {
             let kind = |kind: &&str| match *kind {
                 "waiting" => counts.waiting,
                 "done" => counts.done,
                 "dead" => counts.dead,
                 _ => counts.archived,
             };
-            count += kinds.iter().map(kind).sum::<u64>();
-        }
-        Ok(count)
+            kinds.iter().map(kind).sum::<u64>()
+        };
+        Ok(self.count_shards().await?.iter().map(count).sum())
+    }
+
+    /// How many rows of each kind every shard has.
+    async fn count_shards(&self) -> Result<Vec<ShardCounts>, StoreError> {
+        try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await
     }
 
     async fn count_page(&self, shard: &Shard, after: &str, limit: u64) -> Result<ShardCounts, StoreError> {
-        let call = self.scripts().count.on(shard).arg("").arg(after).arg(limit);
+        let call = self.scripts().count.on(shard, None).arg((after, limit));
         let (kinds, states, next): ([u64; 5], [u64; 6], String) = call.run(self.connections()).await?;
         let [waiting, done, dead, archived, arrivals] = kinds;
         Ok(ShardCounts { waiting, done, dead, archived, arrivals, states, next })

@@ -1,4 +1,4 @@
-//! The engine's door.
+//! What the engine asks of the store.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ impl Store for RedisStore {
         // A shard that backs off is not called, so that no outcome of another waits for it each time.
         let mut settled = vec![Settled::Unknown; settle.settlements.len()];
         let responding: Vec<u16> = self.responding_shards().iter().map(|shard| shard.number).collect();
-        let shards = self.by_shard(settle.settlements.iter().map(|settlement| settlement.lease.seq));
+        let rows = settle.settlements.iter().map(|settlement| self.keys().of_seq(settlement.lease.seq));
+        let shards = self.keys().group(rows);
         let shards = shards.iter().filter(|(shard, _)| responding.contains(&shard.number));
         let answers = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
         let mut failure = None;
@@ -66,8 +67,7 @@ impl Store for RedisStore {
         let (mut count, mut answers) = (0, Vec::new());
         for shard in self.responding_shards() {
             let limit = (unpark.limit as u64).saturating_sub(count);
-            let call =
-                self.scripts().unpark.on(shard).arg(clock(unpark.now)).arg(&*escape(unpark.route)).arg(limit);
+            let call = self.scripts().unpark.on(shard, unpark.now).arg((escape(unpark.route), limit));
             let answer = self.call_shard::<u64>(shard, &call).await;
             count += answer.as_ref().unwrap_or(&0);
             answers.push(answer);
@@ -85,7 +85,7 @@ impl Store for RedisStore {
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
         let ask = |shard| async move {
-            let call = self.scripts().oldest.on(shard).arg(clock(now));
+            let call = self.scripts().oldest.on(shard, now);
             call.run::<Option<u64>>(self.connections()).await
         };
         let ages = try_join_all(self.keys().shards().iter().map(ask)).await?;
@@ -98,7 +98,7 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    /// Settles the rows of one shard; answers the place of each in the request, and what became of it.
+    /// Settles the rows of one shard; returns the place of each in the request, and what became of it.
     async fn settle_in(
         &self,
         shard: &Shard,
@@ -112,13 +112,12 @@ impl RedisStore {
         };
         let (delivered, others): (Vec<usize>, Vec<usize>) =
             places.iter().partition(|&&place| is_simply_delivered(&settle.settlements[place]));
-        let call =
-            self.scripts().settle.on(shard).arg(clock(settle.now)).arg(&*escape(settle.owner.as_str()));
-        let mut call = call.arg(on_done).arg(SUSPECT_LOST_LEASES).arg(delivered.len());
+        let call = self.scripts().settle.on(shard, settle.now);
+        let owner = escape(settle.owner.as_str());
+        let mut call = call.arg((owner, on_done, SUSPECT_LOST_LEASES, delivered.len()));
         for &place in &delivered {
             let lease = &settle.settlements[place].lease;
-            call.push(lease.id.as_str());
-            call.push(StreamId::of_seq(lease.seq).sort_key());
+            call.push((lease.id.as_str(), StreamId::of_seq(lease.seq).sort_key()));
         }
         others.iter().for_each(|&place| self.push_settlement(&mut call, &settle.settlements[place]));
         let (done, rest): (Vec<bool>, Vec<String>) = self.call_shard(shard, &call).await?;
@@ -135,12 +134,8 @@ impl RedisStore {
         let delivered: Vec<_> = settlement.delivered.iter().map(|name| escape(name)).collect();
         self.push_lease(call, &settlement.lease);
         let mut push = |verdict: &str, text: &str, number: u64, list: &str, limit: Option<Duration>| {
-            call.push(verdict);
-            call.push(delivered.join(","));
-            call.push(text);
-            call.push(number);
-            call.push(list);
-            call.push(limit.map(|limit| micros(limit).to_string()).unwrap_or_default());
+            let limit = limit.map(|limit| micros(limit).to_string()).unwrap_or_default();
+            call.push((verdict, delivered.join(","), text, number, list, limit));
         };
         match &settlement.verdict {
             Verdict::Done => push("done", "", 0, "", None),
@@ -159,9 +154,7 @@ impl RedisStore {
     }
 
     fn push_lease(&self, call: &mut ScriptCall<'_>, lease: &Lease) {
-        call.push(lease.id.as_str());
-        call.push(StreamId::of_seq(lease.seq).sort_key());
-        call.push(lease.token.as_i64());
+        call.push((lease.id.as_str(), StreamId::of_seq(lease.seq).sort_key(), lease.token.as_i64()));
     }
 
     /// Renews, releases or parks; returns the leases that are known to have been held. Those of a shard that failed
@@ -172,7 +165,7 @@ impl RedisStore {
         leases: &'l [Lease],
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
-        let shards = self.by_shard(leases.iter().map(|lease| lease.seq));
+        let shards = self.keys().group(leases.iter().map(|lease| self.keys().of_seq(lease.seq)));
         let answers = join_all(shards.into_iter().map(|(shard, places)| {
             let leases = places.into_iter().map(|place| &leases[place]).collect();
             self.change_leases_in(shard, request, leases, now)
@@ -187,8 +180,9 @@ impl RedisStore {
         leases: Vec<&'l Lease>,
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
-        let call = self.scripts().lease.on(shard).arg(clock(now)).arg(&*escape(request.owner));
-        let mut call = call.arg(request.what).arg(micros(request.wait)).arg(&*escape(request.route));
+        let call = self.scripts().lease.on(shard, now);
+        let (owner, route) = (escape(request.owner), escape(request.route));
+        let mut call = call.arg((owner, request.what, micros(request.wait), route));
         leases.iter().for_each(|lease| self.push_lease(&mut call, lease));
         let numbers: Vec<usize> = self.call_shard(shard, &call).await?;
         // The script counts from one.
@@ -205,21 +199,18 @@ impl RedisStore {
             Purgeable::Any => "any",
             Purgeable::Archived => "archived",
         };
-        // More in one call would keep others waiting.
+        // More in one call would keep other clients of the server waiting.
         const PURGE_BATCH_ROWS: u64 = 1000;
         let (target, limit) = (purge.to_string(), purge.limit as u64);
         let mut count = 0;
         for shard in self.keys().shards() {
             let mut after = String::new();
             loop {
-                let call = self.scripts().purge.on(shard).arg(clock(purge.now)).arg(what);
-                let call = call.arg(micros(purge.older_than)).arg(u8::from(purge.archive));
-                let call = call
-                    .arg((limit - count).min(PURGE_BATCH_ROWS))
-                    .arg(self.audited_inside(actor))
-                    .arg(&target);
-                let (gone, next, is_cut): (u64, String, bool) =
-                    call.arg(&after).run(self.connections()).await?;
+                let rows = (limit - count).min(PURGE_BATCH_ROWS);
+                let call = self.scripts().purge.on(shard, purge.now);
+                let call = call.arg((what, micros(purge.older_than), purge.archive, rows));
+                let call = call.arg((self.audited_inside(actor), &target, &after));
+                let (gone, next, is_cut): (u64, String, bool) = call.run(self.connections()).await?;
                 count += gone;
                 if count >= limit || next.is_empty() && !is_cut {
                     break;
@@ -231,17 +222,6 @@ impl RedisStore {
         }
         self.note(actor, "purge", &target, count).await?;
         Ok(count)
-    }
-
-    /// The places of a request's rows, shard by shard.
-    fn by_shard(&self, seqs: impl Iterator<Item = i64>) -> Vec<(&Shard, Vec<usize>)> {
-        let mut shards: Vec<(&Shard, Vec<usize>)> =
-            self.keys().shards().iter().map(|shard| (shard, Vec::new())).collect();
-        for (place, seq) in seqs.enumerate() {
-            shards[usize::from(self.keys().of_seq(seq).number)].1.push(place);
-        }
-        shards.retain(|(_, places)| !places.is_empty());
-        shards
     }
 }
 
@@ -263,11 +243,6 @@ pub(crate) fn shares<'k>(shards: &[&'k Shard], limit: usize) -> Vec<(&'k Shard, 
     let (each, rest) = (limit / shards.len(), limit % shards.len());
     let share = |(place, shard): (usize, &&'k Shard)| (*shard, each + usize::from(place < rest));
     shards.iter().enumerate().map(share).filter(|(_, share)| *share > 0).collect()
-}
-
-/// The clock of a script: the server's own, unless a test brings another.
-pub(crate) fn clock(now: Option<Timestamp>) -> String {
-    now.map(|now| now.as_micros().to_string()).unwrap_or_default()
 }
 
 /// A duration in microseconds, cut to a hundred years: scores are exact up to 2^53.

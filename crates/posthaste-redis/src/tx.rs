@@ -8,37 +8,41 @@
 use std::ops::{Deref, DerefMut};
 
 use posthaste::writer::{Ledger, NewRow, Prepared};
-use posthaste::{Event, EventId, StoreError, Timestamp, WriteError};
+use posthaste::{Event, EventId, StoreError, WriteError};
 use redis::aio::ConnectionLike;
 use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 
 use crate::RedisStore;
 use crate::error::{failed, unexpected};
 use crate::event_body;
-use crate::expiry;
 use crate::keys::{Keys, StreamId};
-use crate::writer::{ArrivalFields, RedisWriter, commit, ids_of};
+use crate::writer::{RedisWriter, arrival_field, commit, ids_of};
 
 /// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
 /// commands are added as always. Dropped, nothing was sent.
 ///
 /// Send it with `commit` alone: the driver's own `query_async` and `exec_async` would send the events too, but
 /// hooks would hear of a rollback, and the engine would have to find the events.
-/// The driver's `ignore` has no effect: [`commit`](Self::commit) answers what every command answered.
+/// The driver's `ignore` has no effect: [`commit`](Self::commit) returns what every command returned.
 #[derive(Debug)]
 #[must_use = "dropped, nothing was sent"]
 pub struct RedisTx {
-    writer: RedisWriter,
-    pipeline: Pipeline,
+    pub(crate) writer: RedisWriter,
+    pub(crate) pipeline: Pipeline,
     writes: Vec<PendingWrite>,
-    expiries: Vec<PendingExpiry>,
+    #[cfg(feature = "expiry")]
+    pub(crate) expiries: Vec<PendingExpiry>,
 }
 
-/// A ticket whose expiry is to be recorded, and the place of the command in the pipeline.
+/// A ticket whose expiry is to be recorded.
+#[cfg(feature = "expiry")]
 #[derive(Debug)]
-struct PendingExpiry {
-    ticket_id: String,
-    place: usize,
+pub(crate) struct PendingExpiry {
+    pub(crate) ticket_id: String,
+    /// The number of its shard.
+    pub(crate) shard: u16,
+    /// The place of its command in the pipeline.
+    pub(crate) place: usize,
 }
 
 /// Events of one write, and the places of their commands in the pipeline.
@@ -52,23 +56,25 @@ impl RedisWriter {
     /// Begins a transaction: an atomic pipeline (MULTI and EXEC) that takes the service's commands and its
     /// events, and is sent by [`commit`](RedisTx::commit) on a connection of the service's own.
     pub fn begin(&self) -> RedisTx {
-        RedisTx::new(self.clone())
+        let mut pipeline = Pipeline::new();
+        pipeline.atomic();
+        RedisTx {
+            writer: self.clone(),
+            pipeline,
+            writes: Vec::new(),
+            #[cfg(feature = "expiry")]
+            expiries: Vec::new(),
+        }
     }
 }
 
 impl RedisTx {
-    fn new(writer: RedisWriter) -> Self {
-        let mut pipeline = Pipeline::new();
-        pipeline.atomic();
-        Self { writer, pipeline, writes: Vec::new(), expiries: Vec::new() }
-    }
-
-    /// Adds one event and answers its id; none if a hook suppressed it. Nothing is sent yet.
+    /// Adds one event and returns its id; `None` if a hook suppressed it. Nothing is sent yet.
     pub fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event])?.into_iter().next())
     }
 
-    /// Adds events and answers their ids, those that a hook left out excepted.
+    /// Adds events and returns their ids, without those that a hook left out.
     ///
     /// On a cluster all events of a transaction must have the same [`tag`](RedisStore::tag).
     pub fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
@@ -76,38 +82,23 @@ impl RedisTx {
         let keys = self.writer.store().keys();
         self.refuse_other_slots(prepared.rows().iter().map(|row| keys.of_event(&row.event).number))?;
         let ids = ids_of(&prepared);
-        let places =
-            prepared.rows().iter().map(|row| enqueue(self.writer.store().keys(), &mut self.pipeline, row));
-        let places = places.collect();
+        let places = prepared.rows().iter().map(|row| enqueue(keys, &mut self.pipeline, row)).collect();
         self.writes.push(PendingWrite { prepared, places });
         Ok(ids)
     }
 
-    /// Records when a ticket expires, as
-    /// [`RedisExpiry::record_expiry_due`](crate::RedisExpiry::record_expiry_due) does, together with its mint.
-    /// Nothing is sent yet, and its answer is not among the [`Replies`].
-    ///
-    /// On a cluster the ticket must have the same [`tag`](RedisStore::tag) as the events.
-    // S1-32
-    pub fn record_expiry_due(&mut self, ticket_id: &str, expires_at: Timestamp) -> Result<(), StoreError> {
-        let keys = self.writer.store().keys();
-        self.refuse_other_slots([keys.of_aggregate(ticket_id).number])?;
-        let place = self.pipeline.len();
-        self.pipeline.add_command(expiry::record(keys, ticket_id, expires_at));
-        self.expiries.push(PendingExpiry { ticket_id: ticket_id.to_owned(), place });
-        Ok(())
-    }
-
-    fn refuse_other_slots(&self, added: impl IntoIterator<Item = u16>) -> Result<(), StoreError> {
+    /// A transaction of a cluster is for one shard: those of its commands so far and those that are to be added.
+    pub(crate) fn refuse_other_slots(&self, added: impl IntoIterator<Item = u16>) -> Result<(), StoreError> {
         let keys = self.writer.store().keys();
         let rows = self.writes.iter().flat_map(|write| write.prepared.rows());
-        let events = rows.map(|row| keys.of_event(&row.event).number);
-        let tickets = self.expiries.iter().map(|expiry| keys.of_aggregate(&expiry.ticket_id).number);
-        let mut shards = events.chain(tickets).chain(added);
+        let shards = rows.map(|row| keys.of_event(&row.event).number);
+        #[cfg(feature = "expiry")]
+        let shards = shards.chain(self.expiries.iter().map(|expiry| expiry.shard));
+        let mut shards = shards.chain(added);
         let first = shards.next();
         if self.writer.store().connections().is_cluster() && shards.any(|shard| Some(shard) != first) {
-            let operation = "store events or tickets of different shards in one transaction of a cluster: use \
-                             one transaction for each aggregate";
+            let operation = "write to different shards in one transaction of a cluster: use one transaction for \
+                             each aggregate";
             return Err(StoreError::Unsupported { store: "Redis", operation });
         }
         Ok(())
@@ -116,7 +107,7 @@ impl RedisTx {
     /// Sends the transaction on this connection, which may be any of the driver's, and hands the events to
     /// the engine.
     ///
-    /// Reads every answer: an `Err` says exactly what was applied and what was not.
+    /// Reads every reply: an `Err` says exactly what was applied and what was not.
     pub async fn commit(mut self, connection: &mut impl ConnectionLike) -> Result<Replies, RedisCommitError> {
         let pipeline = std::mem::take(&mut self.pipeline);
         let writes = std::mem::take(&mut self.writes);
@@ -142,13 +133,13 @@ impl RedisTx {
 
     /// Sorts the answers into those of our commands and those of the service's.
     fn read(&self, writes: Vec<PendingWrite>, values: Vec<Value>) -> Result<Replies, RedisCommitError> {
-        let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
+        let mut answers = Answers::new(values);
         let (mut ledger, mut missing, mut cause) = (Ledger::new(), Vec::new(), None);
         for PendingWrite { prepared, places } in writes {
             let ids = ids_of(&prepared);
             let mut sids = Vec::with_capacity(places.len());
             for (&place, id) in places.iter().zip(&ids) {
-                match read_enqueue(&mut answers, place) {
+                match answers.take_enqueue(place) {
                     Ok(sid) => sids.push(sid),
                     Err(error) => {
                         missing.push(id.clone());
@@ -163,16 +154,17 @@ impl RedisTx {
             }
         }
         commit(ledger);
-        let mut expiries = Vec::new();
-        for PendingExpiry { ticket_id, place } in &self.expiries {
-            if let Err(error) = take(&mut answers, *place) {
-                expiries.push(ticket_id.clone());
-                cause.get_or_insert(error);
-            }
-        }
-        let replies = Replies(answers.into_iter().flatten().collect());
+        #[cfg(feature = "expiry")]
+        let expiries = self.unrecorded_expiries(&mut answers, &mut cause);
+        let replies = answers.into_replies();
         if let Some(source) = cause {
-            return Err(RedisCommitError::EventsNotStored { events: missing, expiries, replies, source });
+            return Err(RedisCommitError::EventsNotStored {
+                events: missing,
+                #[cfg(feature = "expiry")]
+                expiries,
+                replies,
+                source,
+            });
         }
         match replies.first_error() {
             Some((place, source)) => Err(RedisCommitError::PartlyApplied { place, replies, source }),
@@ -217,7 +209,7 @@ fn is_cut(pipeline: &Pipeline, writes: &[PendingWrite]) -> bool {
 /// How many commands an event has.
 const COMMANDS_PER_EVENT: usize = 2;
 
-/// Adds the two commands of one event, and answers the place of the first.
+/// Adds the two commands of one event, and returns the place of the first.
 fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
     let place = pipeline.len();
@@ -227,27 +219,41 @@ fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
         .arg(row.event.id().as_str())
         .arg(event_body::encode(&row.event));
     pipeline.cmd("XADD").arg(shard.arrivals()).arg("*").arg("i").arg(row.event.id().as_str());
-    if let Some((name, value)) = ArrivalFields::of(row).field() {
+    if let Some((name, value)) = arrival_field(row) {
         pipeline.arg(name).arg(value);
     }
     place
 }
 
-/// What the two commands answered: the stream id, or none for an id that existed already.
-fn read_enqueue(answers: &mut [Option<Value>], place: usize) -> Result<Option<String>, StoreError> {
-    let (stored, sid) = (take(answers, place), take(answers, place + 1));
-    let is_new = bool::from_redis_value(stored?).map_err(|_| unexpected("HSETNX"))?;
-    let sid = String::from_redis_value(sid?).map_err(|_| unexpected("XADD"))?;
-    Ok(is_new.then_some(sid))
+/// What each command of a transaction returned, of which ours are taken out.
+pub(crate) struct Answers(Vec<Option<Value>>);
+
+impl Answers {
+    fn new(values: Vec<Value>) -> Self {
+        Self(values.into_iter().map(Some).collect())
+    }
+
+    /// What one of our own commands returned.
+    pub(crate) fn take(&mut self, place: usize) -> Result<Value, StoreError> {
+        let value = self.0.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
+        value.extract_error().map_err(failed)
+    }
+
+    /// What the two commands of an event returned: the stream id, or `None` for an id that existed already.
+    fn take_enqueue(&mut self, place: usize) -> Result<Option<String>, StoreError> {
+        let (stored, sid) = (self.take(place), self.take(place + 1));
+        let is_new = bool::from_redis_value(stored?).map_err(|_| unexpected("HSETNX"))?;
+        let sid = String::from_redis_value(sid?).map_err(|_| unexpected("XADD"))?;
+        Ok(is_new.then_some(sid))
+    }
+
+    /// What the service's own commands returned.
+    fn into_replies(self) -> Replies {
+        Replies(self.0.into_iter().flatten().collect())
+    }
 }
 
-/// What one of our own commands answered.
-fn take(answers: &mut [Option<Value>], place: usize) -> Result<Value, StoreError> {
-    let value = answers.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
-    value.extract_error().map_err(failed)
-}
-
-/// Sends MULTI, the commands and EXEC, and answers what every command answered.
+/// Sends MULTI, the commands and EXEC, and returns what every command returned.
 async fn execute(
     pipeline: &Pipeline,
     connection: &mut impl ConnectionLike,
@@ -261,23 +267,22 @@ async fn execute(
     }
 }
 
-/// An error of the server before EXEC means that it refused the whole; one of the way to it, that nobody
-/// knows.
+/// An error of the server before EXEC means that it refused the whole. One of the connection means that the outcome
+/// is unknown.
 fn not_executed(error: RedisError) -> RedisCommitError {
-    let is_refused = match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::Client | ErrorKind::InvalidClientConfig => {
-            true
-        }
-        ErrorKind::AuthenticationFailed | ErrorKind::ClusterConnectionNotFound => true,
-        _ => error.is_connection_refusal(),
-    };
-    match is_refused {
-        true => RedisCommitError::RolledBack(failed(error)),
-        false => RedisCommitError::Unknown(failed(error)),
+    match error.kind() {
+        ErrorKind::Server(_)
+        | ErrorKind::Extension
+        | ErrorKind::Client
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::AuthenticationFailed
+        | ErrorKind::ClusterConnectionNotFound => RedisCommitError::RolledBack(failed(error)),
+        _ if error.is_connection_refusal() => RedisCommitError::RolledBack(failed(error)),
+        _ => RedisCommitError::Unknown(failed(error)),
     }
 }
 
-/// What the service's own commands answered, in their order.
+/// What the service's own commands returned, in their order.
 #[derive(Debug)]
 pub struct Replies(Vec<Value>);
 
@@ -315,10 +320,10 @@ impl Replies {
 #[non_exhaustive]
 pub enum RedisCommitError {
     /// The server refused the whole: nothing was applied, nothing will be delivered.
-    #[error("the transaction was refused, and nothing of it was applied: mend the cause, and repeat it")]
+    #[error("the transaction was refused, and nothing of it was applied: fix the cause, and repeat it")]
     RolledBack(#[source] StoreError),
 
-    /// A key that the service watches was changed by somebody else: nothing was applied.
+    /// A key that the service watches was changed by another client: nothing was applied.
     #[error("a watched key was changed, and nothing was applied: read it again, and repeat the transaction")]
     Conflict,
 
@@ -329,37 +334,51 @@ pub enum RedisCommitError {
     )]
     Unknown(#[source] StoreError),
 
-    /// The service's own commands were applied, and these events were not stored, or these tickets not
-    /// recorded to expire, because a key of the outbox holds something else. Rename or delete that key, then
-    /// store the events again with [`RedisWriter::write`], and record the tickets with
-    /// [`RedisExpiry::record_expiry_due`](crate::RedisExpiry::record_expiry_due): with the same ids that is
-    /// safe, whatever part of them is there.
-    #[error(
-        "the transaction was applied without {} of its events and {} of its expiries: rename or delete the key that \
-         is not the outbox's, then store these events again with the same ids, and record these expiries again",
-        .events.len(), .expiries.len()
+    /// The service's own commands were applied, and these events were not stored, because a key of the outbox holds
+    /// something else. Rename or delete that key, then store the events again with [`RedisWriter::write`]: with the
+    /// same ids that is safe, whatever part of them is there.
+    #[cfg_attr(
+        not(feature = "expiry"),
+        error(
+            "the transaction was applied without {} of its events: rename or delete the key that is not the \
+             outbox's, then store these events again with the same ids",
+            .events.len()
+        )
     )]
+    #[cfg_attr(
+        feature = "expiry",
+        error(
+            "the transaction was applied without {} of its events and {} of its expiries: rename or delete the key \
+             that is not the outbox's, then store these events again with the same ids, and record these expiries \
+             again",
+            .events.len(), .expiries.len()
+        )
+    )]
+    #[non_exhaustive]
     EventsNotStored {
         /// The events that are missing.
         events: Vec<EventId>,
-        /// The tickets that are not recorded to expire.
+        /// The tickets that are not recorded to expire. Record them again with
+        /// [`RedisExpiry::record_expiry_due`](crate::expiry::RedisExpiry::record_expiry_due).
+        #[cfg(feature = "expiry")]
         expiries: Vec<String>,
-        /// What the service's own commands answered.
+        /// What the service's own commands returned.
         replies: Replies,
         /// What the server said.
         source: StoreError,
     },
 
     /// One of the service's own commands failed; the others were applied, and the events are stored and will
-    /// be delivered. Mend what the command should have done.
+    /// be delivered. Do now what the command should have done.
     #[error(
         "command {place} of the transaction failed; the others were applied, and the events will be delivered: \
          do now what it should have done"
     )]
+    #[non_exhaustive]
     PartlyApplied {
         /// The place of the first command that failed, among the service's own, counted from zero.
         place: usize,
-        /// What all of the service's own commands answered.
+        /// What all of the service's own commands returned.
         replies: Replies,
         /// What the server said.
         source: RedisError,
@@ -374,23 +393,16 @@ pub(crate) async fn insert_rows(
 ) -> Result<Vec<Option<i64>>, StoreError> {
     let mut inserted = vec![None; rows.len()];
     // On a cluster, one transaction for each shard.
-    for shard in store.keys().shards() {
+    for (shard, here) in store.keys().group(rows.iter().map(|row| store.keys().of_event(&row.event))) {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
-        let here = rows
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| store.keys().of_event(&row.event).number == shard.number);
-        let places: Vec<(usize, usize)> =
-            here.map(|(at, row)| (at, enqueue(store.keys(), &mut pipeline, row))).collect();
-        if places.is_empty() {
-            continue;
-        }
+        let places: Vec<_> =
+            here.into_iter().map(|at| (at, enqueue(store.keys(), &mut pipeline, &rows[at]))).collect();
         let values =
             execute(&pipeline, connection).await.map_err(|error| StoreError::backend("Redis", error))?;
-        let mut answers: Vec<Option<Value>> = values.into_iter().map(Some).collect();
+        let mut answers = Answers::new(values);
         for (at, place) in places {
-            let sid = read_enqueue(&mut answers, place)?;
+            let sid = answers.take_enqueue(place)?;
             inserted[at] = sid.and_then(|sid| StreamId::parse(&sid)).map(|sid| sid.seq(shard.number));
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct Listener {
     /// Any of these.
     pub(crate) servers: Vec<ConnectionInfo>,
     pub(crate) channel: String,
-    /// Knows when connections lead to the wrong server: there nobody might publish any more.
+    /// Knows when connections lead to the wrong server: no process may publish there any more.
     pub(crate) connections: RedisConnections,
     pub(crate) wake: Notifier,
 }

@@ -1,11 +1,11 @@
-//! The writer's door.
+//! The Writer: stores events together with the service's own changes.
 
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
 use posthaste::{Event, EventId, StoreError, WriteError};
 
 use crate::event_body;
 use crate::field_escape::escape;
-use crate::keys::{Shard, StreamId};
+use crate::keys::StreamId;
 use crate::store::micros;
 use crate::{RedisStore, error};
 
@@ -26,7 +26,7 @@ impl RedisWriter {
     }
 
     /// Stores one event on its own, where nothing else has to change with it, on the store's connection;
-    /// answers its id, none if a hook suppressed it. An id that exists already is answered like any other,
+    /// returns its id, `None` if a hook suppressed it. An id that exists already is returned like any other,
     /// and nothing is written.
     pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
@@ -38,23 +38,13 @@ impl RedisWriter {
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         let prepared = self.prepare(events)?;
         let ids = ids_of(&prepared);
-        let mut sids = vec![None; prepared.rows().len()];
-        for shard in self.store.keys().shards() {
-            let places: Vec<usize> = self.places_in(shard, prepared.rows());
-            if places.is_empty() {
-                continue;
-            }
-            let mut call = self.store.scripts().enqueue.on(shard).arg("");
-            for &place in &places {
-                let row = &prepared.rows()[place];
-                call.push(row.event.id().as_str());
-                call.push(event_body::encode(&row.event));
-                ArrivalFields::of(row).args().into_iter().for_each(|arg| call.push(arg));
-            }
+        let (keys, rows) = (self.store.keys(), prepared.rows());
+        let mut sids = vec![None; rows.len()];
+        for (shard, places) in keys.group(rows.iter().map(|row| keys.of_event(&row.event))) {
+            let mut call = self.store.scripts().enqueue.on(shard, None);
+            places.iter().for_each(|&place| call.push(&enqueue_args(&rows[place])));
             let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
-            for (&place, answer) in places.iter().zip(answers) {
-                sids[place] = answer;
-            }
+            places.into_iter().zip(answers).for_each(|(place, answer)| sids[place] = answer);
         }
         let mut ledger = Ledger::new();
         self.written(prepared, &sids, &mut ledger)?;
@@ -62,17 +52,14 @@ impl RedisWriter {
         Ok(ids)
     }
 
-    /// Prepares an event for a script of the service's own, in which [`ENQUEUE_LUA`] stores it; none if a
+    /// Prepares an event for a script of the service's own, in which [`ENQUEUE_LUA`] stores it; `None` if a
     /// hook suppressed it.
     pub fn for_script(&self, event: Event) -> Result<Option<ScriptEvent>, WriteError> {
         let prepared = self.prepare(vec![event])?;
         let Some(row) = prepared.rows().first() else { return Ok(None) };
         let shard = self.store.keys().of_event(&row.event);
         let keys = [shard.entries().to_owned(), shard.arrivals().to_owned()];
-        let [wait, owner, token] = ArrivalFields::of(row).args();
-        let id = row.event.id().to_string().into_bytes();
-        let args =
-            [id, event_body::encode(&row.event), wait.into_bytes(), owner.into_bytes(), token.into_bytes()];
+        let args = enqueue_args(row);
         Ok(Some(ScriptEvent { writer: self.clone(), prepared, keys, args }))
     }
 
@@ -80,7 +67,7 @@ impl RedisWriter {
         self.core.prepare(events, Scope::Transaction)
     }
 
-    /// The server has answered: the stream id of each row, none where the id existed already.
+    /// The server has replied: the stream id of each row, `None` where the id existed already.
     pub(crate) fn written(
         &self,
         prepared: Prepared,
@@ -114,11 +101,6 @@ impl RedisWriter {
         let seqs: Vec<Option<i64>> = prepared.rows().iter().map(shard_alone).collect();
         ledger.record(prepared.written(&seqs));
     }
-
-    fn places_in(&self, shard: &Shard, rows: &[NewRow]) -> Vec<usize> {
-        let is_here = |row: &NewRow| self.store.keys().of_event(&row.event).number == shard.number;
-        rows.iter().enumerate().filter(|(_, row)| is_here(row)).map(|(place, _)| place).collect()
-    }
 }
 
 /// The rows were stored: hooks run, and the engine gets them.
@@ -131,35 +113,32 @@ pub(crate) fn ids_of(prepared: &Prepared) -> Vec<EventId> {
     prepared.rows().iter().map(|row| row.event.id().clone()).collect()
 }
 
-/// The fields of an arrival beside the event: whose lease it is born with, or how long it waits first.
-pub(crate) struct ArrivalFields<'r>(&'r NewRow);
-
-impl<'r> ArrivalFields<'r> {
-    pub(crate) fn of(row: &'r NewRow) -> Self {
-        Self(row)
+/// Lease or delay of a new row in microseconds, owner, token; the last two empty without a lease.
+fn arrival_args(row: &NewRow) -> [String; 3] {
+    match &row.lease {
+        Some(lease) => [
+            micros(lease.duration).to_string(),
+            escape(lease.owner.as_str()).into_owned(),
+            lease.token.as_i64().to_string(),
+        ],
+        None => [micros(row.delay.unwrap_or_default()).to_string(), String::new(), String::new()],
     }
+}
 
-    /// Lease or delay in microseconds, owner, token; the last two empty without a lease.
-    pub(crate) fn args(&self) -> [String; 3] {
-        match (&self.0.lease, self.0.delay) {
-            (Some(lease), _) => [
-                micros(lease.duration).to_string(),
-                escape(lease.owner.as_str()).into_owned(),
-                lease.token.as_i64().to_string(),
-            ],
-            (None, delay) => [micros(delay.unwrap_or_default()).to_string(), String::new(), String::new()],
-        }
-    }
+/// The arguments of one event for a script that stores it: id, body, and those of its arrival.
+pub(crate) fn enqueue_args(row: &NewRow) -> [Vec<u8>; 5] {
+    let [wait, owner, token] = arrival_args(row).map(String::into_bytes);
+    [row.event.id().as_str().into(), event_body::encode(&row.event), wait, owner, token]
+}
 
-    /// What stands behind the id in its entry in the stream of arrivals, if anything: one field, because each
-    /// costs the server more than its bytes.
-    pub(crate) fn field(&self) -> Option<(&'static str, String)> {
-        let [wait, owner, token] = self.args();
-        match (&self.0.lease, self.0.delay) {
-            (Some(_), _) => Some(("l", format!("{wait} {token} {owner}"))),
-            (None, Some(_)) => Some(("d", wait)),
-            (None, None) => None,
-        }
+/// The field behind the id in an entry of the stream of arrivals, if any. It is one field, because each costs the
+/// server more than its bytes.
+pub(crate) fn arrival_field(row: &NewRow) -> Option<(&'static str, String)> {
+    let [wait, owner, token] = arrival_args(row);
+    match (&row.lease, row.delay) {
+        (Some(_), _) => Some(("l", format!("{wait} {token} {owner}"))),
+        (None, Some(_)) => Some(("d", wait)),
+        (None, None) => None,
     }
 }
 
@@ -167,7 +146,7 @@ impl<'r> ArrivalFields<'r> {
 /// same step: put this text before the script's.
 ///
 /// It takes two keys from `KEYS[key]` on and five arguments from `ARGV[arg]` on, those of a
-/// [`ScriptEvent`], and answers the text to hand to [`ScriptEvent::committed`], or `false` if the id was
+/// [`ScriptEvent`], and returns the text to hand to [`ScriptEvent::committed`], or `false` if the id was
 /// written before. It looks at the types of its keys before it writes: call it before the script's own
 /// first write, because Redis does not undo what a script wrote before it failed.
 ///
@@ -226,8 +205,8 @@ impl ScriptEvent {
         &self.args
     }
 
-    /// The script has answered, and this is what `posthaste_enqueue` returned in it: hooks run, and the
-    /// engine gets the event at once. Without this call the poller delivers it.
+    /// The script has run, and this is what `posthaste_enqueue` returned in it: hooks run, and the
+    /// engine gets the event immediately. Without this call the poller delivers it.
     pub fn committed(self, stored: Option<&str>) -> Result<(), StoreError> {
         let mut ledger = Ledger::new();
         self.writer.written(self.prepared, &[stored.map(str::to_owned)], &mut ledger)?;

@@ -70,6 +70,7 @@ const FEATURE_SETS: &[(&str, &str)] = &[
     ("posthaste-admin", "client"),
     ("posthaste-admin", "server"),
     ("posthaste-redis", ""),
+    ("posthaste-redis", "expiry"),
     ("posthaste-sea-orm", ""),
     ("posthaste-diesel", ""),
     ("posthaste-diesel", "sqlite"),

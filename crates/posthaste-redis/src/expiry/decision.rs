@@ -1,4 +1,4 @@
-//! What becomes of a ticket whose time has come, or that somebody revokes. Each is one script.
+//! Decisions about tickets: expired or revoked. Each is one script.
 
 use posthaste::writer::{Ledger, NewRow, Prepared};
 use posthaste::{Event, StoreError, Timestamp, WriteError};
@@ -6,10 +6,8 @@ use posthaste::{Event, StoreError, Timestamp, WriteError};
 use super::RedisExpiry;
 use super::due_expiry::{DueExpiry, epoch_ms};
 use crate::error::unexpected;
-use crate::event_body;
 use crate::scripts::ScriptCall;
-use crate::store::clock;
-use crate::writer::{ArrivalFields, commit};
+use crate::writer::{commit, enqueue_args};
 
 /// What was decided about a ticket whose time had come.
 // S1-43
@@ -29,30 +27,17 @@ pub enum ExpiryDecision {
 }
 
 impl ExpiryDecision {
-    /// Its name, as the label of the metric has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueued => "enqueued",
-            Self::SuppressedRevoked => "suppressed_revoked",
-            Self::SuppressedByHook => "suppressed_by_hook",
-            Self::AlreadyEnqueued => "already_enqueued",
-            Self::NotDue => "not_due",
-        }
-    }
-
-    fn read(name: &str) -> Option<Self> {
-        let all = [
-            Self::Enqueued,
-            Self::SuppressedRevoked,
-            Self::SuppressedByHook,
-            Self::AlreadyEnqueued,
-            Self::NotDue,
-        ];
-        all.into_iter().find(|decision| decision.as_str() == name)
-    }
+    /// The decisions and their names in scripts and in the label of the metric.
+    const NAMES: [(Self, &'static str); 5] = [
+        (Self::Enqueued, "enqueued"),
+        (Self::SuppressedRevoked, "suppressed_revoked"),
+        (Self::SuppressedByHook, "suppressed_by_hook"),
+        (Self::AlreadyEnqueued, "already_enqueued"),
+        (Self::NotDue, "not_due"),
+    ];
 }
 
-/// What became of a ticket that somebody revokes.
+/// What became of a ticket that was to be revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Revocation {
@@ -65,30 +50,26 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    fn read(name: &str) -> Option<Self> {
-        Some(match name {
-            "revoked" => Self::Revoked,
-            "already_revoked" => Self::AlreadyRevoked,
-            "already_expired" => Self::AlreadyExpired,
-            _ => return None,
-        })
-    }
+    /// The outcomes and their names in the script.
+    const NAMES: [(Self, &'static str); 3] = [
+        (Self::Revoked, "revoked"),
+        (Self::AlreadyRevoked, "already_revoked"),
+        (Self::AlreadyExpired, "already_expired"),
+    ];
 }
 
-/// What became of the event that came with a decision.
-enum EventFate {
-    /// Stored, or there already.
-    Stored(Option<String>),
-    Refused,
+/// The outcome that a script names.
+fn outcome<T: Copy>(names: &[(T, &'static str)], name: &str) -> Result<(T, &'static str), StoreError> {
+    names.iter().copied().find(|(_, known)| *known == name).ok_or_else(|| unexpected("a decision"))
 }
 
 impl RedisExpiry {
-    /// Decides, in one step, about a ticket that [`find_due_expiries`](Self::find_due_expiries) answered:
+    /// Decides, in one step, about a ticket that [`find_due_expiries`](Self::find_due_expiries) returned:
     /// stores the event that says that it has expired, unless it was revoked, the same was decided before, or
     /// it has another time by now. Whatever was decided, the ticket is not due any more.
     ///
     /// The event gets the [id of this expiry](DueExpiry::event_id), whatever id it had, and has to carry the
-    /// ticket as its aggregate id. Only what is due at `cutoff` is decided; none for the server's clock.
+    /// ticket as its aggregate id. Only what is due at `cutoff` is decided; `None` for the server's clock.
     ///
     /// Every call can be repeated: the same ticket and time never have two events.
     // S1-36
@@ -102,33 +83,30 @@ impl RedisExpiry {
         parts.id = due.event_id();
         let event = Event::from_parts(parts);
         let prepared = self.prepare(&due.ticket_id, event)?;
-        let scripts = self.store().scripts();
         let cutoff = cutoff.map(|cutoff| epoch_ms(cutoff).to_string()).unwrap_or_default();
-        let call = scripts.expiry_decide.on(self.shard_of(&due.ticket_id)).arg(clock(self.now));
-        let call = call.arg(&due.ticket_id).arg(epoch_ms(due.expires_at)).arg(cutoff);
-        let (answer, sid) = self.run(call, &prepared).await?;
-        let decision = ExpiryDecision::read(&answer).ok_or_else(|| unexpected("expiry_decide"))?;
-        let fate = match decision {
-            ExpiryDecision::Enqueued | ExpiryDecision::AlreadyEnqueued => EventFate::Stored(sid),
-            _ => EventFate::Refused,
-        };
-        self.finish(prepared, fate)?;
-        self.store().count_expiry(decision);
+        let call = self.scripts.decide.on(self.shard_of(&due.ticket_id), self.now);
+        let call = call.arg((&due.ticket_id, epoch_ms(due.expires_at), cutoff));
+        let (reply, sid) = self.run(call, &prepared).await?;
+        let (decision, name) = outcome(&ExpiryDecision::NAMES, &reply)?;
+        let is_stored = matches!(decision, ExpiryDecision::Enqueued | ExpiryDecision::AlreadyEnqueued);
+        self.finish(prepared, is_stored.then_some(sid))?;
+        let outbox = self.store().keys().name().to_string();
+        metrics::counter!("outbox.redis.expiries", "outbox" => outbox, "decision" => name).increment(1);
         Ok(decision)
     }
 
     /// Revokes a ticket in one step: stores the event that says so and remembers it, unless the ticket was
     /// revoked before or has expired. After this it does not expire, whatever a worker has just found.
     ///
-    /// A ticket that nobody recorded to expire can be revoked too. One that has expired and was then
+    /// A ticket that was not recorded to expire can be revoked too. One that has expired and was then
     /// [recorded](Self::record_expiry_due) with a new time counts as new.
     ///
-    /// The event has to carry the ticket as its aggregate id. A call that failed, or whose answer was lost, can
-    /// be repeated with the same event; it may answer [`AlreadyRevoked`](Revocation::AlreadyRevoked) then.
+    /// The event has to carry the ticket as its aggregate id. A call that failed, or whose reply was lost, can
+    /// be repeated with the same event; it may return [`AlreadyRevoked`](Revocation::AlreadyRevoked) then.
     ///
     /// # With the service's own keys
     ///
-    /// A revocation is a decision, and MULTI cannot decide. Either look at the answer and then change the
+    /// A revocation is a decision, and MULTI cannot decide. Either look at the outcome and then change the
     /// service's own keys, or decide in a script of the service's own: with the [tag](crate::RedisStore::tag)
     /// of the ticket before each name, it has expired if it is in the hash `expired` and not in the sorted set
     /// `expiry-due`, and is revoked if it is in the sorted set `revoked`, whose scores are milliseconds since
@@ -138,18 +116,14 @@ impl RedisExpiry {
     // S1-42
     pub async fn revoke(&self, ticket_id: &str, event: Event) -> Result<Revocation, WriteError> {
         let prepared = self.prepare(ticket_id, event)?;
-        let call = self.store().scripts().expiry_revoke.on(self.shard_of(ticket_id));
-        let (answer, sid) = self.run(call.arg(clock(self.now)).arg(ticket_id), &prepared).await?;
-        let revocation = Revocation::read(&answer).ok_or_else(|| unexpected("expiry_revoke"))?;
-        let fate = match revocation {
-            Revocation::Revoked => EventFate::Stored(sid),
-            _ => EventFate::Refused,
-        };
-        self.finish(prepared, fate)?;
+        let call = self.scripts.revoke.on(self.shard_of(ticket_id), self.now).arg(ticket_id);
+        let (reply, sid) = self.run(call, &prepared).await?;
+        let (revocation, _) = outcome(&Revocation::NAMES, &reply)?;
+        self.finish(prepared, (revocation == Revocation::Revoked).then_some(sid))?;
         Ok(revocation)
     }
 
-    /// Hooks and limits; then the event must still be one, the ticket's own.
+    /// Applies hooks and limits. Then there must still be one event, the ticket's own, or none.
     fn prepare(&self, ticket_id: &str, event: Event) -> Result<Prepared, WriteError> {
         let id = event.id().clone();
         let prepared = self.writer.prepare(vec![event])?;
@@ -172,26 +146,23 @@ impl RedisExpiry {
         prepared: &Prepared,
     ) -> Result<(String, Option<String>), StoreError> {
         match prepared.rows() {
-            [row, ..] => {
-                call.push(row.event.id().as_str());
-                call.push(event_body::encode(&row.event));
-                ArrivalFields::of(row).args().into_iter().for_each(|arg| call.push(arg));
-            }
-            [] => ["", "", "0", "", ""].into_iter().for_each(|arg| call.push(arg)),
+            [row, ..] => call.push(&enqueue_args(row)),
+            [] => call.push(("", "", "0", "", "")),
         }
         call.run(self.store().connections()).await
     }
 
-    /// Tells hooks and engine what became of the event.
-    fn finish(&self, prepared: Prepared, fate: EventFate) -> Result<(), StoreError> {
+    /// Tells hooks and engine what became of the event: `None` if it was not to be stored, `Some(None)` if its id was
+    /// written before.
+    fn finish(&self, prepared: Prepared, stored: Option<Option<String>>) -> Result<(), StoreError> {
         let mut ledger = Ledger::new();
-        match fate {
-            EventFate::Stored(sid) => {
+        match stored {
+            Some(sid) => {
                 let sids: Vec<_> = prepared.rows().iter().map(|_| sid.clone()).collect();
                 self.writer.written(prepared, &sids, &mut ledger)?;
                 commit(ledger);
             }
-            EventFate::Refused => {
+            None => {
                 self.writer.undone(prepared, &mut ledger);
                 ledger.rolled_back();
             }

@@ -1,10 +1,12 @@
-//! A ticket whose time has come, and the id of the event that says so.
+//! A ticket and its time, and the id of the event of its expiry.
 
 use md5::{Digest as _, Md5};
 use posthaste::{EventId, Timestamp};
 
-/// A ticket whose time has come, as [`find_due_expiries`](crate::RedisExpiry::find_due_expiries) answers it.
+/// A ticket and the time at which it expires, as
+/// [`find_due_expiries`](super::RedisExpiry::find_due_expiries) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct DueExpiry {
     /// The ticket, which is also the aggregate id of its events.
     pub ticket_id: String,
@@ -13,34 +15,33 @@ pub struct DueExpiry {
 }
 
 impl DueExpiry {
-    /// The id that the event of this expiry gets; see [`expired_event_id`].
-    pub fn event_id(&self) -> EventId {
-        expired_event_id(&self.ticket_id, self.expires_at)
+    /// A ticket that expires at this time.
+    pub fn new(ticket_id: impl Into<String>, expires_at: Timestamp) -> Self {
+        Self { ticket_id: ticket_id.into(), expires_at }
     }
 
-    pub(crate) fn from_score(ticket_id: &[u8], score: f64) -> Self {
+    /// The id of the event that says that the ticket expired at this time: the UUIDv3 of `ticket_id|expires_at`,
+    /// the time in milliseconds since 1970, as Java's `UUID.nameUUIDFromBytes` makes it. The same ticket and time
+    /// give the same id, so that a decision that is repeated stores nothing twice.
+    ///
+    /// ```
+    /// use posthaste::Timestamp;
+    /// use posthaste_redis::expiry::DueExpiry;
+    ///
+    /// let event_id = |ticket| DueExpiry::new(ticket, Timestamp::from_micros(1_763_164_800_000_000)).event_id();
+    /// assert_eq!(event_id("17"), event_id("17"));
+    /// assert_ne!(event_id("17"), event_id("18"));
+    /// ```
+    // S1-40
+    pub fn event_id(&self) -> EventId {
+        name_uuid(format!("{}|{}", self.ticket_id, epoch_ms(self.expires_at)).as_bytes())
+    }
+
+    pub(super) fn from_score(ticket_id: &[u8], score: f64) -> Self {
         // A cast saturates, which is all that can be done with the score of a foreign program.
         let micros = (score.floor() as i64).saturating_mul(1000);
-        let ticket_id = String::from_utf8_lossy(ticket_id).into_owned();
-        Self { ticket_id, expires_at: Timestamp::from_micros(micros) }
+        Self::new(String::from_utf8_lossy(ticket_id), Timestamp::from_micros(micros))
     }
-}
-
-/// The id of the event that says that a ticket expired at this time: the UUIDv3 of `ticket_id|expires_at`,
-/// the time in milliseconds since 1970, as Java's `UUID.nameUUIDFromBytes` makes it. The same ticket and time
-/// give the same id, so that a decision that is repeated stores nothing twice.
-///
-/// ```
-/// use posthaste::Timestamp;
-/// use posthaste_redis::expired_event_id;
-///
-/// let expires_at = Timestamp::from_micros(1_763_164_800_000_000);
-/// assert_eq!(expired_event_id("17", expires_at), expired_event_id("17", expires_at));
-/// assert_ne!(expired_event_id("17", expires_at), expired_event_id("18", expires_at));
-/// ```
-// S1-40
-pub fn expired_event_id(ticket_id: &str, expires_at: Timestamp) -> EventId {
-    name_uuid(format!("{ticket_id}|{}", epoch_ms(expires_at)).as_bytes())
 }
 
 fn name_uuid(name: &[u8]) -> EventId {
@@ -49,7 +50,7 @@ fn name_uuid(name: &[u8]) -> EventId {
 }
 
 /// Milliseconds since 1970, rounded down as Java does, and cut to what a score can hold exactly.
-pub(crate) fn epoch_ms(time: Timestamp) -> i64 {
+pub(super) fn epoch_ms(time: Timestamp) -> i64 {
     const MAX_SCORE: i64 = 1 << 53;
     time.as_micros().div_euclid(1000).clamp(-MAX_SCORE, MAX_SCORE)
 }
@@ -68,11 +69,11 @@ mod tests {
     // S1-40
     #[test]
     fn id_is_of_ticket_and_milliseconds() {
-        let at = Timestamp::from_micros;
-        let id = expired_event_id("t-1", at(1_700_000_000_123_000));
+        let id_at = |micros| DueExpiry::new("t-1", Timestamp::from_micros(micros)).event_id();
+        let id = id_at(1_700_000_000_123_000);
         assert_eq!(id, name_uuid(b"t-1|1700000000123"));
-        assert_eq!(id, expired_event_id("t-1", at(1_700_000_000_123_999)), "a score has no microseconds");
-        assert_ne!(id, expired_event_id("t-1", at(1_700_000_000_124_000)));
+        assert_eq!(id, id_at(1_700_000_000_123_999), "a score has no microseconds");
+        assert_ne!(id, id_at(1_700_000_000_124_000));
     }
 
     #[test]

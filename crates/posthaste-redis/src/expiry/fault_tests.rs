@@ -1,15 +1,17 @@
-//! A fault before every command of a decision: whoever comes next finishes it, and a ticket never has two
+//! A fault before every command of a decision: the next call finishes it, and a ticket never has two
 //! events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::{Event, Outbox, Routes, Timestamp, WriteError};
 
+use super::scripts::ExpiryScripts;
 use super::{DueExpiry, ExpiryDecision, RedisExpiry, Revocation};
 use crate::RedisStore;
-use crate::keys::Shard;
-use crate::script_fault_tests::{fresh, remove};
+use crate::script_fault_tests::{NO_ARGS, fresh, remove, run};
+use crate::scripts::fault;
 
 const TICKET: &str = "17";
 
@@ -18,7 +20,7 @@ fn event(event_type: &str) -> Event {
 }
 
 fn due() -> DueExpiry {
-    DueExpiry { ticket_id: TICKET.to_owned(), expires_at: Timestamp::from_micros(1_700_000_000_000_000) }
+    DueExpiry::new(TICKET, Timestamp::from_micros(1_700_000_000_000_000))
 }
 
 fn expiry(store: &RedisStore) -> RedisExpiry {
@@ -47,31 +49,30 @@ struct TicketContents {
 
 impl TicketContents {
     async fn in_store(store: &RedisStore) -> Self {
-        let shard = store.keys().first();
-        let bodies: BTreeMap<String, String> = ask(store, shard, "HGETALL", "entries", None).await;
+        let bodies: BTreeMap<String, String> = run(store, "HGETALL", "entries", NO_ARGS).await;
         let body = |text: &String| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         let type_of = |text| body(text)["event_type"].as_str().expect("a type").to_owned();
-        let is_in =
-            async |key: &str| ask::<Option<f64>>(store, shard, "ZSCORE", key, Some(TICKET)).await.is_some();
+        let is_in = async |key: &str, id: &str| run::<Option<f64>>(store, "ZSCORE", key, id).await.is_some();
         let mut is_pending = true;
         for id in bodies.keys() {
-            is_pending &= ask::<Option<f64>>(store, shard, "ZSCORE", "pending", Some(id)).await.is_some();
+            is_pending &= is_in("pending", id).await;
         }
+        let is_revoked = is_in("revoked", TICKET).await;
         Self {
             events: bodies.values().map(type_of).collect(),
             is_pending,
-            is_due: is_in("expiry-due").await,
-            is_held: is_in("expiry-leases").await,
-            is_begun: ask(store, shard, "HEXISTS", "expiry-begun", Some(TICKET)).await,
-            is_revoked: is_in("revoked").await,
-            is_expired: ask(store, shard, "HEXISTS", "expired", Some(TICKET)).await,
-            will_be_forgotten: is_in("revoked").await || is_in("expired-at").await,
+            is_due: is_in("expiry-due", TICKET).await,
+            is_held: is_in("expiry-leases", TICKET).await,
+            is_begun: run(store, "HEXISTS", "expiry-begun", TICKET).await,
+            is_revoked,
+            is_expired: run(store, "HEXISTS", "expired", TICKET).await,
+            will_be_forgotten: is_revoked || is_in("expired-at", TICKET).await,
         }
     }
 
     fn check(&self, case: &str) {
         assert_eq!(self.events.len(), 1, "{case}: {self:?}");
-        assert!(self.is_pending, "{case}: nobody would deliver it: {self:?}");
+        assert!(self.is_pending, "{case}: no engine would deliver it: {self:?}");
         assert!(!self.is_due && !self.is_held && !self.is_begun, "{case}: something is left: {self:?}");
         assert!(self.will_be_forgotten, "{case}: {self:?}");
         let of_type = self.events[0].as_str();
@@ -80,19 +81,7 @@ impl TicketContents {
     }
 }
 
-async fn ask<T: redis::FromRedisValue>(
-    store: &RedisStore,
-    shard: &Shard,
-    command: &str,
-    key: &str,
-    arg: Option<&str>,
-) -> T {
-    let mut cmd = redis::cmd(command);
-    cmd.arg(shard.key(key)).arg(arg.as_slice());
-    store.connections().query(&cmd).await.expect("the server answers")
-}
-
-/// What fails, and who comes next.
+/// What fails, and what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Decide,
@@ -110,8 +99,8 @@ impl Step {
     }
 }
 
-/// Fails at the first command, then at the second, and so on until it no longer fails; then the next ones
-/// come, who do not fail.
+/// Fails at the first command, then at the second, and so on until it no longer fails; then the next steps
+/// come, which do not fail.
 async fn fail_everywhere(first: Step, next: &[Step]) {
     let mut n = 0;
     loop {
@@ -120,7 +109,8 @@ async fn fail_everywhere(first: Step, next: &[Step]) {
         let expiry = expiry(&store);
         expiry.record_expiry_due(TICKET, due().expires_at).await.expect("the ticket is recorded");
         expiry.claim(1, Duration::from_secs(30)).await.expect("the ticket is claimed");
-        let has_failed = first.run(&super::fault_tests::expiry(&store.failing_at(n))).await.is_err();
+        let failing = RedisExpiry { scripts: Arc::new(ExpiryScripts::after(&fault(n))), ..expiry.clone() };
+        let has_failed = first.run(&failing).await.is_err();
         for step in next {
             step.run(&expiry).await.expect("nothing fails any more");
         }

@@ -7,12 +7,13 @@ use posthaste::StoreError;
 
 use super::{DueExpiry, RedisExpiry, ScoredTicket, sort_due};
 use crate::keys::Shard;
-use crate::store::{clock, shares};
+use crate::shard_calls::successful;
+use crate::store::shares;
 
-/// How many decisions of each kind one call forgets in a shard: more would keep others waiting.
+/// How many decisions of each kind one call forgets in a shard: more would keep other clients of the server waiting.
 const MAX_PRUNED: usize = 500;
 
-/// What a shard answers: tickets, and in how many milliseconds the next one is due.
+/// The reply of a shard: tickets, and in how many milliseconds the next one is due.
 type TicketClaimReply = (Vec<ScoredTicket>, Option<u64>);
 
 /// Tickets that a worker holds.
@@ -26,49 +27,38 @@ pub(super) struct ClaimedTickets {
 }
 
 impl RedisExpiry {
-    /// Leases tickets whose time has come and that nobody holds, oldest first.
+    /// Leases tickets whose time has come and that no worker holds, oldest first.
     pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<ClaimedTickets, StoreError> {
         let shards = self.store().responding_shards_in_turn();
-        let asked = shares(&shards, limit);
-        let answers = join_all(asked.iter().map(|(shard, share)| self.claim_in(shard, *share, lease))).await;
-        let (mut claimed, mut scored, mut failure) = (ClaimedTickets::default(), Vec::new(), None);
-        for ((_, share), answer) in asked.iter().zip(answers) {
-            match answer {
-                Ok((found, next_due)) => {
-                    claimed.is_full |= *share > 0 && found.len() == *share;
-                    claimed.next_due =
-                        claimed.next_due.into_iter().chain(next_due.map(Duration::from_millis)).min();
-                    scored.extend(found);
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
-        match failure {
-            Some(error) if scored.is_empty() => return Err(error),
-            // What the others leased would wait for its lease to end.
-            Some(error) => tracing::warn!(%error, "a shard has not answered; expiring the others' tickets"),
-            None => {}
+        let claims =
+            shares(&shards, limit).into_iter().map(|(shard, share)| self.claim_in(shard, share, lease));
+        let (mut claimed, mut scored) = (ClaimedTickets::default(), Vec::new());
+        for (share, (found, next_due)) in successful(join_all(claims).await)? {
+            claimed.is_full |= found.len() == share;
+            claimed.next_due = claimed.next_due.into_iter().chain(next_due.map(Duration::from_millis)).min();
+            scored.extend(found);
         }
         claimed.due = sort_due(scored);
         Ok(claimed)
     }
 
+    /// Returns also how many tickets were asked for.
     async fn claim_in(
         &self,
         shard: &Shard,
         limit: usize,
         lease: Duration,
-    ) -> Result<TicketClaimReply, StoreError> {
-        let call = self.store().scripts().expiry_claim.on(shard).arg(clock(self.now));
-        call.arg(limit).arg(millis(lease)).run(self.store().connections()).await
+    ) -> Result<(usize, TicketClaimReply), StoreError> {
+        let call = self.scripts.claim.on(shard, self.now).arg((limit, millis(lease)));
+        Ok((limit, call.run(self.store().connections()).await?))
     }
 
-    /// Forgets decisions that are older than the retention, some at a time; answers how many, and whether
+    /// Forgets decisions that are older than the retention, some at a time; returns how many, and whether
     /// there may be more.
     pub(super) async fn prune(&self) -> Result<(u64, bool), StoreError> {
         let prune = |shard| async move {
-            let call = self.store().scripts().expiry_prune.on(shard).arg(clock(self.now));
-            call.arg(millis(self.retention)).arg(MAX_PRUNED).run::<u64>(self.store().connections()).await
+            let call = self.scripts.prune.on(shard, self.now).arg((millis(self.retention), MAX_PRUNED));
+            call.run::<u64>(self.store().connections()).await
         };
         let pruned = try_join_all(self.store().keys().shards().iter().map(prune)).await?;
         Ok((pruned.iter().sum(), pruned.iter().any(|&count| count >= MAX_PRUNED as u64)))

@@ -1,7 +1,35 @@
-//! Tickets that expire: each has a time, and when that has come exactly one event says what became of it.
+//! Tickets that expire: each has a time, and when it has come exactly one event says what became of the ticket.
 //!
-//! Nothing here hangs on the expiry of keys, of which Redis tells late or not at all: the times stand in a
-//! sorted set, a worker looks for those that have come, and one script decides.
+//! A ticket is an aggregate: its id is the aggregate id of every event about it.
+//! `docs/redis-tickets.md` is the guide.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use posthaste::{Event, Timestamp};
+//! use posthaste_redis::expiry::{DueExpiry, RedisExpiry, Revocation};
+//!
+//! # async fn run(store: posthaste_redis::RedisStore, outbox: posthaste::Outbox) -> Result<(), Box<dyn std::error::Error>> {
+//! fn event(event_type: &str, ticket: &str) -> Result<Event, posthaste::EventError> {
+//!     Event::builder(event_type).aggregate("Ticket", ticket).json_text("{}").build()
+//! }
+//!
+//! let expiry: RedisExpiry = store.expiry(&outbox);
+//! let worker = expiry.worker(async |due: DueExpiry| Ok(event("TicketExpired", &due.ticket_id)?));
+//! let mut worker = worker.start();
+//!
+//! expiry.record_expiry_due("17", Timestamp::now() + Duration::from_secs(3600)).await?;
+//! match expiry.revoke("17", event("TicketRevoked", "17")?).await? {
+//!     Revocation::Revoked => println!("it will not expire"),
+//!     _ => println!("too late"),
+//! }
+//! # worker.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The times are in a sorted set, a worker finds those that have come, and one script decides. The expiry of keys has
+//! no part in it, because Redis reports that late or not at all.
 // S1-34
 
 mod decision;
@@ -9,69 +37,49 @@ mod due_expiry;
 #[cfg(test)]
 mod fault_tests;
 mod leases;
+mod scripts;
+mod transaction;
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use posthaste::{BoxError, Event, Outbox, StoreError, Timestamp};
 use redis::Cmd;
 
-pub use decision::{ExpiryDecision, Revocation};
-pub use due_expiry::{DueExpiry, expired_event_id};
-pub use worker::{ExpiryHandle, ExpiryReport, ExpiryWorker};
-
 use crate::RedisStore;
 use crate::error::failed;
-use crate::keys::{Keys, Shard};
-use crate::store::clock;
+use crate::keys::{EXPIRY_KEYS, Keys, Shard};
 use crate::writer::RedisWriter;
 use due_expiry::epoch_ms;
+use scripts::ExpiryScripts;
 
-/// The most tickets that one call answers: more would keep others waiting.
+pub use decision::{ExpiryDecision, Revocation};
+pub use due_expiry::DueExpiry;
+pub use worker::{ExpiryHandle, ExpiryReport, ExpiryWorker};
+
+/// The most tickets that one call returns: more would keep other clients of the server waiting.
 const MAX_FOUND: usize = 10_000;
 
-/// How long a decision is remembered, unless somebody says otherwise.
+/// How long a decision is remembered by default.
 const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Tickets that expire, or are revoked before; made by [`RedisStore::expiry`], cheap to clone.
-///
-/// A ticket is an aggregate: its id is the aggregate id of every event about it.
-///
-/// ```no_run
-/// use posthaste::{Event, Timestamp};
-/// use posthaste_redis::{DueExpiry, RedisExpiry, Revocation};
-///
-/// # async fn run(store: posthaste_redis::RedisStore, outbox: posthaste::Outbox) -> Result<(), Box<dyn std::error::Error>> {
-/// fn event(event_type: &str, ticket: &str) -> Result<Event, posthaste::EventError> {
-///     Event::builder(event_type).aggregate("Ticket", ticket).json_text("{}").build()
-/// }
-///
-/// let expiry: RedisExpiry = store.expiry(&outbox);
-/// let worker = expiry.worker(async |due: DueExpiry| Ok(event("TicketExpired", &due.ticket_id)?));
-/// let mut worker = worker.start();
-///
-/// expiry.record_expiry_due("17", Timestamp::now() + std::time::Duration::from_secs(3600)).await?;
-/// match expiry.revoke("17", event("TicketRevoked", "17")?).await? {
-///     Revocation::Revoked => println!("it will not expire"),
-///     _ => println!("too late"),
-/// }
-/// # worker.shutdown().await;
-/// # Ok(())
-/// # }
-/// ```
+/// Tickets that expire, or are revoked before that; made by [`RedisStore::expiry`], cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RedisExpiry {
     writer: RedisWriter,
+    scripts: Arc<ExpiryScripts>,
     retention: Duration,
-    /// The clock of a test; none for the server's own.
+    /// The clock of a test; `None` for the server's own.
     now: Option<Timestamp>,
 }
 
 impl RedisStore {
     /// Tickets that expire. Made once; cheap to clone.
     pub fn expiry(&self, outbox: &Outbox) -> RedisExpiry {
-        RedisExpiry { writer: self.writer(outbox), retention: DEFAULT_RETENTION, now: None }
+        let scripts = Arc::new(ExpiryScripts::after(""));
+        RedisExpiry { writer: self.writer(outbox), scripts, retention: DEFAULT_RETENTION, now: None }
     }
 }
 
@@ -108,7 +116,7 @@ impl RedisExpiry {
     pub async fn find_due_expiries(&self, limit: usize) -> Result<Vec<DueExpiry>, StoreError> {
         let limit = limit.min(MAX_FOUND);
         let find = |shard| async move {
-            let call = self.store().scripts().expiry_find.on(shard).arg(clock(self.now)).arg(limit);
+            let call = self.scripts.find.on(shard, self.now).arg(limit);
             call.run::<Vec<ScoredTicket>>(self.store().connections()).await
         };
         let found = try_join_all(self.store().keys().shards().iter().map(find)).await?;
@@ -117,12 +125,12 @@ impl RedisExpiry {
         Ok(due)
     }
 
-    /// A worker that finds tickets whose time has come, asks `event` for the event that says so, and
-    /// [decides](Self::decide_expiry). Any number of them share the work, in any number of processes.
+    /// A worker that finds tickets whose time has come, gets the event that says so from `event`, and
+    /// [decides](Self::decide_expiry). Any number of workers share the work, in any number of processes.
     ///
     /// A function that fails, or takes longer than the [lease](ExpiryWorker::lease), leaves its ticket due, and
-    /// some worker tries again when the lease has ended. The text of its error is not logged, because it may
-    /// quote what nobody should read: log in the function what you need.
+    /// a worker tries again when the lease has ended. The text of its error is not logged, because it may
+    /// contain a secret: log in the function what you need.
     // S1-44
     pub fn worker<F, Fut>(&self, event: F) -> ExpiryWorker
     where
@@ -141,7 +149,7 @@ impl RedisExpiry {
     }
 }
 
-/// A ticket and its time, as a sorted set answers them.
+/// A ticket and its time, as a sorted set returns them.
 type ScoredTicket = (Vec<u8>, f64);
 
 /// Oldest first, from whatever shards.
@@ -152,9 +160,14 @@ fn sort_due(scored: Vec<ScoredTicket>) -> Vec<DueExpiry> {
     due
 }
 
-/// The command that records when a ticket expires; one that stands in a transaction as well as alone.
-pub(crate) fn record(keys: &Keys, ticket_id: &str, expires_at: Timestamp) -> Cmd {
+/// The command that records when a ticket expires, alone or in a transaction.
+fn record(keys: &Keys, ticket_id: &str, expires_at: Timestamp) -> Cmd {
     let mut cmd = redis::cmd("ZADD");
-    cmd.arg(keys.of_aggregate(ticket_id).expiry_due()).arg(epoch_ms(expires_at)).arg(ticket_id);
+    cmd.arg(keys.of_aggregate(ticket_id).key(EXPIRY_KEYS[0].0)).arg(epoch_ms(expires_at)).arg(ticket_id);
     cmd
 }
+
+/// The guide, so that its program is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/redis-tickets.md")]
+struct Page;

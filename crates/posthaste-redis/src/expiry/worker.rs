@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use posthaste::{BoxError, Event, StoreError};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry};
-use crate::worker_task::WorkerTask;
 
 /// How many tickets are decided at the same time.
 const MAX_CONCURRENT_DECISIONS: usize = 16;
 
-/// The most tickets of one batch: more would keep others waiting.
+/// The most tickets of one batch: more would keep other clients of the server waiting.
 const MAX_BATCH_TICKETS: usize = 1000;
 
 /// Tickets that become due within this time are decided together.
@@ -98,7 +98,9 @@ impl ExpiryWorker {
 
     /// Works in the background until the handle is dropped or shut down.
     pub fn start(self) -> ExpiryHandle {
-        ExpiryHandle(WorkerTask::start(|stop| work_until(stop, self)))
+        let stop = CancellationToken::new();
+        let task = Some(tokio::spawn(work_until(stop.clone(), self)));
+        ExpiryHandle { stop, task }
     }
 
     async fn round(&self) -> Result<Round, StoreError> {
@@ -113,7 +115,7 @@ impl ExpiryWorker {
         Ok(Round { report, is_full: claimed.is_full, next_due: claimed.next_due })
     }
 
-    /// Asks for the event and decides; none if either failed.
+    /// Gets the event and decides; `None` if either failed.
     async fn decide(&self, due: DueExpiry, deadline: Instant) -> Option<ExpiryDecision> {
         let ticket = &due.ticket_id;
         let event = AssertUnwindSafe(async { (self.event)(due.clone()).await }).catch_unwind();
@@ -141,7 +143,7 @@ impl ExpiryWorker {
         }
     }
 
-    /// How long to wait after a round. Tickets that failed are no reason to go on at once.
+    /// How long to wait after a round. Tickets that failed are no reason to go on immediately.
     fn pause_after(&self, round: &Round) -> Duration {
         let is_clean = round.report.failed == 0 && round.report.not_due == 0;
         if round.is_full && is_clean {
@@ -194,7 +196,7 @@ async fn work_until(stop: CancellationToken, worker: ExpiryWorker) {
     }
 }
 
-/// Forgets old decisions, and answers when to do so again.
+/// Forgets old decisions, and returns when to do so again.
 async fn prune(expiry: &RedisExpiry) -> Instant {
     match expiry.prune().await {
         Ok((_, true)) => Instant::now(),
@@ -216,11 +218,24 @@ impl fmt::Debug for ExpiryWorker {
 /// An expiry worker at work. Dropped, it stops.
 #[derive(Debug)]
 #[must_use = "dropped, the worker stops"]
-pub struct ExpiryHandle(WorkerTask);
+pub struct ExpiryHandle {
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
 
 impl ExpiryHandle {
     /// Stops after the batch under way, and waits until it has, at most about a lease. Twice is harmless.
     pub async fn shutdown(&mut self) {
-        self.0.shutdown().await;
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            // It only ends; it cannot fail.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for ExpiryHandle {
+    fn drop(&mut self) {
+        self.stop.cancel();
     }
 }

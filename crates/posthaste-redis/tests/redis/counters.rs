@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use posthaste::store::{
-    Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Settle, Settlement, Store as _, Verdict,
-};
-use posthaste::{Event, Outbox, Routes};
-use redis::AsyncCommands as _;
+use posthaste::Event;
+use posthaste::store::{Backoff, Verdict};
 
-use crate::support::{self, event, key};
+use crate::support::{claim, event, on_one_server, settle_each};
 
 /// Keeps counters by their name, and those of decisions also by what was decided.
 #[derive(Default)]
@@ -52,40 +48,27 @@ impl Recorder for Counters {
 async fn writes_deaths_and_repairs_are_counted() {
     let counters = Counters::default();
     let _guard = metrics::set_default_local_recorder(&counters);
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let writer = store.writer(&outbox);
+    let outbox = on_one_server(1).await;
+    let (store, writer) = (&outbox.store, outbox.writer());
     let once = || Event::builder("Once").id("once").json_text("1").build().expect("a good event");
     writer.write(once()).await.expect("it is stored");
     writer.write(once()).await.expect("no error");
     let mut tx = writer.begin();
     tx.write_all(vec![event("A", "1"), event("B", "1"), once()]).expect("good events");
-    tx.commit(&mut connection).await.expect("it commits");
-    let _: () = connection.zadd(key(&name, "pending"), "nobody", 0).await.expect("ZADD");
-    let _: () = connection.hset(key(&name, "entries"), "lost", "{}").await.expect("HSET");
+    tx.commit(&mut outbox.connection.clone()).await.expect("it commits");
+    let _: u8 = outbox.run("ZADD", "pending", (0, "nobody")).await;
+    let _: u8 = outbox.run("HSET", "entries", ("lost", "{}")).await;
 
-    let (owner, lease) = (Owner::from("me"), Duration::from_secs(30));
-    let (token, skip_recent, order) = (LeaseToken::random(), Duration::ZERO, ClaimOrder::Due);
-    let (limit, max_bytes) = (10, usize::MAX);
-    let claim = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
-    let claimed = store.claim(&claim).await.expect("the claim works").events;
+    let claimed = claim(store).await.expect("the claim works").events;
     let backoff = Backoff { max_attempts: 1, delays: Arc::new([]) };
     let verdicts = [
         Verdict::Done,
         Verdict::Dead { reason: "no".to_owned() },
         Verdict::Failed { error: "no".to_owned(), backoff },
     ];
-    let settlement = |(leased, verdict): (&posthaste::store::Leased, Verdict)| Settlement {
-        lease: leased.lease.clone(),
-        verdict,
-        delivered: Vec::new(),
-    };
-    let settlements: Vec<Settlement> = claimed.iter().zip(verdicts).map(settlement).collect();
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await.expect("the settlement works");
-    store.repair_worker().run_once().await.expect("the repair works");
+    let leases = claimed.iter().map(|leased| &leased.lease);
+    settle_each(store, leases.zip(verdicts)).await.expect("the settlement works");
+    store.repair().await.expect("the repair works");
 
     let expected = [
         ("duplicates", 2),
@@ -96,5 +79,5 @@ async fn writes_deaths_and_repairs_are_counted() {
         ("repaired.members", 1),
     ];
     assert_eq!(counters.counted(), expected.map(|(name, count)| (name.to_owned(), count)));
-    support::remove(&mut connection, &name, 1).await;
+    outbox.end().await;
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::store::Store as _;
-use posthaste::{Event, Outbox, Recorder, Route, Routes, Status};
+use posthaste::{Event, Outbox, Recorder, Status};
 use posthaste_redis::{RedisCommitError, RedisStore, RedisWriter};
 use posthaste_testkit::proxy::BlackHole;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
-use crate::support::{self, event, url_of};
+use crate::support::{command, connect, event, open, open_at, recorded, writer_of};
 
 /// How soon after a server is back the first delivery has to come.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -60,8 +60,7 @@ async fn mint_until(url: String, writer: RedisWriter, journal: Arc<Mutex<Journal
 }
 
 fn engine(store: &RedisStore) -> (Outbox, Recorder) {
-    let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let (recorder, routes) = recorded();
     let outbox = Outbox::builder(store.clone(), routes).lease(Duration::from_secs(2));
     let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
     (outbox.start().expect("a good configuration"), recorder)
@@ -92,17 +91,10 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     const MINTS: usize = 5000;
     let mut server = RedisServer::durable(&[]).started().await;
     let url = server.url();
-    let (store, elsewhere) = (
-        RedisStore::connect(&url).await.expect("it opens"),
-        RedisStore::connect(&url).await.expect("it opens"),
-    );
+    let (store, elsewhere) = (open(&server).await, open(&server).await);
     let engines = [engine(&store), engine(&elsewhere)];
-    let nobody = Outbox::builder(elsewhere.clone(), Routes::new())
-        .writer_only()
-        .build()
-        .expect("a good configuration");
     let journal = Arc::new(Mutex::new(Journal::default()));
-    let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), elsewhere.writer(&nobody)];
+    let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), writer_of(&elsewhere)];
     let minters: Vec<_> = writers
         .map(|writer| tokio::spawn(mint_until(url.clone(), writer, Arc::clone(&journal), MINTS)))
         .into_iter()
@@ -150,7 +142,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
         "what is there was delivered, and nothing else"
     );
     // A mint without its event, or an event without its mint, is what this crate exists to prevent.
-    let mut connection = support::connect(&url).await;
+    let mut connection = connect(&url).await;
     let minted: Vec<String> = connection.keys("{outbox:0}:mint:*").await.expect("KEYS");
     let minted: BTreeSet<String> =
         minted.iter().map(|key| key["{outbox:0}:mint:".len()..].to_owned()).collect();
@@ -163,18 +155,17 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
     let mut server = RedisServer::durable(&[]).started().await;
-    let store = RedisStore::connect(&server.url()).await.expect("it opens");
+    let store = open(&server).await;
     let (outbox, recorder) = engine(&store);
     let writer = store.writer(&outbox);
     let mut minted = 0;
     for round in 0..6 {
-        let mut connection = support::connect(&server.url()).await;
+        let mut connection = connect(&server.url()).await;
         let mut tx = writer.begin();
         tx.set("{outbox:0}:ticket", round);
         tx.write(event("TicketMinted", "17")).expect("a good event");
         tx.commit(&mut connection).await.expect("it commits");
-        let _: () =
-            redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut connection).await.expect("SCRIPT FLUSH");
+        let _: () = command(&server, "SCRIPT", "FLUSH").await;
         // On its own an enqueue is a script, which the server does not know any more.
         writer.write(event("TicketSeen", "17")).await.expect("it is stored");
         minted += 2;
@@ -196,12 +187,8 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
 async fn connections_that_fall_silent_are_replaced() {
     let server = RedisServer::durable(&[]).started().await;
     let proxy = BlackHole::before(server.port()).await;
-    let store = RedisStore::connect(&url_of(proxy.port())).await.expect("it opens");
-    let (outbox, recorder) = engine(&store);
-    let behind = RedisStore::connect(&server.url()).await.expect("it opens");
-    let nobody =
-        Outbox::builder(behind.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let writer = behind.writer(&nobody);
+    let (outbox, recorder) = engine(&open_at(proxy.port()).await);
+    let writer = writer_of(&open(&server).await);
     writer.write(event("Before", "1")).await.expect("it is stored");
     within_timeout("it is delivered", recorder.wait_for(1)).await;
 

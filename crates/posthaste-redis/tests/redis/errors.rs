@@ -4,15 +4,18 @@ use std::error::Error;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
-use posthaste::{Event, Outbox, Routes, Status, StoreError};
+use posthaste::store::{Claim, Store as _};
+use posthaste::{Event, Status};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
-use crate::support::{self, engine, event, key};
+use crate::support::{
+    NO_ARGS, OUTBOX_KEYS, builder, claim, claim_by, cluster_urls, command, config_set, connect, engine,
+    event, fresh_name, key_of, later_event, me, of_size, on_one_server, open, server_url, writer_of,
+};
 
 /// An error with all its sources.
 fn with_sources(error: &dyn Error) -> String {
@@ -25,46 +28,21 @@ fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-pub(crate) async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreError> {
-    let owner = Owner::from("me");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(30),
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    };
-    store.claim(&claim).await
-}
-
-const OUTBOX_KEYS: [&str; 11] = [
-    "entries", "state", "arrivals", "pending", "waiting", "done", "dead", "archived", "parked", "control",
-    "audit",
-];
-
 // S1-07
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_before_it_writes() {
-    let mut connection = support::connect(&support::server_url()).await;
     for foreign in OUTBOX_KEYS {
-        let (store, name) = support::store().await;
-        let outbox = Outbox::builder(store.clone(), Routes::new())
-            .writer_only()
-            .build()
-            .expect("a good configuration");
-        let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
-        let text = with_sources(&store.writer(&outbox).write(event("A", "1")).await.expect_err("refused"));
+        let outbox = on_one_server(1).await;
+        let _: () = outbox.run("SET", foreign, "not ours").await;
+        let text = with_sources(&outbox.writer().write(event("A", "1")).await.expect_err("refused"));
         assert!(text.contains(foreign) && text.contains("rename or delete"), "{text}");
-        assert!(claim(&store).await.is_err(), "{foreign}");
-        let written: Vec<String> = connection.keys(format!("{{{name}:0}}:*")).await.expect("KEYS");
+        assert!(claim(&outbox.store).await.is_err(), "{foreign}");
+        let written: Vec<String> = outbox.run("KEYS", "*", NO_ARGS).await;
         assert!(written.len() <= 2, "nothing but the foreign key and the settings: {written:?}");
-        let error = support::builder(&name).connect().await.expect_err("refused at open");
+        let error = builder(&outbox.name).connect().await.expect_err("refused at open");
         assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with(foreign)), "{error:?}");
-        support::remove(&mut connection, &name, 1).await;
+        outbox.end().await;
     }
 }
 
@@ -72,54 +50,47 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
+    let outbox = on_one_server(1).await;
     for n in 0..300 {
-        let _: () = connection.zadd(key(&name, "pending"), format!("nobody-{n}"), 0).await.expect("ZADD");
+        let _: u8 = outbox.run("ZADD", "pending", (0, format!("nobody-{n}"))).await;
     }
-    let _: String = redis::cmd("XADD")
-        .arg(key(&name, "arrivals"))
-        .arg("*")
-        .arg(&["what", "ever"])
-        .query_async(&mut connection)
-        .await
-        .expect("XADD");
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    let _: String = outbox.run("XADD", "arrivals", ("*", "what", "ever")).await;
+    outbox.writer().write(event("A", "1")).await.expect("it is stored");
     let mut found = 0;
     for _ in 0..40 {
-        found += claim(&store).await.expect("the claim works").events.len();
+        found += claim(&outbox.store).await.expect("the claim works").events.len();
     }
     assert_eq!(found, 1, "the event is found behind them");
-    let repaired = store.repair_worker().page(10).run_once().await.expect("the repair works");
+    let repaired = outbox.store.repair().await.expect("the repair works");
     assert_eq!(repaired.members, 300);
-    assert_eq!(connection.zcard::<_, u64>(key(&name, "pending")).await.expect("ZCARD"), 1);
+    assert_eq!(outbox.run::<u64>("ZCARD", "pending", NO_ARGS).await, 1);
 }
 
 // S1-09
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn body_that_nothing_leads_to_is_found_and_delivered() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    for n in 0..50 {
+    // More than the repair looks at in one call.
+    const BODIES: usize = 250;
+    let test_outbox = on_one_server(1).await;
+    for n in 0..BODIES {
         let body = r#"{"event_type":"Lost","payload":{"a":1}}"#;
-        let _: () = connection.hset(key(&name, "entries"), format!("lost-{n}"), body).await.expect("HSET");
+        let _: u8 = test_outbox.run("HSET", "entries", (format!("lost-{n}"), body)).await;
     }
-    let (outbox, recorder) = engine(&store);
-    let repaired = store.repair_worker().page(10).run_once().await.expect("the repair works");
-    assert_eq!(repaired.bodies, 50);
-    let rows =
-        store.list(&Filter::default(), &PageRequest::first(100)).await.expect("the store answers").items;
-    assert_eq!(rows.len(), 50);
+    let store = &test_outbox.store;
+    let (outbox, recorder) = engine(store);
+    let repaired = store.repair().await.expect("the repair works");
+    assert_eq!(repaired.bodies, BODIES as u64);
+    let page = PageRequest::first(PageRequest::MAX_LIMIT);
+    let rows = store.list(&Filter::default(), &page).await.expect("the store answers").items;
+    assert_eq!(rows.len(), BODIES);
     assert!(
         rows.iter().all(|row| row.malformed.is_none() && row.payload_bytes == 7),
         "a list reads them too"
     );
     within_timeout("they are delivered", async {
         outbox.idle().await.expect("the store answers");
-        recorder.wait_for(50).await;
+        recorder.wait_for(BODIES).await;
     })
     .await;
     outbox.shutdown().await;
@@ -130,12 +101,12 @@ async fn body_that_nothing_leads_to_is_found_and_delivered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
-    let (store, _) = support::store().await;
+    let store =
+        builder(&fresh_name()).repair_every(Duration::from_millis(1)).connect().await.expect("it opens");
     let (outbox, recorder) = engine(&store);
-    let mut handle = store.repair_worker().page(20).interval(Duration::from_millis(1)).start();
     let writer = store.writer(&outbox);
-    let mut connection = support::connect(&support::server_url()).await;
-    let pass = async |store: &RedisStore| store.repair_worker().run_once().await.expect("the repair works");
+    let mut connection = connect(&server_url()).await;
+    let pass = async |store: &RedisStore| store.repair().await.expect("the repair works");
     for _ in 0..50 {
         let mut tx = writer.begin();
         tx.write_all((0..40).map(|n| event("Live", &n.to_string())).collect()).expect("good events");
@@ -147,26 +118,22 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
     within_timeout("all are settled", outbox.idle()).await.expect("the store answers");
     assert!(pass(&store).await.is_empty());
     assert_eq!(recorder.count(), 2000, "each once");
-    handle.shutdown().await;
-    handle.shutdown().await;
     outbox.shutdown().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
+    let test_outbox = on_one_server(1).await;
+    let store = &test_outbox.store;
     let events: Vec<Event> = (0..6).map(|_| event("Edited", "1")).collect();
-    store.writer(&outbox).write_all(events.clone()).await.expect("they are stored");
+    test_outbox.writer().write_all(events.clone()).await.expect("they are stored");
     let bodies =
         ["sEcret", "{\"event_type\": \"A\"", "[1,2]", "", "{\"event_type\":7,\"payload\":\"sEcret\"}"];
     for (event, body) in events.iter().zip(bodies) {
-        let _: () = connection.hset(key(&name, "entries"), event.id().as_str(), body).await.expect("HSET");
+        let _: u8 = test_outbox.run("HSET", "entries", (event.id().as_str(), body)).await;
     }
-    let (outbox, recorder) = engine(&store);
+    let (outbox, recorder) = engine(store);
     within_timeout("the good one is delivered", recorder.wait_for(1)).await;
     wait_until("the others are dead", async || store.stats().await.expect("stats").dead == 5).await;
     for event in &events[..5] {
@@ -182,17 +149,12 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
-    let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let mut connection = support::connect(&server.url()).await;
+    let store = open(&server).await;
+    let mut connection = connect(&server.url()).await;
     let (outbox, recorder) = engine(&store);
     let writer = store.writer(&outbox);
-    let limit = async |bytes: u64| {
-        let mut set = redis::cmd("CONFIG");
-        set.arg("SET").arg("maxmemory").arg(bytes);
-        let _: () = set.query_async(&mut support::connect(&server.url()).await).await.expect("CONFIG SET");
-    };
     writer.write(event("Before", "1")).await.expect("it is stored");
-    limit(1).await;
+    config_set(&server, "maxmemory", 1).await;
     let mut tx = writer.begin();
     tx.set("{outbox:0}:ticket", "minted");
     tx.write(event("Refused", "1")).expect("a good event");
@@ -200,12 +162,12 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     assert!(matches!(error, RedisCommitError::RolledBack(_)), "{error:?}");
     let text = with_sources(&writer.write(event("Refused", "1")).await.expect_err("no memory"));
     assert!(text.contains("raise maxmemory"), "{text}");
-    limit(0).await;
+    config_set(&server, "maxmemory", 0).await;
     assert_eq!(connection.get::<_, Option<String>>("{outbox:0}:ticket").await.expect("GET"), None);
     writer.write(event("After", "1")).await.expect("it is stored");
     within_timeout("both are delivered", recorder.wait_for(2)).await;
     wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
-    let repaired = store.repair_worker().run_once().await.expect("the repair works");
+    let repaired = store.repair().await.expect("the repair works");
     assert!(repaired.is_empty(), "{repaired:?}");
     assert_eq!(recorder.deliveries().iter().filter(|delivery| delivery.event_type() == "Refused").count(), 0);
     outbox.shutdown().await;
@@ -216,15 +178,10 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn full_memory_lets_nothing_be_claimed() {
     let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
-    let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
-    let mut connection = support::connect(&server.url()).await;
+    let store = open(&server).await;
+    writer_of(&store).write(event("A", "1")).await.expect("it is stored");
     for (bytes, is_full) in [(1, true), (0, false)] {
-        let mut limit = redis::cmd("CONFIG");
-        limit.arg("SET").arg("maxmemory").arg(bytes);
-        let _: () = limit.query_async(&mut connection).await.expect("CONFIG SET");
+        config_set(&server, "maxmemory", bytes).await;
         match claim(&store).await {
             Ok(claimed) => assert!(!is_full && claimed.events.len() == 1, "{claimed:?}"),
             Err(error) => assert!(is_full && with_sources(&error).contains("raise maxmemory"), "{error:?}"),
@@ -236,10 +193,8 @@ async fn full_memory_lets_nothing_be_claimed() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn replica_is_refused_unless_somebody_only_looks() {
     let primary = RedisServer::new(&[]).started().await;
-    let store = RedisStore::connect(&primary.url()).await.expect("it opens");
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    let store = open(&primary).await;
+    writer_of(&store).write(event("A", "1")).await.expect("it is stored");
     claim(&store).await.expect("the claim works");
     let replica =
         RedisServer::new(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).started().await;
@@ -248,14 +203,10 @@ async fn replica_is_refused_unless_somebody_only_looks() {
         matches!(error, OpenError::ReadOnlyServer { .. }) && error.to_string().contains("read_only()"),
         "{error}"
     );
-    let looking = RedisStore::builder(&replica.url())
-        .expect("a good URL")
-        .read_only()
-        .connect()
-        .await
-        .expect("it opens");
+    let looking = RedisStore::builder(&replica.url()).expect("a good URL").read_only();
+    let looking = looking.connect().await.expect("it opens");
     wait_until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
-    let text = with_sources(&looking.writer(&outbox).write(event("B", "1")).await.expect_err("a replica"));
+    let text = with_sources(&writer_of(&looking).write(event("B", "1")).await.expect_err("a replica"));
     assert!(text.contains("only reads"), "{text}");
 }
 
@@ -263,12 +214,10 @@ async fn replica_is_refused_unless_somebody_only_looks() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
     let server = RedisServer::new(&["--lua-time-limit", "10"]).started().await;
-    let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let writer = store.writer(&outbox);
+    let store = open(&server).await;
+    let writer = writer_of(&store);
     let endless = tokio::spawn({
-        let mut connection = support::connect(&server.url()).await;
+        let mut connection = connect(&server.url()).await;
         async move {
             let mut eval = redis::cmd("EVAL");
             eval.arg("while true do end").arg(0);
@@ -280,11 +229,10 @@ async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
         Ok(_) => false,
     })
     .await;
-    let mut connection = support::connect(&server.url()).await;
-    let _: () = redis::cmd("SCRIPT").arg("KILL").query_async(&mut connection).await.expect("SCRIPT KILL");
+    let _: () = command(&server, "SCRIPT", "KILL").await;
     endless.await.expect("no panic");
     writer.write(event("B", "1")).await.expect("it is stored");
-    assert!(store.repair_worker().run_once().await.expect("the repair works").is_empty());
+    assert!(store.repair().await.expect("the repair works").is_empty());
 }
 
 #[tokio::test]
@@ -303,7 +251,7 @@ async fn errors_at_open_say_what_to_do_and_show_no_secret() {
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     let error = RedisStore::connect("http://localhost/").await.expect_err("no URL of Redis");
     assert!(matches!(error, OpenError::Url(_)), "{error:?}");
-    let node = support::cluster_urls().remove(0);
+    let node = cluster_urls().remove(0);
     let error = RedisStore::connect(&node).await.expect_err("a node of a cluster");
     assert!(matches!(error, OpenError::ClusterNode { .. }), "{error:?}");
 }
@@ -312,13 +260,13 @@ async fn errors_at_open_say_what_to_do_and_show_no_secret() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn number_of_shards_stays_with_the_outbox() {
-    let name = support::fresh_name();
-    let first = support::builder(&name).shards(4).connect().await.expect("it opens");
-    let again = support::builder(&name).connect().await.expect("it takes the number that is there");
+    let name = fresh_name();
+    let first = builder(&name).shards(4).connect().await.expect("it opens");
+    let again = builder(&name).connect().await.expect("it takes the number that is there");
     for ticket in ["1", "17", "ticket-99"] {
         assert_eq!(first.tag(ticket), again.tag(ticket));
     }
-    let error = support::builder(&name).shards(8).connect().await.expect_err("another number");
+    let error = builder(&name).shards(8).connect().await.expect_err("another number");
     assert!(matches!(error, OpenError::Shards { found: 4, asked: 8, .. }), "{error:?}");
 }
 
@@ -355,35 +303,29 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
-    let name = support::fresh_name();
-    let mut connection = support::connect(&support::server_url()).await;
-    let _: () = connection.set(key(&name, "settings"), "not ours").await.expect("SET");
-    let error = support::builder(&name).connect().await.expect_err("refused at open");
+    let name = fresh_name();
+    let (settings, mut connection) = (key_of(&name, "settings"), connect(&server_url()).await);
+    let _: () = connection.set(&settings, "not ours").await.expect("SET");
+    let error = builder(&name).connect().await.expect_err("refused at open");
     assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with("settings")), "{error:?}");
-    let _: () = connection.del(key(&name, "settings")).await.expect("DEL");
-    let _: () = connection.set(key(&name, "pending"), "not ours").await.expect("SET");
-    support::builder(&name).connect().await.expect_err("refused at open");
-    assert!(!connection.exists::<_, bool>(key(&name, "settings")).await.expect("EXISTS"));
+    let _: () = connection.del(&settings).await.expect("DEL");
+    let _: () = connection.set(key_of(&name, "pending"), "not ours").await.expect("SET");
+    builder(&name).connect().await.expect_err("refused at open");
+    assert!(!connection.exists::<_, bool>(&settings).await.expect("EXISTS"));
 }
 
 /// The lag is what people are told to alert on.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() {
-    let (store, name) = support::store().await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let later = |_| {
-        let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
-        event.build().expect("a good event")
-    };
-    let writer = store.writer(&outbox);
-    writer.write_all((0..3000).map(later).collect()).await.expect("they are stored");
+    let outbox = on_one_server(1).await;
+    let (store, writer) = (&outbox.store, outbox.writer());
+    writer.write_all((0..3000).map(|_| later_event()).collect()).await.expect("they are stored");
     assert_eq!(store.oldest_pending(None).await.expect("the store answers"), None);
     writer.write(event("Now", "1")).await.expect("it is stored");
     store.stats().await.expect("everything gets its place");
     assert!(store.oldest_pending(None).await.expect("the store answers").is_some());
-    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+    outbox.end().await;
 }
 
 /// An answer that the server needs seconds for would be given up, with every row in it on lease.
@@ -391,23 +333,16 @@ async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() 
 #[ignore = "needs Redis: cargo xtask test"]
 async fn large_payloads_are_claimed_in_answers_that_stay_small() {
     const EVENTS: usize = 120;
-    let (store, name) = support::store().await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let writer = store.writer(&outbox);
-    let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+    let outbox = on_one_server(1).await;
+    let (store, writer) = (&outbox.store, outbox.writer());
     for _ in 0..EVENTS {
-        let event = Event::builder("Large").json_text(large.as_str()).build().expect("a good event");
-        writer.write(event).await.expect("it is stored");
+        writer.write(of_size("1", 1024 * 1024)).await.expect("it is stored");
     }
-    let owner = Owner::from("me");
-    let (token, order, skip_recent) = (LeaseToken::random(), ClaimOrder::Due, Duration::ZERO);
-    let lease = Duration::from_secs(30);
-    let (limit, max_bytes) = (EVENTS, usize::MAX);
-    let request = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
+    let owner = me();
+    let request = Claim { limit: EVENTS, ..claim_by(&owner) };
     let claimed = store.claim(&request).await.expect("the claim works");
     assert_eq!(claimed.events.len(), EVENTS);
     assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));
-    assert!(claim(&store).await.expect("the claim works").events.is_empty(), "each is leased once");
-    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+    assert!(claim(store).await.expect("the claim works").events.is_empty(), "each is leased once");
+    outbox.end().await;
 }

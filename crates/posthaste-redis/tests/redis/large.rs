@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, BacklogBy, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable, Store};
-use posthaste::{Event, Outbox, Routes};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::RedisServer;
 use redis::aio::MultiplexedConnection;
 
-use crate::support::{self, store_with_shards};
+use crate::support::{command, connect, of_size, on_one_server, open};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -34,8 +33,8 @@ async fn calls(connection: &mut MultiplexedConnection, command: &str) -> u64 {
 /// An outbox on a server of its own, with so many bodies of one mebibyte, to which nothing leads.
 async fn with_large_bodies(count: usize) -> (RedisServer, RedisStore, MultiplexedConnection) {
     let server = RedisServer::new(&[]).started().await;
-    let store = RedisStore::connect(&server.url()).await.expect("it opens");
-    let mut connection = support::connect(&server.url()).await;
+    let store = open(&server).await;
+    let mut connection = connect(&server.url()).await;
     for n in 0..count {
         let body = format!(r#"{{"event_type":"Large","payload":"{}"}}"#, "x".repeat(MIB as usize));
         let mut set = redis::cmd("HSET");
@@ -57,7 +56,7 @@ async fn repair_and_lists_hold_few_large_bodies_at_once() {
         assert!(peak < before + MAX_MEMORY_BYTES, "{what}: {} MiB more", (peak - before) / MIB);
     };
 
-    let repaired = store.repair_worker().run_once().await.expect("the repair works");
+    let repaired = store.repair().await.expect("the repair works");
     assert_eq!(repaired.bodies, EVENTS as u64, "all are found");
     let scripts = calls(&mut connection, "evalsha").await;
     assert!(scripts >= EVENTS as u64 / 4, "each reads few of them: {scripts}");
@@ -82,14 +81,12 @@ async fn repair_and_lists_hold_few_large_bodies_at_once() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repair_that_has_nothing_to_find_reads_no_body() {
-    let (_server, store, mut connection) = with_large_bodies(3).await;
+    let (server, store, mut connection) = with_large_bodies(3).await;
     for n in 0..3 {
-        let mut add = redis::cmd("ZADD");
-        add.arg("{outbox:0}:pending").arg(n).arg(format!("lost-{n}"));
-        let _: u8 = add.query_async(&mut connection).await.expect("ZADD");
+        let _: u8 = command(&server, "ZADD", ("{outbox:0}:pending", n, format!("lost-{n}"))).await;
     }
-    let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("RESETSTAT");
-    assert!(store.repair_worker().run_once().await.expect("the repair works").is_empty());
+    let _: () = command(&server, "CONFIG", "RESETSTAT").await;
+    assert!(store.repair().await.expect("the repair works").is_empty());
     // Of states alone.
     for (command, times) in [("hscan", 1), ("hmget", 1), ("hget", 0)] {
         assert_eq!(calls(&mut connection, command).await, times, "{command}");
@@ -104,25 +101,21 @@ async fn repair_that_has_nothing_to_find_reads_no_body() {
 async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
     const SHARDS: u16 = 3;
     const ROWS: usize = 45;
-    let (store, name) = store_with_shards(SHARDS).await;
-    let nobody =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let large = format!("\"{}\"", "x".repeat(1_000_000));
+    let outbox = on_one_server(SHARDS).await;
+    let (store, writer) = (&outbox.store, outbox.writer());
     // Each aggregate is in a shard of its own choice; those of the first one are large.
     let first = store.tag("0");
     for n in 0..ROWS {
         let aggregate = (n % 10).to_string();
-        let payload = if store.tag(&aggregate) == first { &large } else { "{}" };
-        let event = Event::builder("Sized").aggregate("Ticket", &aggregate).json_text(payload);
-        let event = event.build().expect("a good event");
-        store.writer(&nobody).write(event).await.expect("it is stored");
+        let bytes = if store.tag(&aggregate) == first { 1_000_000 } else { 2 };
+        writer.write(of_size(&aggregate, bytes)).await.expect("it is stored");
     }
     let page = PageRequest::first(ROWS + 1);
     let rows = store.list(&Filter::default(), &page).await.expect("the list works");
     assert_eq!((rows.items.len(), rows.next), (ROWS, None));
     assert!(rows.items.is_sorted_by_key(|row| row.seq), "in order");
     assert!(store.backlog(BacklogBy::Type, 10).await.expect("the backlog is read").complete);
-    support::remove(&mut support::connect(&support::server_url()).await, &name, SHARDS).await;
+    outbox.end().await;
 }
 
 /// What is deleted in one call is bounded, and the next call goes on where it ended.
@@ -130,9 +123,9 @@ async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn purge_deletes_large_rows_in_several_steps_and_all_of_them() {
     const EVENTS: usize = 150;
-    let (_server, store, mut connection) = with_large_bodies(EVENTS).await;
-    store.repair_worker().run_once().await.expect("the repair works");
-    let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("RESETSTAT");
+    let (server, store, mut connection) = with_large_bodies(EVENTS).await;
+    store.repair().await.expect("the repair works");
+    let _: () = command(&server, "CONFIG", "RESETSTAT").await;
     let purge =
         Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 1000, now: None };
     assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), EVENTS as u64);

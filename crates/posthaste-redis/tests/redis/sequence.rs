@@ -4,36 +4,28 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::admin::Admin as _;
-use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement,
-    Store as _, Verdict,
-};
-use posthaste::{Event, EventId, Outbox, Routes, Status, Timestamp};
-use posthaste_redis::{OutboxName, RedisStore};
-use posthaste_testkit::{wait_until, within_timeout};
-use redis::AsyncCommands as _;
+use posthaste::store::{Claim, Lease, LeaseToken, Release, Renew, Settled, Store as _, Verdict};
+use posthaste::{EventId, Status, Timestamp};
+use posthaste_redis::RedisStore;
+use posthaste_testkit::{HOUR, wait_until, within_timeout};
 use redis::streams::{StreamId, StreamRangeReply};
 
-use crate::errors::claim;
-use crate::support::{self, engine, event, key};
+use crate::support::{
+    TestOutbox, claim, claim_by, engine, event, later_event, me, on_one_server, settle_each,
+};
 
 const VALID_BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
 
-async fn settle(store: &RedisStore, owner: &Owner, lease: &Lease, verdict: Verdict) -> Settled {
-    let settlements = [Settlement { lease: lease.clone(), verdict, delivered: Vec::new() }];
-    let settle = Settle { owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await.expect("the settlement works").remove(0)
+async fn settle(store: &RedisStore, lease: &Lease, verdict: Verdict) -> Settled {
+    settle_each(store, [(lease, verdict)]).await.expect("the settlement works").remove(0)
 }
 
 /// An arrival with a number of its own choice, born leased.
-async fn arrive(name: &OutboxName, ms: i64, n: i64, token: LeaseToken, owner: &Owner) -> EventId {
-    let mut connection = support::connect(&support::server_url()).await;
+async fn arrive(outbox: &TestOutbox, ms: i64, n: i64, token: LeaseToken) -> EventId {
     let id = EventId::uuid_v7();
-    let _: bool = connection.hset_nx(key(name, "entries"), id.as_str(), VALID_BODY).await.expect("HSETNX");
-    let lease = format!("3600000000 {} {owner}", token.as_i64());
-    let mut add = redis::cmd("XADD");
-    add.arg(key(name, "arrivals")).arg(format!("{ms}-{n}")).arg(&["i", id.as_str(), "l", &lease]);
-    let _: String = add.query_async(&mut connection).await.expect("XADD");
+    let _: u8 = outbox.run("HSETNX", "entries", (id.as_str(), VALID_BODY)).await;
+    let lease = format!("3600000000 {} {}", token.as_i64(), me());
+    let _: String = outbox.run("XADD", "arrivals", (format!("{ms}-{n}"), "i", id.as_str(), "l", lease)).await;
     id
 }
 
@@ -41,13 +33,12 @@ async fn arrive(name: &OutboxName, ms: i64, n: i64, token: LeaseToken, owner: &O
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    let (owner, token) = (Owner::from("me"), LeaseToken::random());
-    let ms = support::now(&mut connection).await.as_micros() / 1000;
+    let outbox = on_one_server(1).await;
+    let (store, owner, token) = (&outbox.store, me(), LeaseToken::random());
+    let ms = outbox.now().await.as_micros() / 1000;
     let mut leases = Vec::new();
     for n in [3, 5000, 9000] {
-        let id = arrive(&name, ms, n, token, &owner).await;
+        let id = arrive(&outbox, ms, n, token).await;
         leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
     }
     let renew =
@@ -59,37 +50,34 @@ async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
     assert_eq!(store.release(&release).await.expect("the release works"), 0);
     for (lease, elsewhere) in leases.iter().zip(&elsewhere) {
         let failed = Verdict::Dead { reason: "no".to_owned() };
-        assert_eq!(settle(&store, &owner, elsewhere, failed).await, Settled::Stale);
-        assert_eq!(settle(&store, &owner, elsewhere, Verdict::Done).await, Settled::Stale);
-        assert_eq!(settle(&store, &owner, lease, Verdict::Done).await, Settled::Done);
+        assert_eq!(settle(store, elsewhere, failed).await, Settled::Stale);
+        assert_eq!(settle(store, elsewhere, Verdict::Done).await, Settled::Stale);
+        assert_eq!(settle(store, lease, Verdict::Done).await, Settled::Done);
     }
-    support::remove(&mut connection, &name, 1).await;
+    outbox.end().await;
 }
 
-/// Whoever claims such a row has to be able to end it.
+/// An engine that claims such a row has to be able to end it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn row_whose_place_somebody_edited_is_settled_all_the_same() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
+async fn row_whose_place_was_edited_is_settled_all_the_same() {
+    let outbox = on_one_server(1).await;
     for (id, number) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
         let state = format!("0\t{number}\t\t0\t0\t0\t0\t\t\t\t\t");
-        let _: bool = connection.hset_nx(key(&name, "entries"), id, VALID_BODY).await.expect("HSETNX");
-        let _: () = connection.hset(key(&name, "state"), id, state).await.expect("HSET");
-        let _: () = connection.zadd(key(&name, "pending"), id, 0).await.expect("ZADD");
+        outbox.produce(id, VALID_BODY, 0).await;
+        let _: u8 = outbox.run("HSET", "state", (id, state)).await;
     }
-    let claimed = claim(&store).await.expect("the claim works").events;
+    let claimed = claim(&outbox.store).await.expect("the claim works").events;
     assert_eq!(claimed.len(), 3);
     for leased in claimed {
-        assert_eq!(settle(&store, &Owner::from("me"), &leased.lease, Verdict::Done).await, Settled::Done);
+        assert_eq!(settle(&outbox.store, &leased.lease, Verdict::Done).await, Settled::Done);
     }
-    support::remove(&mut connection, &name, 1).await;
+    outbox.end().await;
 }
 
 /// The numbers that events have had since they arrived; no claim has seen them.
-async fn arrived(name: &OutboxName) -> BTreeMap<EventId, i64> {
-    let mut connection = support::connect(&support::server_url()).await;
-    let arrivals: StreamRangeReply = connection.xrange_all(key(name, "arrivals")).await.expect("XRANGE");
+async fn arrived(outbox: &TestOutbox) -> BTreeMap<EventId, i64> {
+    let arrivals: StreamRangeReply = outbox.run("XRANGE", "arrivals", ("-", "+")).await;
     let number = |entry: &StreamId| {
         let (ms, n) = entry.id.split_once('-').expect("two numbers");
         let (ms, n): (i64, i64) = (ms.parse().expect("a number"), n.parse().expect("a number"));
@@ -99,16 +87,8 @@ async fn arrived(name: &OutboxName) -> BTreeMap<EventId, i64> {
 }
 
 async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> Vec<Lease> {
-    let claim = Claim {
-        owner: &Owner::from("me"),
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(3600),
-        limit,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent,
-        now: None,
-    };
+    let owner = me();
+    let claim = Claim { limit, skip_recent, ..claim_by(&owner) };
     let claimed = store.claim(&claim).await.expect("the claim works");
     claimed.events.into_iter().map(|leased| leased.lease).collect()
 }
@@ -119,26 +99,22 @@ async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> 
 #[ignore = "needs Redis: cargo xtask test"]
 async fn arrivals_keep_their_places_however_few_are_claimed() {
     for limit in [1, 2, 30] {
-        let (store, name) = support::store().await;
-        let nobody = Outbox::builder(store.clone(), Routes::new())
-            .writer_only()
-            .build()
-            .expect("a good configuration");
-        let writer = store.writer(&nobody);
+        let outbox = on_one_server(1).await;
+        let (store, writer) = (&outbox.store, outbox.writer());
         for _ in 0..2 * limit + 1 {
             writer.write(event("A", "1")).await.expect("it is stored");
         }
-        let places = arrived(&name).await;
+        let places = arrived(&outbox).await;
         for n in [limit, limit, 1, 0] {
-            let leases = claim_some(&store, limit, Duration::ZERO).await;
+            let leases = claim_some(store, limit, Duration::ZERO).await;
             assert_eq!(leases.len(), n);
             for lease in leases {
                 assert_eq!(lease.seq, places[&lease.id], "of {limit} at once");
                 let before = Lease { token: LeaseToken::random(), ..lease };
-                assert_eq!(settle(&store, &Owner::from("me"), &before, Verdict::Done).await, Settled::Done);
+                assert_eq!(settle(store, &before, Verdict::Done).await, Settled::Done);
             }
         }
-        support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+        outbox.end().await;
     }
 }
 
@@ -146,66 +122,54 @@ async fn arrivals_keep_their_places_however_few_are_claimed() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_once() {
-    let (store, name) = support::store().await;
-    let nobody =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let later = |_| {
-        let event = Event::builder("Later").deliver_after(Duration::from_secs(3600)).json_text("1");
-        event.build().expect("a good event")
-    };
-    let writer = store.writer(&nobody);
-    writer.write_all((0..50).map(later).collect()).await.expect("they are stored");
+    let outbox = on_one_server(1).await;
+    let (store, writer) = (&outbox.store, outbox.writer());
+    writer.write_all((0..50).map(|_| later_event()).collect()).await.expect("they are stored");
     writer.write_all((0..40).map(|_| event("Now", "1")).collect()).await.expect("they are stored");
-    let places = arrived(&name).await;
+    let places = arrived(&outbox).await;
     for n in [30, 10, 0] {
-        let leases = claim_some(&store, 30, Duration::ZERO).await;
+        let leases = claim_some(store, 30, Duration::ZERO).await;
         assert_eq!(leases.len(), n);
         leases.iter().for_each(|lease| assert_eq!(lease.seq, places[&lease.id]));
     }
-    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+    outbox.end().await;
 }
 
 /// A claim that leaves out what is recent does not touch it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn recent_arrivals_keep_their_places_when_they_are_left_out() {
-    let (store, name) = support::store().await;
-    let nobody =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    store.writer(&nobody).write(event("A", "1")).await.expect("it is stored");
-    let places = arrived(&name).await;
-    assert!(claim_some(&store, 10, Duration::from_secs(3600)).await.is_empty());
-    let leases = claim_some(&store, 10, Duration::ZERO).await;
+    let outbox = on_one_server(1).await;
+    let store = &outbox.store;
+    outbox.writer().write(event("A", "1")).await.expect("it is stored");
+    let places = arrived(&outbox).await;
+    assert!(claim_some(store, 10, HOUR).await.is_empty());
+    let leases = claim_some(store, 10, Duration::ZERO).await;
     assert_eq!(leases.len(), 1);
     assert_eq!(leases[0].seq, places[&leases[0].id]);
-    support::remove(&mut support::connect(&support::server_url()).await, &name, 1).await;
+    outbox.end().await;
 }
 
 /// The repair looks at every body that has no state yet, also at those of other programs that wait for their time.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn delayed_event_of_another_program_is_not_delivered_early() {
-    let (store, name) = support::store().await;
-    let mut connection = support::connect(&support::server_url()).await;
-    let due = support::now(&mut connection).await + Duration::from_secs(3600);
-    let mut produce = redis::pipe();
-    produce.atomic().hset_nx(key(&name, "entries"), "later", VALID_BODY);
-    produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(due.as_micros()).arg("later");
-    produce.hset_nx(key(&name, "entries"), "now", VALID_BODY);
-    produce.cmd("ZADD").arg(key(&name, "pending")).arg("NX").arg(0).arg("now");
-    let _: () = produce.query_async(&mut connection).await.expect("EXEC");
-    let repaired = store.repair_worker().run_once().await.expect("the repair works");
+    let test_outbox = on_one_server(1).await;
+    let (store, due) = (&test_outbox.store, test_outbox.now().await + HOUR);
+    test_outbox.produce("later", VALID_BODY, due.as_micros()).await;
+    test_outbox.produce("now", VALID_BODY, 0).await;
+    let repaired = store.repair().await.expect("the repair works");
     assert!(repaired.is_empty(), "nothing is wrong with them: {repaired:?}");
     let available_at = async |id: &str| -> Timestamp {
         store.get(&EventId::from(id)).await.expect("get").expect("it is there").row.available_at
     };
     assert_eq!(available_at("later").await, due);
-    let (outbox, recorder) = engine(&store);
+    let (outbox, recorder) = engine(store);
     within_timeout("the other is delivered", recorder.wait_for(1)).await;
     wait_until("it is settled", async || store.stats().await.expect("stats").done == 1).await;
     outbox.shutdown().await;
     assert!(recorder.ids().into_iter().eq([EventId::from("now")]));
     let row = store.get(&EventId::from("later")).await.expect("get").expect("it is there").row;
     assert_eq!((row.status, row.available_at), (Status::New, due));
-    support::remove(&mut connection, &name, 1).await;
+    test_outbox.end().await;
 }

@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use posthaste::Admin as _;
-use posthaste::store::{
-    Lease, Leased, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Unpark,
-    Verdict,
-};
+use posthaste::store::{Lease, Leased, Park, Release, Renew, Settled, Store as _, Unpark};
+use posthaste::{Admin as _, StoreError};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::{RedisCluster, RedisServer};
 use posthaste_testkit::{HOUR, wait_until, within_timeout};
 
-use crate::shards::{aggregates, claim, of_size, write};
-use crate::support::connect;
+use crate::shards::aggregates;
+use crate::support::{claim_bytes, command, me, of_size, settle_done, writer_of};
 
 const SHARDS: u16 = 8;
 
@@ -41,7 +38,8 @@ impl Fixture {
         }
         let silent_node =
             nodes.into_iter().find(|node| *node != first).expect("the shards are on several nodes");
-        write(&store, aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect()).await;
+        let events = aggregates.iter().map(|aggregate| of_size(aggregate, 10)).collect();
+        writer_of(&store).write_all(events).await.expect("they are stored");
         Self { cluster, store, aggregates, silent_node }
     }
 
@@ -61,11 +59,16 @@ impl Fixture {
     }
 
     /// Claims everything.
-    async fn all(&self, owner: &Owner) -> Vec<Leased> {
-        let claimed = claim(&self.store, owner, usize::MAX).await.events;
+    async fn all(&self) -> Vec<Leased> {
+        let claimed = claim_bytes(&self.store, usize::MAX).await.events;
         assert_eq!(claimed.len(), usize::from(SHARDS));
         claimed
     }
+}
+
+/// What is known from the other nodes while one says nothing.
+async fn beside_silence<T>(what: &str, call: impl Future<Output = Result<T, StoreError>>) -> T {
+    within_timeout(what, call).await.expect("the others answer")
 }
 
 fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
@@ -79,15 +82,15 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     const CLAIMS: usize = 40;
     const CLAIMS_TIMEOUT: Duration = Duration::from_secs(60);
     let fixture = Fixture::new().await;
-    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
-    let before = claim(&fixture.store, &owner, 0).await;
+    let others = fixture.on_the_others().await;
+    let before = claim_bytes(&fixture.store, 0).await;
     assert!(before.paused.is_empty() && before.events.len() == 1);
     fixture.silent_node().suspend();
     assert!(fixture.store.pause("mail", "ann").await.expect("it is paused"));
 
     let (mut found, since) = (before.events, Instant::now());
     for _ in 0..CLAIMS {
-        let claimed = claim(&fixture.store, &owner, usize::MAX).await;
+        let claimed = claim_bytes(&fixture.store, usize::MAX).await;
         assert!(claimed.paused.iter().eq(["mail"]), "the pause is seen: {:?}", claimed.paused);
         found.extend(claimed.events);
     }
@@ -99,7 +102,7 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
     fixture.silent_node().resume();
     let found = AtomicUsize::new(found.len());
     wait_until("the others are claimed when the node goes on", async || {
-        let more = claim(&fixture.store, &owner, usize::MAX).await.events.len();
+        let more = claim_bytes(&fixture.store, usize::MAX).await.events.len();
         found.fetch_add(more, Ordering::SeqCst) + more == usize::from(SHARDS)
     })
     .await;
@@ -109,28 +112,23 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
 #[ignore = "needs Redis: cargo xtask test"]
 async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_stands_still() {
     let fixture = Fixture::new().await;
-    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
-    let leases: Vec<Lease> = fixture.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
+    let (owner, others) = (me(), fixture.on_the_others().await);
+    let leases: Vec<Lease> = fixture.all().await.into_iter().map(|leased| leased.lease).collect();
     fixture.silent_node().suspend();
     let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
-    let held =
-        within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
+    let held = beside_silence("they are renewed", fixture.store.renew(&renew)).await;
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
     let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
-    let parked =
-        within_timeout("they are parked", fixture.store.park(&park)).await.expect("the others answer");
+    let parked = beside_silence("they are parked", fixture.store.park(&park)).await;
     assert_eq!(parked, others.len() as u64);
     let unpark = Unpark { route: "mail", limit: 100, now: None };
-    let unparked =
-        within_timeout("they come back", fixture.store.unpark(&unpark)).await.expect("the others answer");
+    let unparked = beside_silence("they come back", fixture.store.unpark(&unpark)).await;
     assert_eq!(unparked, others.len() as u64);
-    let again = claim(&fixture.store, &owner, usize::MAX).await.events;
+    let again = claim_bytes(&fixture.store, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
     let release = Release { owner: &owner, leases: &leases, now: None };
-    let released = within_timeout("they are released", fixture.store.release(&release))
-        .await
-        .expect("the others answer");
+    let released = beside_silence("they are released", fixture.store.release(&release)).await;
     assert_eq!(released, others.len() as u64);
 }
 
@@ -139,28 +137,19 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
 #[ignore = "needs Redis: cargo xtask test"]
 async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_when_it_goes_on() {
     let fixture = Fixture::new().await;
-    let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
-    let claimed = fixture.all(&owner).await;
-    let settlement = |leased: &Leased| Settlement {
-        lease: leased.lease.clone(),
-        verdict: Verdict::Done,
-        delivered: Vec::new(),
-    };
-    let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let others = fixture.on_the_others().await;
+    let claimed = fixture.all().await;
+    let settle = || settle_done(&fixture.store, claimed.iter().map(|leased| &leased.lease));
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
     fixture.silent_node().suspend();
     for known in [Settled::Done, Settled::Stale] {
-        let settled = within_timeout("outcomes are written", fixture.store.settle(&settle))
-            .await
-            .expect("the others answer");
+        let settled = beside_silence("outcomes are written", settle()).await;
         let expected = |leased| if is_other(leased) { known.clone() } else { Settled::Unknown };
         assert_eq!(settled, claimed.iter().map(expected).collect::<Vec<_>>());
     }
     fixture.silent_node().resume();
     wait_until("its own outcomes are written", async || {
-        let settled = fixture.store.settle(&settle).await.expect("the others answer");
-        settled.contains(&Settled::Done)
+        settle().await.expect("the others answer").contains(&Settled::Done)
     })
     .await;
 }
@@ -170,17 +159,9 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
 #[ignore = "needs Redis: cargo xtask test"]
 async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
     let fixture = Fixture::new().await;
-    let owner = Owner::from("me");
-    let mut claimed = fixture.all(&owner).await;
-    let settlement = |leased: &Leased| Settlement {
-        lease: leased.lease.clone(),
-        verdict: Verdict::Done,
-        delivered: Vec::new(),
-    };
+    let mut claimed = fixture.all().await;
     let settle = async |leased: &[Leased]| {
-        let settlements: Vec<Settlement> = leased.iter().map(settlement).collect();
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-        fixture.store.settle(&settle).await
+        settle_done(&fixture.store, leased.iter().map(|leased| &leased.lease)).await
     };
     let tag_of =
         |leased: &Leased| fixture.store.tag(leased.event.aggregate_id().expect("an aggregate")).to_owned();
@@ -194,23 +175,16 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
     let leased = claimed.remove(broken);
     claimed.insert(0, leased);
     let tag = tag_of(&claimed[0]);
-    let mut there = connect(&fixture.silent_node().url()).await;
-    let _: () = redis::cmd("SET")
-        .arg(format!("{tag}:audit"))
-        .arg("not ours")
-        .query_async(&mut there)
-        .await
-        .expect("SET");
+    let audit = format!("{tag}:audit");
+    let _: () = command(fixture.silent_node(), "SET", (&audit, "not ours")).await;
     settle(&claimed[..1]).await.expect_err("a key holds something else");
     for (index, node) in fixture.cluster.nodes.iter().enumerate() {
         if index != fixture.silent_node {
-            let mut flush = redis::cmd("SCRIPT");
-            let _: () =
-                flush.arg("FLUSH").query_async(&mut connect(&node.url()).await).await.expect("SCRIPT FLUSH");
+            let _: () = command(node, "SCRIPT", "FLUSH").await;
         }
     }
     settle(&claimed).await.expect_err("a key holds something else");
-    let _: () = redis::cmd("DEL").arg(format!("{tag}:audit")).query_async(&mut there).await.expect("DEL");
+    let _: u8 = command(fixture.silent_node(), "DEL", &audit).await;
     let mut expected = vec![Settled::Stale; claimed.len()];
     expected[0] = Settled::Done;
     assert_eq!(settle(&claimed).await.expect("the settlement works"), expected, "all but one were settled");

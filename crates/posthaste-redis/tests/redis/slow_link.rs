@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use posthaste::Outbox;
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::proxy::SlowLink;
 use posthaste_testkit::server::RedisServer;
 
-use crate::shards::{of_size, write};
+use crate::support::{command, of_size, open, recorded, writer_of};
 
 const MIB: usize = 1024 * 1024;
 const BYTES_PER_SECOND: usize = 4_000_000;
@@ -17,20 +17,24 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(240);
 /// A server with so many events of one mebibyte, and the store at the other end of the line.
 async fn far_store(events: usize) -> (RedisServer, RedisStore) {
     let server = RedisServer::new(&[]).started().await;
-    let near = RedisStore::connect(&server.url()).await.expect("it opens");
+    let writer = writer_of(&open(&server).await);
     for _ in 0..events {
-        write(&near, vec![of_size("1", MIB)]).await;
+        writer.write(of_size("1", MIB)).await.expect("it is stored");
     }
-    let link = SlowLink::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
-    let far = RedisStore::connect(&format!("redis://{}/", link.address())).await.expect("it opens");
+    let far = open_far(&server).await;
     (server, far)
+}
+
+/// The store at the other end of a slow line.
+async fn open_far(server: &RedisServer) -> RedisStore {
+    let link = SlowLink::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
+    RedisStore::connect(&format!("redis://{}/", link.address())).await.expect("it opens")
 }
 
 /// Delivers all of them.
 async fn are_delivered(events: usize, store_timeout: Duration) {
     let (_server, far) = far_store(events).await;
-    let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
+    let (recorder, routes) = recorded();
     // What is lost with an answer is delivered when its lease ends.
     let outbox = Outbox::builder(far, routes)
         .lease(Duration::from_secs(5))
@@ -60,16 +64,11 @@ async fn claims_become_smaller_until_they_come_in_time() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn large_event_is_shown_over_a_slow_line() {
     let server = RedisServer::new(&[]).started().await;
-    let mut connection = crate::support::connect(&server.url()).await;
     let body = format!(r#"{{"event_type":"Large","payload":"{}"}}"#, "x".repeat(10 * MIB));
-    let mut produce = redis::pipe();
-    produce.atomic().hset_nx("{outbox:0}:entries", "large", body);
-    produce.cmd("ZADD").arg("{outbox:0}:pending").arg("NX").arg(0).arg("large");
-    let _: () = produce.query_async(&mut connection).await.expect("EXEC");
-    let near = RedisStore::connect(&server.url()).await.expect("it opens");
-    near.repair_worker().run_once().await.expect("it has its place");
-    let link = SlowLink::to(&format!("127.0.0.1:{}", server.port()), BYTES_PER_SECOND);
-    let far = RedisStore::connect(&format!("redis://{}/", link.address())).await.expect("it opens");
+    let _: u8 = command(&server, "HSETNX", ("{outbox:0}:entries", "large", body)).await;
+    let _: u8 = command(&server, "ZADD", ("{outbox:0}:pending", "NX", 0, "large")).await;
+    open(&server).await.repair().await.expect("it has its place");
+    let far = open_far(&server).await;
     let rows = far.list(&Filter::default(), &PageRequest::first(10)).await.expect("it is listed").items;
     assert!(rows.iter().map(|row| row.payload_bytes).eq([10 * MIB as u64]), "{rows:?}");
     let detail = far.get(&rows[0].id).await.expect("it is read").expect("it is there");

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use posthaste::admin::{Admin as _, Filter};
-use posthaste::{BoxError, Event, Outbox, Recorder, Route, Routes, Status, WriteError, WriterHook};
-use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore};
+use posthaste::{BoxError, Event, Outbox, Routes, Status, WriteError, WriterHook};
+use posthaste_redis::{ENQUEUE_LUA, RedisCommitError, RedisStore, RedisWriter};
 use posthaste_testkit::{wait_until, within_timeout};
 use redis::AsyncCommands as _;
 
-use crate::support::{self, engine, event, key};
+use crate::support::{NO_ARGS, TestOutbox, connect, engine, event, on_a_cluster, on_one_server, server_url};
 
 /// Every call of a hook, in order.
 #[derive(Clone, Default)]
@@ -46,6 +46,13 @@ impl WriterHook for HookLog {
     }
 }
 
+/// The Writer of a process without an engine, and the calls of its hook.
+fn hooked(outbox: &TestOutbox) -> (RedisWriter, HookLog) {
+    let log = HookLog::default();
+    let own = Outbox::builder(outbox.store.clone(), Routes::new()).writer_only().hook(log.clone());
+    (outbox.store.writer(&own.build().expect("a good configuration")), log)
+}
+
 async fn count(store: &RedisStore) -> u64 {
     store.count(&Filter::default()).await.expect("the store answers")
 }
@@ -54,14 +61,15 @@ async fn count(store: &RedisStore) -> u64 {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn mint_and_event_are_stored_together_and_delivered_hot() {
-    let (store, name) = support::store().await;
-    let (outbox, recorder) = engine(&store);
+    let test_outbox = on_one_server(1).await;
+    let store = &test_outbox.store;
+    let (outbox, recorder) = engine(store);
     let writer = store.writer(&outbox);
-    let mut connection = support::connect(&support::server_url()).await;
-    let ticket = key(&name, "ticket");
+    let mut connection = test_outbox.connection.clone();
+    let ticket = test_outbox.key("ticket");
 
     let mut tx = writer.begin();
-    tx.set(&ticket, "minted").incr(key(&name, "minted"), 1);
+    tx.set(&ticket, "minted").incr(test_outbox.key("minted"), 1);
     let id = tx.write(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
     let (_set, minted): ((), u64) =
         tx.commit(&mut connection).await.expect("it commits").read().expect("two replies");
@@ -78,36 +86,50 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn dropped_transaction_leaves_nothing_and_tells_the_hooks() {
-    let (store, name) = support::store().await;
-    let log = HookLog::default();
-    let outbox = Outbox::builder(store.clone(), Routes::new())
-        .writer_only()
-        .hook(log.clone())
-        .build()
-        .expect("a good configuration");
-    let mut tx = store.writer(&outbox).begin();
-    tx.set(key(&name, "ticket"), "minted");
-    tx.write(event("TicketMinted", "17")).expect("a good event");
-    drop(tx);
-    assert_eq!(log.take(), ["before_write", "after_write", "after_rollback"]);
-    assert_eq!(count(&store).await, 0);
-    let mut connection = support::connect(&support::server_url()).await;
-    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
+async fn transaction_that_is_not_applied_leaves_nothing_and_tells_the_hooks() {
+    for how in ["dropped", "conflict", "refused", "cleared"] {
+        let outbox = on_one_server(1).await;
+        let (writer, log) = hooked(&outbox);
+        let (ticket, mut connection) = (outbox.key("ticket"), outbox.connection.clone());
+        let _: () = redis::cmd("WATCH").arg(&ticket).query_async(&mut connection).await.expect("WATCH");
+        let mut tx = writer.begin();
+        tx.set(&ticket, "mine");
+        tx.write(event("TicketMinted", "17")).expect("a good event");
+        match how {
+            "conflict" => {
+                let _: () = connect(&server_url()).await.set(&ticket, "theirs").await.expect("SET");
+            }
+            // Wrong arity: refused when it is queued.
+            "refused" => _ = tx.cmd("SET").arg("alone"),
+            "cleared" => {
+                tx.clear();
+                tx.set(&ticket, "mine");
+            }
+            _ => {}
+        }
+        match how {
+            "dropped" => drop(tx),
+            "conflict" => {
+                assert!(matches!(tx.commit(&mut connection).await, Err(RedisCommitError::Conflict)));
+            }
+            _ => assert!(
+                matches!(tx.commit(&mut connection).await, Err(RedisCommitError::RolledBack(_))),
+                "{how}"
+            ),
+        }
+        assert_eq!(log.take(), ["before_write", "after_write", "after_rollback"], "{how}");
+        assert_eq!(count(&outbox.store).await, 0, "{how}");
+        let stored: Option<String> = outbox.run("GET", "ticket", NO_ARGS).await;
+        assert_eq!(stored.as_deref(), (how == "conflict").then_some("theirs"), "{how}");
+    }
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn hooks_run_in_order_and_may_refuse_or_suppress() {
-    let (store, _) = support::store().await;
-    let log = HookLog::default();
-    let outbox = Outbox::builder(store.clone(), Routes::new())
-        .writer_only()
-        .hook(log.clone())
-        .build()
-        .expect("a good configuration");
-    let writer = store.writer(&outbox);
-    let mut connection = support::connect(&support::server_url()).await;
+    let outbox = on_one_server(1).await;
+    let (writer, log) = hooked(&outbox);
+    let mut connection = outbox.connection.clone();
 
     let mut tx = writer.begin();
     tx.write_all(vec![event("A", "1"), event("B", "1")]).expect("good events");
@@ -122,17 +144,17 @@ async fn hooks_run_in_order_and_may_refuse_or_suppress() {
     assert_eq!(tx.write(event("Suppressed", "1")).expect("no error"), None);
     tx.commit(&mut connection).await.expect("an empty transaction is nothing");
     assert_eq!(writer.write(event("Suppressed", "1")).await.expect("no error"), None);
-    assert_eq!(count(&store).await, 3);
+    assert_eq!(count(&outbox.store).await, 3);
 }
 
 // S1-17
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn id_that_exists_is_a_no_op_through_every_door() {
-    let (store, _) = support::store().await;
-    let (outbox, recorder) = engine(&store);
+    let test_outbox = on_one_server(1).await;
+    let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
+    let (outbox, recorder) = engine(store);
     let writer = store.writer(&outbox);
-    let mut connection = support::connect(&support::server_url()).await;
     let once = |text: &str| Event::builder("Once").id("once").json_text(text).build().expect("a good event");
 
     let mut tx = writer.begin();
@@ -144,12 +166,12 @@ async fn id_that_exists_is_a_no_op_through_every_door() {
         tx.commit(&mut connection).await.expect("it commits");
         writer.write(once(text)).await.expect("no error");
         let again = writer.for_script(once(text)).expect("a good event").expect("not suppressed");
-        assert_eq!(mint(&mut connection, &store, &again, "x").await, None);
+        assert_eq!(mint(&mut connection, store, &again, "x").await, None);
         again.committed(None).expect("no error");
     }
     within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     assert_eq!(recorder.deliveries().iter().map(|d| d.payload().to_vec()).collect::<Vec<_>>(), [b"1"]);
-    assert_eq!(count(&store).await, 1);
+    assert_eq!(count(store).await, 1);
     outbox.shutdown().await;
 }
 
@@ -178,12 +200,12 @@ async fn mint(
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn script_of_the_service_stores_its_event_in_the_same_step() {
-    let (store, _) = support::store().await;
-    let (outbox, recorder) = engine(&store);
+    let test_outbox = on_one_server(1).await;
+    let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
+    let (outbox, recorder) = engine(store);
     let writer = store.writer(&outbox);
-    let mut connection = support::connect(&support::server_url()).await;
     let part = writer.for_script(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
-    let stored = mint(&mut connection, &store, &part, "17").await;
+    let stored = mint(&mut connection, store, &part, "17").await;
     part.committed(stored.as_deref()).expect("a good answer");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     outbox.shutdown().await;
@@ -193,72 +215,28 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn enqueue_alone_is_the_documents_script() {
-    let (store, name) = support::store().await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let mut connection = support::connect(&support::server_url()).await;
-    let before = support::now(&mut connection).await.as_micros();
-    let id =
-        store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
-    let after = support::now(&mut connection).await.as_micros();
-    let body: String = connection.hget(key(&name, "entries"), id.as_str()).await.expect("HGET");
+    let outbox = on_one_server(1).await;
+    let before = outbox.now().await.as_micros();
+    let id = outbox.writer().write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
+    let after = outbox.now().await.as_micros();
+    let body: String = outbox.run("HGET", "entries", id.as_str()).await;
     assert!(body.contains(r#""event_type":"TicketMinted""#), "{body}");
-    let score: i64 = connection.zscore(key(&name, "pending"), id.as_str()).await.expect("ZSCORE");
+    let score: i64 = outbox.run("ZSCORE", "pending", id.as_str()).await;
     assert!((before..=after).contains(&score), "due at once: {score}");
-}
-
-#[tokio::test]
-#[ignore = "needs Redis: cargo xtask test"]
-async fn watched_key_that_changed_stores_nothing() {
-    let (store, name) = support::store().await;
-    let log = HookLog::default();
-    let outbox = Outbox::builder(store.clone(), Routes::new())
-        .writer_only()
-        .hook(log.clone())
-        .build()
-        .expect("a good configuration");
-    let (mut mine, mut other) =
-        (support::connect(&support::server_url()).await, support::connect(&support::server_url()).await);
-    let ticket = key(&name, "ticket");
-    let _: () = redis::cmd("WATCH").arg(&ticket).query_async(&mut mine).await.expect("WATCH");
-    let _: () = other.set(&ticket, "theirs").await.expect("SET");
-    let mut tx = store.writer(&outbox).begin();
-    tx.set(&ticket, "mine");
-    tx.write(event("TicketMinted", "17")).expect("a good event");
-    assert!(matches!(tx.commit(&mut mine).await, Err(RedisCommitError::Conflict)));
-    assert_eq!(log.take(), ["before_write", "after_write", "after_rollback"]);
-    assert_eq!(count(&store).await, 0);
-}
-
-#[tokio::test]
-#[ignore = "needs Redis: cargo xtask test"]
-async fn refused_transaction_stores_nothing() {
-    let (store, name) = support::store().await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let mut connection = support::connect(&support::server_url()).await;
-    let mut tx = store.writer(&outbox).begin();
-    tx.set(key(&name, "ticket"), "minted");
-    tx.write(event("TicketMinted", "17")).expect("a good event");
-    // Wrong arity: refused when it is queued.
-    tx.cmd("SET").arg("alone");
-    assert!(matches!(tx.commit(&mut connection).await, Err(RedisCommitError::RolledBack(_))));
-    assert_eq!(count(&store).await, 0);
-    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
 }
 
 // S1-06
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
-    let (store, name) = support::store().await;
-    let (outbox, recorder) = engine(&store);
-    let mut connection = support::connect(&support::server_url()).await;
-    let _: () = connection.lpush(key(&name, "list"), 1).await.expect("LPUSH");
+    let test_outbox = on_one_server(1).await;
+    let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
+    let (outbox, recorder) = engine(store);
+    let _: u8 = test_outbox.run("LPUSH", "list", 1).await;
     let mut tx = store.writer(&outbox).begin();
-    tx.set(key(&name, "ticket"), "minted");
+    tx.set(test_outbox.key("ticket"), "minted");
     tx.write(event("TicketMinted", "17")).expect("a good event");
-    tx.incr(key(&name, "list"), 1);
+    tx.incr(test_outbox.key("list"), 1);
     let error = tx.commit(&mut connection).await.expect_err("one command fails");
     let RedisCommitError::PartlyApplied { place: 1, replies, .. } = error else { panic!("{error:?}") };
     assert_eq!(replies.values().len(), 2);
@@ -266,35 +244,30 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
     outbox.shutdown().await;
 }
 
-/// The one way in which a plain command of ours can fail. Nobody may believe that the event is stored.
+/// The one way in which a plain command of ours can fail. The caller must not believe that the event is stored.
 // S1-06, S1-18
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
     for foreign in ["entries", "arrivals"] {
-        let (store, name) = support::store().await;
-        let outbox = Outbox::builder(store.clone(), Routes::new())
-            .writer_only()
-            .build()
-            .expect("a good configuration");
-        let writer = store.writer(&outbox);
-        let mut connection = support::connect(&support::server_url()).await;
-        let _: () = connection.set(key(&name, foreign), "not ours").await.expect("SET");
+        let outbox = on_one_server(1).await;
+        let (writer, mut connection) = (outbox.writer(), outbox.connection.clone());
+        let _: () = outbox.run("SET", foreign, "not ours").await;
         let mint = event("TicketMinted", "17");
         let mut tx = writer.begin();
-        tx.set(key(&name, "ticket"), "minted");
+        tx.set(outbox.key("ticket"), "minted");
         tx.write(mint.clone()).expect("a good event");
         let error = tx.commit(&mut connection).await.expect_err("the enqueue fails");
         let RedisCommitError::EventsNotStored { events, replies, .. } = &error else { panic!("{error:?}") };
         assert_eq!((events.as_slice(), replies.values().len()), (std::slice::from_ref(mint.id()), 1));
         assert!(error.to_string().contains("store these events again"), "{error}");
         // What it says to do works.
-        let _: () = connection.del(key(&name, foreign)).await.expect("DEL");
+        let _: u8 = outbox.run("DEL", foreign, NO_ARGS).await;
         let mut tx = writer.begin();
         tx.write(mint.clone()).expect("a good event");
         tx.commit(&mut connection).await.expect("it commits");
-        assert_eq!(count(&store).await, 1, "{foreign}");
-        let (outbox, recorder) = engine(&store);
+        assert_eq!(count(&outbox.store).await, 1, "{foreign}");
+        let (outbox, recorder) = engine(&outbox.store);
         within_timeout("it is delivered", recorder.wait_for(1)).await;
         outbox.shutdown().await;
     }
@@ -304,28 +277,17 @@ async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn write_wakes_the_engine_of_another_process() {
-    let (store, name) = support::store().await;
-    let elsewhere = support::builder(&name).connect().await.expect("the store opens");
-    let recorder = Recorder::new();
-    let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
-    let relay =
-        Outbox::builder(elsewhere, routes).single_node().poll_interval(std::time::Duration::from_secs(3600));
-    let relay = relay.start().expect("a good configuration");
-    within_timeout(
-        "it listens",
-        wait_until("one subscriber", async || {
-            let mut connection = support::connect(&support::server_url()).await;
-            let mut count = redis::cmd("PUBSUB");
-            count.arg("NUMSUB").arg(format!("{name}:wake"));
-            let (_, n): (String, u64) = count.query_async(&mut connection).await.expect("PUBSUB");
-            n == 1
-        }),
-    )
+    let outbox = on_one_server(1).await;
+    let (relay, recorder) = engine(&outbox.elsewhere().await);
+    wait_until("it listens", async || {
+        let mut count = redis::cmd("PUBSUB");
+        count.arg("NUMSUB").arg(format!("{}:wake", outbox.name));
+        let (_, n): (String, u64) = count.query_async(&mut outbox.connection.clone()).await.expect("PUBSUB");
+        n == 1
+    })
     .await;
     within_timeout("it has nothing to do", relay.idle()).await.expect("the store answers");
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is stored");
+    outbox.writer().write(event("TicketMinted", "17")).await.expect("it is stored");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     relay.shutdown().await;
 }
@@ -334,13 +296,10 @@ async fn write_wakes_the_engine_of_another_process() {
 #[tokio::test]
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
 async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
-    let (name, urls) = (support::fresh_name(), support::cluster_urls());
-    let store = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
-    let store = store.name(name.clone()).shards(6).connect().await.expect("the store opens");
-    let (outbox, recorder) = engine(&store);
+    let test_outbox = on_a_cluster(6).await;
+    let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
+    let (outbox, recorder) = engine(store);
     let writer = store.writer(&outbox);
-    let client = redis::cluster::ClusterClient::new(urls).expect("good URLs");
-    let mut connection = client.get_async_connection().await.expect("the cluster answers");
     for n in 0..20 {
         let ticket = format!("ticket-{n}");
         let mut tx = writer.begin();
@@ -364,20 +323,5 @@ async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
     assert!(matches!(error, RedisCommitError::RolledBack(_)), "{error:?}");
     assert!(format!("{:?}", std::error::Error::source(&error)).contains("CrossSlot"), "{error:?}");
     outbox.shutdown().await;
-    support::remove(&mut connection, &name, 6).await;
-}
-
-#[tokio::test]
-#[ignore = "needs Redis: cargo xtask test"]
-async fn pipeline_that_was_cleared_is_refused() {
-    let (store, name) = support::store().await;
-    let outbox =
-        Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let mut connection = support::connect(&support::server_url()).await;
-    let mut tx = store.writer(&outbox).begin();
-    tx.write(event("TicketMinted", "17")).expect("a good event");
-    tx.clear();
-    tx.set(key(&name, "ticket"), "minted");
-    assert!(matches!(tx.commit(&mut connection).await, Err(RedisCommitError::RolledBack(_))));
-    assert_eq!(connection.get::<_, Option<String>>(key(&name, "ticket")).await.expect("GET"), None);
+    test_outbox.end().await;
 }

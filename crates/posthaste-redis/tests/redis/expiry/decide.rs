@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use posthaste::{EventId, Status, WriteError, WriterHook};
-use posthaste_redis::{OpenError, expired_event_id};
+use posthaste_redis::OpenError;
 use posthaste_testkit::within_timeout;
-use redis::AsyncCommands as _;
 
 use super::*;
-use crate::support::{engine, event, key};
+use crate::support::{engine, event};
 
 // S1-36, S1-40, S1-41, S1-43, S1-44
 #[tokio::test]
@@ -22,7 +21,7 @@ async fn due_ticket_expires_with_an_event_of_its_own_id() {
     assert_eq!(decision, ExpiryDecision::Enqueued);
     let rows = fixture.rows().await;
     let [row] = rows.as_slice() else { panic!("one event: {rows:?}") };
-    assert_eq!(row.id, expired_event_id("17", due.expires_at));
+    assert_eq!(row.id, due.event_id());
     assert_ne!(row.id, *given.id());
     assert_eq!((row.event_type.as_str(), row.status, row.attempts), (EXPIRED, Status::New, 0));
     assert_eq!(fixture.found().await, [], "a decided ticket is not due any more");
@@ -33,17 +32,17 @@ async fn due_ticket_expires_with_an_event_of_its_own_id() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn repeated_decision_stores_nothing() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue, "a replay finds it decided");
     // The mint is repeated, because its answer was lost; and the event was delivered and purged long ago.
     fixture.due_since("17", SECOND).await;
-    let (entries, id) = (key(&fixture.name, "entries"), due.event_id());
-    let _: i64 = fixture.connection.hdel(&entries, id.as_str()).await.expect("HDEL");
+    let id = due.event_id();
+    let _: u8 = fixture.run("HDEL", "entries", id.as_str()).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
     assert_eq!(fixture.found().await, []);
-    let is_stored: bool = fixture.connection.hexists(&entries, id.as_str()).await.expect("HEXISTS");
+    let is_stored: bool = fixture.run("HEXISTS", "entries", id.as_str()).await;
     assert!(!is_stored, "it would be delivered again");
     fixture.end().await;
 }
@@ -52,10 +51,10 @@ async fn repeated_decision_stores_nothing() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_that_is_there_is_not_stored_again() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
-    let _: i64 = fixture.connection.del(key(&fixture.name, "expired")).await.expect("DEL");
+    let _: u8 = fixture.run("DEL", "expired", NO_ARGS).await;
     fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::AlreadyEnqueued);
     assert_eq!((fixture.found().await, fixture.events_of("17").await.len()), (vec![], 1));
@@ -83,9 +82,9 @@ async fn revoked_ticket_does_not_expire() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn marker_of_another_program_counts() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
-    let _: i64 = fixture.connection.zadd(key(&fixture.name, "revoked"), "17", 1).await.expect("ZADD");
+    let _: u8 = fixture.run("ZADD", "revoked", (1, "17")).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::SuppressedRevoked);
     assert_eq!(fixture.revoke("17").await, Revocation::AlreadyRevoked);
     assert!(fixture.rows().await.is_empty());
@@ -121,7 +120,7 @@ async fn rescheduled_or_unknown_ticket_is_not_due() {
     let old = fixture.due_since("17", SECOND).await;
     let new = fixture.due_since("17", SECOND / 2).await;
     assert_eq!(fixture.decide(&old).await, ExpiryDecision::NotDue);
-    let unknown = DueExpiry { ticket_id: "18".to_owned(), expires_at: old.expires_at };
+    let unknown = DueExpiry::new("18", old.expires_at);
     assert_eq!(fixture.decide(&unknown).await, ExpiryDecision::NotDue);
     assert_eq!((fixture.found().await, fixture.rows().await.len()), (vec![new.clone()], 0));
     assert_eq!(fixture.decide(&new).await, ExpiryDecision::Enqueued);
@@ -167,7 +166,7 @@ async fn event_of_another_ticket_is_refused() {
     fixture.end().await;
 }
 
-/// A hook that leaves out what it is told to, and counts the ends.
+/// A hook that leaves out one event, and counts the ends.
 #[derive(Clone, Default)]
 struct Hook {
     leaves_out: Arc<Mutex<Option<EventId>>>,
@@ -239,10 +238,10 @@ async fn event_of_a_decision_takes_the_hot_path() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn foreign_key_is_named_before_anything_is_written() {
     for foreign in ["expiry-leases", "expiry-begun", "revoked", "expired", "expired-at"] {
-        let mut fixture = on_one_server(1).await;
+        let fixture = on_one_server(1).await;
         let due = fixture.due_since("17", SECOND).await;
-        let key = key(&fixture.name, foreign);
-        let _: () = fixture.connection.set(&key, "not ours").await.expect("SET");
+        let key = fixture.key(foreign);
+        let _: () = fixture.run("SET", foreign, "not ours").await;
         let error =
             fixture.expiry.decide_expiry(&due, event(EXPIRED, "17"), None).await.expect_err("refused");
         let WriteError::Store(error) = error else { panic!("{error:?}") };

@@ -24,11 +24,10 @@ async fn due_tickets_are_found_oldest_first_across_shards() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_is_due_from_its_millisecond_on_by_the_servers_clock() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     assert_eq!(fixture.found().await, [], "empty, and no error");
     let later = fixture.record("later", fixture.start + HOUR).await;
-    let now = support::now(&mut fixture.connection).await;
-    let now = fixture.record("now", now).await;
+    let now = fixture.record("now", fixture.now().await).await;
     assert_eq!(fixture.found().await, std::slice::from_ref(&now));
     let before = fixture.expiry.at(later.expires_at - Duration::from_millis(1));
     assert_eq!(before.find_due_expiries(10).await.expect("an answer"), std::slice::from_ref(&now));
@@ -41,15 +40,13 @@ async fn ticket_is_due_from_its_millisecond_on_by_the_servers_clock() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn finding_changes_nothing() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     fixture.due_since("17", SECOND).await;
     let first = fixture.found().await;
     assert_eq!(fixture.found().await, first);
-    let mut keys = redis::cmd("KEYS");
-    keys.arg(format!("{{{}:0}}:*", fixture.name));
-    let mut keys: Vec<String> = keys.query_async(&mut fixture.connection).await.expect("KEYS");
+    let mut keys: Vec<String> = fixture.run("KEYS", "*", NO_ARGS).await;
     keys.sort();
-    assert_eq!(keys, [support::key(&fixture.name, "expiry-due"), support::key(&fixture.name, "settings")]);
+    assert_eq!(keys, ["expiry-due", "settings"].map(|key| fixture.key(key)));
     fixture.end().await;
 }
 
@@ -57,29 +54,23 @@ async fn finding_changes_nothing() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn time_is_kept_in_milliseconds_since_1970() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     fixture.record("17", Timestamp::from_micros(1_700_000_000_123_999)).await;
-    let mut score = redis::cmd("ZSCORE");
-    score.arg(support::key(&fixture.name, "expiry-due")).arg("17");
-    let score: String = score.query_async(&mut fixture.connection).await.expect("ZSCORE");
-    assert_eq!(score, "1700000000123");
-    let found =
-        DueExpiry { ticket_id: "17".to_owned(), expires_at: Timestamp::from_micros(1_700_000_000_123_000) };
+    assert_eq!(fixture.run::<String>("ZSCORE", "expiry-due", "17").await, "1700000000123");
+    let found = DueExpiry::new("17", Timestamp::from_micros(1_700_000_000_123_000));
     assert_eq!(fixture.found().await, std::slice::from_ref(&found));
     assert_eq!(fixture.decide(&found).await, ExpiryDecision::Enqueued);
     fixture.end().await;
 }
 
-/// What somebody else wrote into the set does not keep the others from being found and decided.
+/// What another program wrote into the set does not keep the others from being found and decided.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn strange_members_do_no_harm() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     let good = fixture.due_since("good", SECOND).await;
-    let mut add = redis::cmd("ZADD");
-    add.arg(support::key(&fixture.name, "expiry-due")).arg("1000.5").arg("fraction");
-    add.arg("-inf").arg("ever").arg("+inf").arg("never").arg("5").arg(b"\xff\xfe");
-    add.query_async::<i64>(&mut fixture.connection).await.expect("ZADD");
+    let members = (("1000.5", "fraction"), ("-inf", "ever"), ("+inf", "never"), ("5", b"\xff\xfe"));
+    let _: u8 = fixture.run("ZADD", "expiry-due", members).await;
     assert!(fixture.found().await.contains(&good));
     let report = run_once(&fixture.expiry).await;
     assert_eq!((report.enqueued, report.failed), (2, 0), "{report:?}");

@@ -8,53 +8,50 @@ mod transaction;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{Admin as _, BoxError, Event, EventRow, Outbox, Routes, Timestamp};
-use posthaste_redis::{
-    DueExpiry, ExpiryDecision, ExpiryReport, OutboxName, RedisExpiry, RedisStore, Revocation,
-};
+use posthaste_redis::RedisStore;
+use posthaste_redis::expiry::{DueExpiry, ExpiryDecision, ExpiryReport, RedisExpiry, Revocation};
+use posthaste_testkit::HOUR;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 
-use crate::support;
+use crate::support::{self, NO_ARGS, TestOutbox};
 
 const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// An outbox that nobody delivers from, and its tickets.
+/// An outbox without an engine, and its tickets.
 struct Fixture<C = MultiplexedConnection> {
-    store: RedisStore,
-    name: OutboxName,
-    shards: u16,
-    connection: C,
+    outbox: TestOutbox<C>,
     expiry: RedisExpiry,
     /// The server's clock when the test began.
     start: Timestamp,
 }
 
+impl<C> Deref for Fixture<C> {
+    type Target = TestOutbox<C>;
+
+    fn deref(&self) -> &TestOutbox<C> {
+        &self.outbox
+    }
+}
+
 async fn on_one_server(shards: u16) -> Fixture {
-    let name = support::fresh_name();
-    let store = support::builder(&name).shards(shards).connect().await.expect("the store opens");
-    Fixture::new(store, name, shards, support::connect(&support::server_url()).await).await
+    Fixture::new(support::on_one_server(shards).await).await
 }
 
 async fn on_a_cluster(shards: u16) -> Fixture<ClusterConnection> {
-    let (name, urls) = (support::fresh_name(), support::cluster_urls());
-    let store = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
-    let store = store.name(name.clone()).shards(shards).connect().await.expect("the store opens");
-    let client = redis::cluster::ClusterClient::new(urls).expect("good URLs");
-    let connection = client.get_async_connection().await.expect("the cluster answers");
-    Fixture::new(store, name, shards, connection).await
+    Fixture::new(support::on_a_cluster(shards).await).await
 }
 
 impl<C: ConnectionLike + Clone> Fixture<C> {
-    async fn new(store: RedisStore, name: OutboxName, shards: u16, mut connection: C) -> Self {
-        let start = support::now(&mut connection).await;
-        let expiry = expiry_of(&store);
-        Self { store, name, shards, connection, expiry, start }
+    async fn new(outbox: TestOutbox<C>) -> Self {
+        let (expiry, start) = (expiry_of(&outbox.store), outbox.now().await);
+        Self { outbox, expiry, start }
     }
 
     /// Records a ticket that is due since then.
@@ -64,7 +61,7 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
 
     async fn record(&self, ticket: &str, expires_at: Timestamp) -> DueExpiry {
         self.expiry.record_expiry_due(ticket, expires_at).await.expect("it is recorded");
-        DueExpiry { ticket_id: ticket.to_owned(), expires_at }
+        DueExpiry::new(ticket, expires_at)
     }
 
     async fn found(&self) -> Vec<DueExpiry> {
@@ -103,10 +100,6 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
 
     async fn events_of(&self, ticket: &str) -> Vec<String> {
         self.events().await.remove(ticket).unwrap_or_default()
-    }
-
-    async fn end(mut self) {
-        support::remove(&mut self.connection, &self.name, self.shards).await;
     }
 }
 

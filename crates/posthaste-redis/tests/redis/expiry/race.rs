@@ -16,7 +16,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
 
     let (near, far) =
         (fixture.expiry.worker(expired).batch(200), expiry_of(elsewhere).worker(expired).batch(200));
-    let work = async |worker: posthaste_redis::ExpiryWorker| {
+    let work = async |worker: posthaste_redis::expiry::ExpiryWorker| {
         let mut expired = 0;
         loop {
             let report = worker.run_once().await.expect("the server answers");
@@ -64,7 +64,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
 #[ignore = "needs Redis: cargo xtask test"]
 async fn ticket_is_either_expired_or_revoked_whoever_is_faster() {
     let fixture = on_one_server(1).await;
-    let elsewhere = support::builder(&fixture.name).connect().await.expect("the store opens");
+    let elsewhere = fixture.elsewhere().await;
     race(fixture, &elsewhere, 10_000).await;
 }
 
@@ -73,8 +73,6 @@ async fn ticket_is_either_expired_or_revoked_whoever_is_faster() {
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
 async fn tickets_expire_on_a_cluster() {
     let fixture = on_a_cluster(6).await;
-    let urls = support::cluster_urls();
-    let elsewhere = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
-    let elsewhere = elsewhere.name(fixture.name.clone()).connect().await.expect("the store opens");
+    let elsewhere = support::cluster_builder(&fixture.name).connect().await.expect("the store opens");
     race(fixture, &elsewhere, 1_000).await;
 }

@@ -1,42 +1,28 @@
 //! An expiry in the transaction of the mint.
 
 use posthaste_redis::RedisCommitError;
-use redis::AsyncCommands as _;
 
 use super::*;
-use crate::support::{event, key};
-
-fn writer_of(fixture: &Fixture) -> posthaste_redis::RedisWriter {
-    fixture.store.writer(
-        &Outbox::builder(fixture.store.clone(), Routes::new())
-            .writer_only()
-            .build()
-            .expect("a good configuration"),
-    )
-}
+use crate::support::event;
 
 // S1-32, S1-45
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn mint_its_event_and_its_expiry_are_one_transaction() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     let expires_at = fixture.start - SECOND;
-    let mut tx = writer_of(&fixture).begin();
-    tx.set(key(&fixture.name, "ticket"), "minted");
+    let mut tx = fixture.writer().begin();
+    tx.set(fixture.key("ticket"), "minted");
     tx.record_expiry_due("17", expires_at).expect("the same shard");
     tx.write(event("TicketMinted", "17")).expect("a good event");
-    tx.incr(key(&fixture.name, "minted"), 5);
+    tx.incr(fixture.key("minted"), 5);
     assert_eq!(fixture.found().await, [], "nothing was sent");
-    let replies = tx.commit(&mut fixture.connection).await.expect("it commits");
+    let replies = tx.commit(&mut fixture.connection.clone()).await.expect("it commits");
     let (_set, minted): ((), u64) = replies.read().expect("the service's own answers alone");
     assert_eq!(minted, 5);
-    assert_eq!(fixture.found().await, [DueExpiry { ticket_id: "17".to_owned(), expires_at }]);
+    assert_eq!(fixture.found().await, [DueExpiry::new("17", expires_at)]);
     assert_eq!(fixture.events_of("17").await, ["TicketMinted"]);
-    let _: i64 = fixture
-        .connection
-        .del((key(&fixture.name, "ticket"), key(&fixture.name, "minted")))
-        .await
-        .expect("DEL");
+    let _: u8 = fixture.run("DEL", "ticket", fixture.key("minted")).await;
     fixture.end().await;
 }
 
@@ -44,13 +30,13 @@ async fn mint_its_event_and_its_expiry_are_one_transaction() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn expiry_that_was_not_recorded_is_reported() {
-    let mut fixture = on_one_server(1).await;
-    let _: () = fixture.connection.set(key(&fixture.name, "expiry-due"), "not ours").await.expect("SET");
-    let mut tx = writer_of(&fixture).begin();
-    tx.set(key(&fixture.name, "ticket"), "minted");
+    let fixture = on_one_server(1).await;
+    let _: () = fixture.run("SET", "expiry-due", "not ours").await;
+    let mut tx = fixture.writer().begin();
+    tx.set(fixture.key("ticket"), "minted");
     tx.write(event("TicketMinted", "17")).expect("a good event");
     tx.record_expiry_due("17", fixture.start).expect("the same shard");
-    let error = tx.commit(&mut fixture.connection).await.expect_err("the ZADD fails");
+    let error = tx.commit(&mut fixture.connection.clone()).await.expect_err("the ZADD fails");
     assert!(error.to_string().contains("0 of its events and 1 of its expiries"), "{error}");
     let RedisCommitError::EventsNotStored { events, expiries, replies, .. } = error else {
         panic!("{error:?}")
@@ -58,11 +44,7 @@ async fn expiry_that_was_not_recorded_is_reported() {
     assert_eq!((events.len(), expiries, replies.values().len()), (0, vec!["17".to_owned()], 1));
     assert_eq!(fixture.events_of("17").await, ["TicketMinted"], "the event is stored");
     // What it says to do works.
-    let _: i64 = fixture
-        .connection
-        .del((key(&fixture.name, "expiry-due"), key(&fixture.name, "ticket")))
-        .await
-        .expect("DEL");
+    let _: u8 = fixture.run("DEL", "expiry-due", fixture.key("ticket")).await;
     let due = fixture.record("17", fixture.start).await;
     assert_eq!(fixture.found().await, [due]);
     fixture.end().await;
@@ -72,21 +54,17 @@ async fn expiry_that_was_not_recorded_is_reported() {
 #[tokio::test]
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
 async fn ticket_of_another_shard_is_refused_on_a_cluster() {
-    let mut fixture = on_a_cluster(6).await;
+    let fixture = on_a_cluster(6).await;
     let mut tickets = (0..).map(|n| n.to_string());
     let mine = tickets.next().expect("endless");
     let other =
         tickets.find(|ticket| fixture.store.tag(ticket) != fixture.store.tag(&mine)).expect("six shards");
-    let outbox = Outbox::builder(fixture.store.clone(), Routes::new())
-        .writer_only()
-        .build()
-        .expect("a good configuration");
-    let mut tx = fixture.store.writer(&outbox).begin();
+    let mut tx = fixture.writer().begin();
     tx.record_expiry_due(&mine, fixture.start - SECOND).expect("the first");
     assert!(tx.record_expiry_due(&other, fixture.start).is_err());
     assert!(tx.write(event("TicketMinted", &other)).is_err());
     tx.write(event("TicketMinted", &mine)).expect("the same shard");
-    tx.commit(&mut fixture.connection).await.expect("it commits");
+    tx.commit(&mut fixture.connection.clone()).await.expect("it commits");
     let found = fixture.found().await;
     assert_eq!(found.iter().map(|due| &due.ticket_id).collect::<Vec<_>>(), [&mine]);
     fixture.end().await;

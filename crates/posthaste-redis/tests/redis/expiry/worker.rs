@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use posthaste_redis::expiry::ExpiryWorker;
 use posthaste_testkit::{wait_until, within_timeout};
 use tokio::sync::Notify;
 
@@ -9,12 +10,17 @@ use super::*;
 use crate::support::event;
 
 /// Which tickets a worker asked for, in order.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct RequestedTickets(Arc<Mutex<Vec<String>>>);
 
 impl RequestedTickets {
-    fn note(&self, due: &DueExpiry) {
-        self.0.lock().expect("no panic").push(due.ticket_id.clone());
+    /// A worker that notes each ticket.
+    fn noted_by(&self, expiry: &RedisExpiry) -> ExpiryWorker {
+        let tickets = Arc::clone(&self.0);
+        expiry.worker(move |due| {
+            tickets.lock().expect("no panic").push(due.ticket_id.clone());
+            expired(due)
+        })
     }
 
     fn sorted(&self) -> Vec<String> {
@@ -54,12 +60,7 @@ async fn worker_takes_a_batch_at_a_time_oldest_first() {
         fixture.due_since(&format!("{n}"), SECOND * (10 - n)).await;
     }
     let requested = RequestedTickets::default();
-    let noted = requested.clone();
-    let worker = fixture.expiry.worker(move |due| {
-        noted.note(&due);
-        expired(due)
-    });
-    let worker = worker.batch(2);
+    let worker = requested.noted_by(&fixture.expiry).batch(2);
     for expected in [2, 4, 5, 5] {
         worker.run_once().await.expect("the server answers");
         assert_eq!(requested.sorted().len(), expected);
@@ -76,23 +77,16 @@ async fn two_nodes_share_the_work() {
     for n in 0..40 {
         fixture.due_since(&format!("t{n:02}"), SECOND).await;
     }
-    let elsewhere = support::builder(&fixture.name).connect().await.expect("the store opens");
+    let elsewhere = fixture.elsewhere().await;
     let requested = RequestedTickets::default();
-    let worker = |expiry: &RedisExpiry| {
-        let noted = requested.clone();
-        let worker = expiry.worker(move |due| {
-            noted.note(&due);
-            expired(due)
-        });
-        worker.batch(20)
-    };
+    let worker = |expiry: &RedisExpiry| requested.noted_by(expiry).batch(20);
     let (here, there) = (worker(&fixture.expiry), worker(&expiry_of(&elsewhere)));
     let (here, there) = tokio::join!(here.run_once(), there.run_once());
     let (here, there) = (here.expect("an answer"), there.expect("an answer"));
     assert_eq!((here.enqueued, there.enqueued), (20, 20), "each has its own");
     let mut once = requested.sorted();
     once.dedup();
-    assert_eq!((requested.sorted().len(), once.len()), (40, 40), "nobody asked twice");
+    assert_eq!((requested.sorted().len(), once.len()), (40, 40), "no ticket twice");
     assert_eq!(fixture.rows().await.len(), 40);
     fixture.end().await;
 }
@@ -171,16 +165,16 @@ async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn worker_wakes_when_the_next_ticket_is_due_and_stops_when_told() {
-    let mut fixture = on_one_server(1).await;
-    let soon_due = support::now(&mut fixture.connection).await + Duration::from_millis(50);
+    let fixture = on_one_server(1).await;
+    let soon_due = fixture.now().await + Duration::from_millis(50);
     fixture.record("17", soon_due).await;
     let mut handle = fixture.expiry.worker(expired).interval(HOUR).start();
     wait_until("it expires", async || !fixture.rows().await.is_empty()).await;
-    assert!(support::now(&mut fixture.connection).await >= soon_due, "not too soon");
+    assert!(fixture.now().await >= soon_due, "not too soon");
     within_timeout("it stops", handle.shutdown()).await;
     within_timeout("and stops again", handle.shutdown()).await;
     fixture.due_since("18", SECOND).await;
-    assert_eq!(run_once(&fixture.expiry).await.enqueued, 1, "nobody else took it");
+    assert_eq!(run_once(&fixture.expiry).await.enqueued, 1, "no other worker took it");
     fixture.end().await;
 }
 
@@ -222,18 +216,14 @@ async fn decisions_are_forgotten_after_the_retention() {
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn leases_that_have_lapsed_are_removed() {
-    let mut fixture = on_one_server(1).await;
+    let fixture = on_one_server(1).await;
     fixture.due_since("17", SECOND).await;
     crash_while_asking(&fixture.expiry).await;
     // Another program takes the ticket out.
-    let mut remove = redis::cmd("ZREM");
-    remove.arg(support::key(&fixture.name, "expiry-due")).arg("17");
-    remove.query_async::<i64>(&mut fixture.connection).await.expect("ZREM");
-    let mut held = redis::cmd("ZCARD");
-    held.arg(support::key(&fixture.name, "expiry-leases"));
+    let _: u8 = fixture.run("ZREM", "expiry-due", "17").await;
     run_once(&fixture.expiry).await;
-    assert_eq!(held.query_async::<u64>(&mut fixture.connection).await.expect("ZCARD"), 1);
+    assert_eq!(fixture.run::<u64>("ZCARD", "expiry-leases", NO_ARGS).await, 1);
     run_once(&fixture.expiry.at(fixture.start + SECOND * 60)).await;
-    assert_eq!(held.query_async::<u64>(&mut fixture.connection).await.expect("ZCARD"), 0);
+    assert_eq!(fixture.run::<u64>("ZCARD", "expiry-leases", NO_ARGS).await, 0);
     fixture.end().await;
 }

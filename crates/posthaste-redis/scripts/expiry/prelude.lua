@@ -1,7 +1,7 @@
 -- Stands between the prelude and every script about tickets that expire. Times are in milliseconds here.
 --
 -- A ticket is expired or revoked, and never both. The decision is one command: it notes in `begun` what was
--- decided, with all that is needed to carry it out. So whoever comes after a script that failed in the middle
+-- decided, with all that is needed to carry it out. So the call after a script that failed in the middle
 -- finishes it first, and no event is missing, and none is there that should not be.
 
 local EXPIRY_TYPES = { 'zset', 'zset', 'hash', 'zset', 'hash', 'zset' }
@@ -34,7 +34,7 @@ local function mark(ticket, decision, expires_at)
   end
 end
 
--- Stores the event of a decision and marks the ticket; answers the event's sid, or false where the id
+-- Stores the event of a decision and marks the ticket; returns the event's sid, or false where the id
 -- existed already.
 local function carry_out(ticket, decision, expires_at, id, body, wait, owner, token)
   local sid = enqueue(id, body, wait, owner, token)
@@ -55,7 +55,7 @@ local function decide(ticket, decision, expires_at, first)
     mark(ticket, decision, expires_at)
     return false
   end
-  -- Nobody will know of the lease if this script fails.
+  -- No engine will know of the lease if this script fails.
   local later = token == '' and wait or '0'
   redis.call('HSET', BEGUN, ticket, table.concat({ decision, expires_at, id, later, body }, '\t'))
   return carry_out(ticket, decision, expires_at, id, body, wait, owner, token)
@@ -69,7 +69,7 @@ local function finish_begun(ticket)
   if decision then
     carry_out(ticket, decision, expires_at, id, body, wait, '', '')
   else
-    -- Somebody edited it.
+    -- It was edited.
     redis.call('HDEL', BEGUN, ticket)
   end
 end

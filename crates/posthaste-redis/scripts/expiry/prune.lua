@@ -1,6 +1,6 @@
--- Forgets old decisions and lapsed leases, and finishes decisions that nobody came back for.
+-- Forgets old decisions and lapsed leases, and finishes decisions whose caller did not come back.
 -- ARGV: now, how long a decision is remembered, limit (of each kind).
--- Answers how many decisions were forgotten.
+-- Returns how many decisions were forgotten.
 
 local before, limit = int(now_ms - tonumber(ARGV[2])), tonumber(ARGV[3])
 
@@ -12,7 +12,7 @@ for _, ticket in ipairs(redis.call('HRANDFIELD', BEGUN, limit)) do finish_begun(
 
 write('ZREM', EXPIRY_LEASES, oldest(EXPIRY_LEASES, int(now_ms)))
 
--- A revoked ticket that was recorded to expire must not do so when nobody remembers the revocation.
+-- A revoked ticket that was recorded to expire must not do so when the revocation is forgotten.
 local revoked = oldest(REVOKED, before)
 write('ZREM', EXPIRY_DUE, revoked)
 write('ZREM', REVOKED, revoked)

@@ -1,6 +1,6 @@
 -- Revokes a ticket, unless it has expired.
 -- ARGV: now, ticket, then the event: id, body, delay or lease in microseconds, owner, token.
--- Answers what became of it, and the sid of the event where one was stored.
+-- Returns what became of it, and the sid of the event where one was stored.
 
 local ticket = ARGV[2]
 

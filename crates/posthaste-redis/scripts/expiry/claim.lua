@@ -1,6 +1,6 @@
--- Leases tickets whose time has come and that nobody holds, oldest first.
+-- Leases tickets whose time has come and that no worker holds, oldest first.
 -- ARGV: now, limit, lease.
--- Answers: ticket and time of each, in one list; in how many milliseconds the next ticket is due, a day at
+-- Returns: ticket and time of each, in one list; in how many milliseconds the next ticket is due, a day at
 -- most, or nothing.
 
 local limit, lease_end = tonumber(ARGV[2]), int(now_ms + tonumber(ARGV[3]))
