@@ -176,29 +176,31 @@ impl Scene {
         store.park(&park).await.map(|_| ())
     }
 
+    /// Claims everything that is due then, as this owner.
+    async fn claim(
+        &self,
+        store: &RedisStore,
+        owner: &str,
+        at: Timestamp,
+        max_bytes: usize,
+    ) -> Result<Claimed, StoreError> {
+        let claim = Claim {
+            owner: &Owner::from(owner),
+            token: LeaseToken::random(),
+            lease: HOUR,
+            limit: 100,
+            max_bytes,
+            order: ClaimOrder::Due,
+            skip_recent: Duration::ZERO,
+            now: Some(at),
+        };
+        store.claim(&claim).await
+    }
+
     /// Everything that is leased.
     fn leased(&self) -> Vec<Lease> {
         [self.held.clone(), self.born.clone()].concat()
     }
-}
-
-async fn claim_at(
-    store: &RedisStore,
-    owner: &str,
-    at: Timestamp,
-    max_bytes: usize,
-) -> Result<Claimed, StoreError> {
-    let claim = Claim {
-        owner: &Owner::from(owner),
-        token: LeaseToken::random(),
-        lease: HOUR,
-        limit: 100,
-        max_bytes,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: Some(at),
-    };
-    store.claim(&claim).await
 }
 
 fn event() -> Event {
@@ -314,7 +316,7 @@ async fn at_every_command(
         // Everything that is pending comes out, once its lease has lapsed.
         let pending = Contents::of(&scene.store).await.with_status(|status| status == "0" || status == "2");
         let later = scene.now + 10 * HOUR;
-        let claimed = claim_at(&scene.store, "other", later, usize::MAX).await.expect("the claim works");
+        let claimed = scene.claim(&scene.store, "other", later, usize::MAX).await.expect("the claim works");
         let out: BTreeSet<String> = claimed.events.iter().map(|leased| leased.lease.id.to_string()).collect();
         assert!(pending.is_subset(&out), "{when}: {:?} cannot be claimed", pending.difference(&out));
         remove(&scene.store).await;
@@ -349,13 +351,13 @@ fault_cases! {
         })
     };
     claim: Kept, async |scene, store| {
-        claim_at(store, "me", scene.now, usize::MAX).await.map(|_| ())
+        scene.claim(store, "me", scene.now, usize::MAX).await.map(|_| ())
     };
     claim_that_has_no_room_for_all: Kept, async |scene, store| {
-        claim_at(store, "other", scene.now + 2 * HOUR, 1000).await.map(|_| ())
+        scene.claim(store, "other", scene.now + 2 * HOUR, 1000).await.map(|_| ())
     };
     claim_of_lapsed_leases: Kept, async |scene, store| {
-        claim_at(store, "other", scene.now + 2 * HOUR, usize::MAX).await.map(|_| ())
+        scene.claim(store, "other", scene.now + 2 * HOUR, usize::MAX).await.map(|_| ())
     };
     settle_done: Kept, async |scene, store| scene.settle(store, &scene.held, &Verdict::Done, OnDone::Keep).await;
     settle_done_before_it_was_seen: Kept, async |scene, store| {
