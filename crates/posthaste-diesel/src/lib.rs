@@ -52,6 +52,8 @@ mod open_transaction;
 mod statement;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod writer;
+#[cfg(any(feature = "async-mysql", feature = "mysql", feature = "sqlite"))]
+mod writer_session;
 
 // Named only to have SQLite compiled in.
 #[cfg(feature = "sqlite")]

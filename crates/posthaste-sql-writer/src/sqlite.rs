@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use posthaste::writer::NewRow;
-use posthaste::{EventId, StoreError};
+use posthaste::{EventId, StoreError, Timestamp};
 use serde::Serialize;
 
-use crate::{Database, RowValue, RowValues, TableRef};
+use crate::session::seqs_of;
+use crate::{Database, RowValue, RowValues, Session, TableRef};
 
 /// SQLite.
 #[derive(Clone, Copy, Debug)]
@@ -291,6 +292,54 @@ impl WrittenRows {
         missing.into_iter().for_each(|seq| _ = present.remove(&seq));
         present
     }
+}
+
+/// Inserts rows in one statement; returns their `seq`s, `None` where the id existed already.
+pub async fn insert<S: Session>(
+    session: &mut S,
+    statements: &Statements,
+    rows: &[NewRow],
+) -> Result<Vec<Option<i64>>, S::Error> {
+    let [row] = rows else { return insert_many(session, statements, rows).await };
+    let now = Timestamp::now().as_micros();
+    let values = values(row).in_order().into_iter().chain([now.into()]).collect();
+    match session.execute(&statements.insert_one, values).await? {
+        0 => Ok(vec![None]),
+        _ => Ok(vec![session.last_insert_id().await?]),
+    }
+}
+
+async fn insert_many<S: Session>(
+    session: &mut S,
+    statements: &Statements,
+    rows: &[NewRow],
+) -> Result<Vec<Option<i64>>, S::Error> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let batch = statements.insert_many(rows);
+    let text = batch.statement;
+    let inserted = session.execute(text, batch.in_order(Timestamp::now().as_micros()).into()).await?;
+    let last = session.last_insert_id().await?;
+    if let Some(seqs) = last.and_then(|last| InsertBatch::seqs(rows, inserted, last)) {
+        return Ok(seqs);
+    }
+    let written = session.pairs(&statements.last_of, vec![ids(rows).into(), inserted.cast_signed().into()]);
+    Ok(seqs_of(rows, written.await?))
+}
+
+/// The proof before COMMIT: which of these rows the transaction still sees.
+pub async fn present<S: Session>(
+    session: &mut S,
+    statements: &Statements,
+    ids_by_seq: HashMap<i64, EventId>,
+) -> Result<HashSet<i64>, S::Error> {
+    let written = WrittenRows::new(ids_by_seq);
+    if written.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let missing = session.numbers(&statements.missing, vec![written.to_json().into()]).await?;
+    Ok(written.present(missing))
 }
 
 /// The first row, if it stands for all of them but for the common columns.

@@ -5,16 +5,21 @@ use std::collections::HashSet;
 use diesel::QueryResult;
 use diesel::result::Error;
 use posthaste::writer::{Ledger, NewRow};
-use posthaste::{CommitError, StoreError, Timestamp};
-use posthaste_sql_writer::sqlite::{InsertBatch, Statements, WrittenRows, ids, values};
-use posthaste_sql_writer::{Sqlite, seqs_by_id};
+use posthaste::{CommitError, StoreError};
+use posthaste_sql_writer::Sqlite;
+use posthaste_sql_writer::sqlite::{self, Statements};
 
 use super::Dialect;
 use crate::connection::{DieselConnection, DieselDatabase};
 use crate::statement::{Statement, Value};
+use crate::writer_session::{NumbersRows, WriterSession};
 
 impl DieselDatabase for Sqlite {
     type Backend = diesel::sqlite::Sqlite;
+}
+
+impl NumbersRows for Sqlite {
+    const LAST_INSERT_ID: &'static str = "SELECT last_insert_rowid()";
 }
 
 impl Dialect for Sqlite {
@@ -27,11 +32,7 @@ impl Dialect for Sqlite {
         statements: &Statements,
         rows: &[NewRow],
     ) -> QueryResult<Vec<Option<i64>>> {
-        match rows {
-            [] => Ok(Vec::new()),
-            [row] => insert_one(connection, statements, row).await.map(|seq| vec![seq]),
-            rows => insert_many(connection, statements, rows).await,
-        }
+        sqlite::insert(&mut WriterSession(connection), statements, rows).await
     }
 
     /// Asks SQLite itself. Diesel's own count misses a raw BEGIN, a raw COMMIT, and the rollback that follows
@@ -77,14 +78,8 @@ impl Dialect for Sqlite {
         statements: &Statements,
         ledger: &Ledger,
     ) -> Result<HashSet<i64>, CommitError> {
-        let written = WrittenRows::new(ledger.ids_by_seq());
-        if written.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let missing =
-            connection.numbers(Statement::new(&statements.missing, vec![Value::of(written.to_json())])).await;
-        let missing = missing.map_err(|error| CommitError::RolledBack(Self::failed(error)))?;
-        Ok(written.present(missing))
+        let present = sqlite::present(&mut WriterSession(connection), statements, ledger.ids_by_seq()).await;
+        present.map_err(|error| CommitError::RolledBack(Self::failed(error)))
     }
 
     /// Diesel rolls back what SQLite refuses to commit. Only where there was no transaction left to commit,
@@ -109,40 +104,4 @@ fn is_refusal(error: &Error, present: &HashSet<i64>) -> bool {
         Error::RollbackErrorOnCommit { commit_error, .. } => is_refusal(commit_error, present),
         _ => false,
     }
-}
-
-async fn insert_one<C: DieselConnection<Database = Sqlite>>(
-    connection: &mut C,
-    statements: &Statements,
-    new: &NewRow,
-) -> QueryResult<Option<i64>> {
-    let now = Value::of(Timestamp::now().as_micros());
-    let values = values(new).in_order().map(Value).into_iter().chain([now]).collect();
-    match connection.execute(Statement::new(&statements.insert_one, values)).await? {
-        0 => Ok(None),
-        _ => last_row_id(connection).await.map(Some),
-    }
-}
-
-async fn insert_many<C: DieselConnection<Database = Sqlite>>(
-    connection: &mut C,
-    statements: &Statements,
-    rows: &[NewRow],
-) -> QueryResult<Vec<Option<i64>>> {
-    let batch = statements.insert_many(rows);
-    let statement = batch.statement;
-    let values = batch.in_order(Timestamp::now().as_micros()).map(Value).into();
-    let inserted = connection.execute(Statement::new(statement, values)).await?;
-    if let Some(seqs) = InsertBatch::seqs(rows, inserted as u64, last_row_id(connection).await?) {
-        return Ok(seqs);
-    }
-    let values = vec![Value::of(ids(rows)), Value::of(i64::try_from(inserted).unwrap_or(i64::MAX))];
-    let written = connection.pairs(Statement::new(&statements.last_of, values)).await?;
-    Ok(seqs_by_id(rows, written.into_iter().map(|(seq, id)| (id, seq)).collect()))
-}
-
-/// Diesel does not show what its driver knows.
-async fn last_row_id<C: DieselConnection<Database = Sqlite>>(connection: &mut C) -> QueryResult<i64> {
-    let last = Statement::<Value<'_>>::new("SELECT last_insert_rowid()", Vec::new());
-    connection.numbers(last).await?.first().copied().ok_or(Error::NotFound)
 }

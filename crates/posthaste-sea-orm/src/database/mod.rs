@@ -3,6 +3,7 @@
 
 mod mysql;
 mod postgres;
+mod session;
 mod sqlite;
 
 use std::borrow::Cow;
@@ -10,10 +11,8 @@ use std::collections::HashSet;
 
 use posthaste::StoreError;
 use posthaste::writer::{Ledger, NewRow, WriterCore};
-use posthaste_sql_writer::{MySql, Postgres, RowValue, Sqlite, WriterContext};
-use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement, Value,
-};
+use posthaste_sql_writer::{MySql, Postgres, Sqlite, WriterContext};
+use sea_orm::{DatabaseTransaction, DbBackend, DbErr, RuntimeErr};
 use sqlx::error::DatabaseError;
 
 /// A writer context of one of the databases that SeaORM knows. Made from a [`WriterContext`] of any of them.
@@ -163,27 +162,4 @@ fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
 /// The code of an error, in the words of its database.
 fn code(error: &DbErr) -> Option<Cow<'_, str>> {
     driver_error(error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code)
-}
-
-fn statement(tx: &DatabaseTransaction, text: &str, values: Vec<Value>) -> Statement {
-    Statement::from_sql_and_values(tx.get_database_backend(), text, values)
-}
-
-/// Values as SeaORM binds them.
-fn bound<'v>(values: impl IntoIterator<Item = RowValue<'v>>) -> Vec<Value> {
-    let value = |value: RowValue<'_>| match value {
-        RowValue::Text(text) => text.map(Cow::into_owned).into(),
-        RowValue::Int(int) => int.into(),
-        RowValue::Bytes(bytes) => bytes.map(<[u8]>::to_vec).into(),
-    };
-    values.into_iter().map(value).collect()
-}
-
-fn seqs(rows: &[QueryResult]) -> Result<HashSet<i64>, DbErr> {
-    rows.iter().map(|row| row.try_get_by(0)).collect()
-}
-
-/// The ids and `seq`s that a statement answered.
-fn pairs<C: FromIterator<(String, i64)>>(rows: &[QueryResult]) -> Result<C, DbErr> {
-    rows.iter().map(|row| Ok((row.try_get_by(1)?, row.try_get_by(0)?))).collect()
 }

@@ -5,113 +5,22 @@ use std::collections::HashSet;
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::mysql::{
-    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MAX_KEYS, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
-    next_batch, placeholder_count,
+    self, DUPLICATE_KEY, Flavour, IS_IN_TRANSACTION, MySqlSession, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
 };
-use posthaste_sql_writer::{RowValue, seqs_by_id};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Value};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 
-use super::{bound, driver_error, failed, pairs, statement};
+use super::session::WriterSession;
+use super::{driver_error, failed};
 
 pub(super) async fn insert(
     statements: &Statements,
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, StoreError> {
-    match insert_batches(statements, tx, rows).await {
+    let mut session = WriterSession::new(tx);
+    match mysql::insert(&mut session, statements, rows).await {
         Ok(seqs) => Ok(seqs),
-        Err(error) => Err(refused(statements, tx, error).await),
-    }
-}
-
-/// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
-async fn refused(statements: &Statements, tx: &DatabaseTransaction, error: DbErr) -> StoreError {
-    if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
-        return failed(error);
-    }
-    let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
-    match one_text(tx, identify).await {
-        Ok(found) => statements.refused(&found),
-        Err(error) => failed(error),
-    }
-}
-
-async fn insert_batches(
-    statements: &Statements,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, DbErr> {
-    let flavour = flavour(statements, tx).await?;
-    let mut seqs = Vec::with_capacity(rows.len());
-    let mut rest = rows;
-    while !rest.is_empty() {
-        let (batch, others) = next_batch(rest);
-        match insert_batch(statements, flavour, tx, batch).await {
-            Ok(inserted) => seqs.extend(inserted),
-            Err(error) if number(&error) == Some(DUPLICATE_KEY) => {
-                for row in batch {
-                    seqs.push(insert_or_know(statements, flavour, tx, row).await?);
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        rest = others;
-    }
-    Ok(seqs)
-}
-
-/// Which server this is.
-async fn flavour(statements: &Statements, tx: &DatabaseTransaction) -> Result<Flavour, DbErr> {
-    if let Some(flavour) = statements.flavour() {
-        return Ok(flavour);
-    }
-    Ok(statements.learn(&one_text(tx, mysql::VERSION).await?))
-}
-
-async fn one_text(tx: &DatabaseTransaction, question: &str) -> Result<String, DbErr> {
-    let answer = tx.query_one_raw(statement(tx, question, Vec::new())).await?;
-    Ok(answer.map(|row| row.try_get_by(0)).transpose()?.unwrap_or_default())
-}
-
-async fn insert_batch(
-    statements: &Statements,
-    flavour: Flavour,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, DbErr> {
-    let database_id = statements.database_id().map(RowValue::from).into_iter();
-    let values = bound(database_id.chain(rows.iter().flat_map(|row| mysql::values(row).in_order())));
-    let insert = statement(tx, statements.insert(flavour, rows.len()), values);
-    if flavour == Flavour::MariaDb {
-        return Ok(seqs_by_id(rows, pairs(&tx.query_all_raw(insert).await?)?));
-    }
-    let inserted = tx.execute_raw(insert).await?;
-    if rows.len() == 1 {
-        return Ok(vec![i64::try_from(inserted.last_insert_id()).ok()]);
-    }
-    let ids = filled(rows.iter().map(|row| Value::from(row.event.id().as_str())).collect());
-    let written = tx.query_all_raw(statement(tx, &statements.written(rows.len()), ids)).await?;
-    Ok(seqs_by_id(rows, pairs(&written)?))
-}
-
-/// One row, none if its id existed already.
-async fn insert_or_know(
-    statements: &Statements,
-    flavour: Flavour,
-    tx: &DatabaseTransaction,
-    row: &NewRow,
-) -> Result<Option<i64>, DbErr> {
-    match insert_batch(statements, flavour, tx, std::slice::from_ref(row)).await {
-        Ok(seqs) => Ok(seqs.first().copied().flatten()),
-        Err(error) if number(&error) == Some(DUPLICATE_KEY) => {
-            let exists = statement(tx, statements.exists(), vec![row.event.id().as_str().into()]);
-            match tx.query_one_raw(exists).await? {
-                Some(_) => Ok(None),
-                // Somebody else's key, a trigger's for example.
-                None => Err(error),
-            }
-        }
-        Err(error) => Err(error),
+        Err(error) => Err(mysql::refused(&mut session, statements, error).await.unwrap_or_else(failed)),
     }
 }
 
@@ -120,21 +29,19 @@ pub(super) async fn present(
     tx: &DatabaseTransaction,
     written: &[i64],
 ) -> Result<HashSet<i64>, DbErr> {
-    let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MAX_KEYS) {
-        let keys = filled(seqs.iter().map(|seq| Value::from(*seq)).collect());
-        let rows = tx.query_all_raw(statement(tx, &statements.present(seqs.len()), keys)).await?;
-        present.extend(super::seqs(&rows)?);
-    }
-    Ok(present)
+    mysql::present(&mut WriterSession::new(tx), statements, written).await
 }
 
-/// As many keys as a list of them has placeholders.
-fn filled(mut keys: Vec<Value>) -> Vec<Value> {
-    if let Some(last) = keys.last().cloned() {
-        keys.resize(placeholder_count(keys.len()), last);
+impl MySqlSession for WriterSession<'_> {
+    const READS_INSERTS: bool = true;
+
+    fn is_duplicate(error: &DbErr) -> bool {
+        number(error) == Some(DUPLICATE_KEY)
     }
-    keys
+
+    fn has_no_id(error: &DbErr) -> bool {
+        number(error) == Some(NULL_IN_COLUMN) && error.to_string().contains("event_id")
+    }
 }
 
 /// Whether the INSERT itself is refused outside a transaction.

@@ -6,10 +6,11 @@ use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::RowValue;
 use posthaste_sql_writer::postgres::{self, Statements};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, Statement};
 use sqlx::error::DatabaseError;
 
-use super::{bound, code, driver_error, failed, seqs, statement};
+use super::session::WriterSession;
+use super::{code, driver_error, failed};
 
 /// One statement for each row: SeaORM binds no list that has a NULL in it.
 pub(super) async fn insert(
@@ -29,13 +30,13 @@ async fn insert_each(
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    let mut seqs = Vec::with_capacity(rows.len());
+    let (session, mut seqs) = (WriterSession::new(tx), Vec::with_capacity(rows.len()));
     for row in rows {
         let database_id = statements.database_id().map(RowValue::from);
-        let values = bound(postgres::values(row).in_order().into_iter().chain(database_id));
-        let insert = statement(tx, &statements.insert_one, values);
-        let inserted = tx.query_one_raw(insert).await?;
-        seqs.push(inserted.map(|row| row.try_get_by(0)).transpose()?);
+        let values = postgres::values(row).in_order().into_iter().chain(database_id).collect();
+        let inserted: Vec<i64> =
+            session.rows(&statements.insert_one, values, |row| row.try_get_by(0)).await?;
+        seqs.push(inserted.first().copied());
     }
     Ok(seqs)
 }
@@ -45,8 +46,9 @@ pub(super) async fn present(
     tx: &DatabaseTransaction,
     written: Vec<i64>,
 ) -> Result<HashSet<i64>, DbErr> {
-    let rows = tx.query_all_raw(statement(tx, &statements.present, vec![written.into()])).await?;
-    seqs(&rows)
+    let backend = tx.get_database_backend();
+    let present = Statement::from_sql_and_values(backend, &*statements.present, [written.into()]);
+    tx.query_all_raw(present).await?.iter().map(|row| row.try_get_by(0)).collect()
 }
 
 /// PostgreSQL refuses a savepoint outside a transaction.

@@ -3,54 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use posthaste::writer::NewRow;
-use posthaste::{EventId, StoreError, Timestamp};
-use posthaste_sql_writer::seqs_by_id;
-use posthaste_sql_writer::sqlite::{self, InsertBatch, Statements, WrittenRows, ids};
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, ExecResult};
+use posthaste::{EventId, StoreError};
+use posthaste_sql_writer::sqlite::{self, Statements};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult};
 
-use super::{bound, driver_error, failed, pairs, seqs, statement};
+use super::session::WriterSession;
+use super::{driver_error, failed};
 
 pub(super) async fn insert(
     statements: &Statements,
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, DbErr> {
-    match rows {
-        [] => Ok(Vec::new()),
-        [row] => insert_one(statements, tx, row).await.map(|seq| vec![seq]),
-        rows => insert_many(statements, tx, rows).await,
-    }
-}
-
-async fn insert_one(
-    statements: &Statements,
-    tx: &DatabaseTransaction,
-    row: &NewRow,
-) -> Result<Option<i64>, DbErr> {
-    let now = Timestamp::now().as_micros();
-    let values = bound(sqlite::values(row).in_order().into_iter().chain([now.into()]));
-    let inserted = tx.execute_raw(statement(tx, &statements.insert_one, values)).await?;
-    Ok((inserted.rows_affected() == 1).then(|| last_row_id(&inserted)))
-}
-
-async fn insert_many(
-    statements: &Statements,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, DbErr> {
-    let batch = statements.insert_many(rows);
-    let text = batch.statement;
-    let values = bound(batch.in_order(Timestamp::now().as_micros()));
-    let answer = tx.execute_raw(statement(tx, text, values)).await?;
-    let inserted = answer.rows_affected();
-    if inserted > 0
-        && let Some(seqs) = InsertBatch::seqs(rows, inserted, last_row_id(&answer))
-    {
-        return Ok(seqs);
-    }
-    let values = vec![ids(rows).into(), inserted.cast_signed().into()];
-    let written = tx.query_all_raw(statement(tx, &statements.last_of, values)).await?;
-    Ok(seqs_by_id(rows, pairs(&written)?))
+    sqlite::insert(&mut WriterSession::new(tx), statements, rows).await
 }
 
 /// Refuses a transaction in another file than that of the outbox.
@@ -61,9 +26,10 @@ pub(super) async fn expect_database(
     if !statements.must_identify(None) {
         return Ok(());
     }
-    let found = tx.query_all_raw(statement(tx, &statements.identify, Vec::new())).await.map_err(failed)?;
-    let found = found.iter().map(|row| Ok((row.try_get_by(0)?, row.try_get_by(2)?)));
-    statements.expect_database(&found.collect::<Result<Vec<_>, DbErr>>().map_err(failed)?)
+    let file = |row: &QueryResult| Ok((row.try_get_by(0)?, row.try_get_by(2)?));
+    let found: Vec<_> =
+        WriterSession::new(tx).rows(&statements.identify, Vec::new(), file).await.map_err(failed)?;
+    statements.expect_database(&found)
 }
 
 /// Whether an error with this code proves that a COMMIT was not done: a violated constraint, a full disk, a
@@ -72,22 +38,12 @@ pub(super) fn proves_rollback(code: &str) -> bool {
     matches!(code, "5" | "13" | "19" | "787")
 }
 
-fn last_row_id(answer: &ExecResult) -> i64 {
-    answer.last_insert_id().cast_signed()
-}
-
 pub(super) async fn present(
     statements: &Statements,
     tx: &DatabaseTransaction,
     written: HashMap<i64, EventId>,
 ) -> Result<HashSet<i64>, DbErr> {
-    let written = WrittenRows::new(written);
-    if written.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let missing =
-        tx.query_all_raw(statement(tx, &statements.missing, vec![written.to_json().into()])).await?;
-    Ok(written.present(seqs(&missing)?))
+    sqlite::present(&mut WriterSession::new(tx), statements, written).await
 }
 
 /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the temporary

@@ -207,11 +207,13 @@ impl Session for PgConnection {
     }
 }
 
-/// A query with its values. It is planned again each time: a plan from when the table was empty may read all of it.
+/// A query with its values. No query of this module is repeated, so that each is planned again: a plan from when the
+/// table was empty may read all of it.
 fn bound(query: &BoundQuery) -> Query<'static, Postgres, PgArguments> {
     let text: Arc<str> = query.text.as_str().into();
     let own = |text: &Option<String>| text.as_deref().map(|text| value::text(text).into_owned());
-    query.values.iter().fold(ready::<Postgres>(&text).persistent(false), |query, value| match value {
+    let ready = ready::<Postgres>(&text).persistent(query.is_repeated);
+    query.values.iter().fold(ready, |query, value| match value {
         BindValue::Text(text) => query.bind(own(text)),
         BindValue::Int(int) => query.bind(*int),
         BindValue::Texts(texts) => query.bind(texts.iter().map(own).collect::<Vec<_>>()),

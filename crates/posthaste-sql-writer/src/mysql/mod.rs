@@ -1,4 +1,6 @@
-//! MySQL and MariaDB: their statements and their values.
+//! MySQL and MariaDB: their statements and their values, and what every Writer does with them.
+
+mod session;
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,6 +8,8 @@ use posthaste::StoreError;
 use posthaste::writer::NewRow;
 
 use crate::{Database, DatabaseId, RowValues, TableRef};
+
+pub use session::{MySqlSession, flavour, insert, present, refused};
 
 /// MariaDB from 10.6 on, and MySQL from 8.0.13 on.
 #[derive(Clone, Copy, Debug)]
