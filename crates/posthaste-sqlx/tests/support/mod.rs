@@ -4,6 +4,8 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
+pub mod child;
+
 use std::ops::Deref;
 use std::time::Duration;
 
