@@ -2,11 +2,9 @@
 //! the clock. A program of its own: other tests would take the cores from it.
 #![cfg(feature = "mysql")]
 
-#[macro_use]
+#[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
-    #[macro_use]
     pub(crate) mod nodes;
-    #[macro_use]
     pub(crate) mod restart;
 }
 
@@ -25,4 +23,4 @@ mod support;
 // The name by which the cases of every database know it.
 use mysql::database;
 
-node_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::nodes::node_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);

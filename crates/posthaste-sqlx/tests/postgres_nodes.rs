@@ -2,11 +2,9 @@
 //! clock. A program of its own: other tests would take the cores from it.
 #![cfg(feature = "postgres")]
 
-#[macro_use]
+#[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
-    #[macro_use]
     pub(crate) mod nodes;
-    #[macro_use]
     pub(crate) mod restart;
 }
 
@@ -25,4 +23,4 @@ mod support;
 // The name by which the cases of every database know it.
 use postgres::database;
 
-node_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::nodes::node_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);

@@ -1,40 +1,24 @@
 //! The PostgreSQL store and its Writer. One program for all of them: linking it is most of the work.
 #![cfg(feature = "postgres")]
 
-#[macro_use]
+#[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
-    #[macro_use]
     pub(crate) mod adopt;
-    #[macro_use]
     pub(crate) mod cancel;
     pub(crate) mod conformance;
-    #[macro_use]
     pub(crate) mod diagnose;
-    #[macro_use]
     pub(crate) mod foreign;
-    #[macro_use]
     pub(crate) mod foreign_engine;
-    #[macro_use]
     pub(crate) mod foreign_open;
-    #[macro_use]
     pub(crate) mod grants;
-    #[macro_use]
     pub(crate) mod open;
-    #[macro_use]
     pub(crate) mod payloads;
-    #[macro_use]
     pub(crate) mod purge;
-    #[macro_use]
     pub(crate) mod refused_commit;
-    #[macro_use]
     pub(crate) mod rows;
-    #[macro_use]
     pub(crate) mod server;
-    #[macro_use]
     pub(crate) mod server_rows;
-    #[macro_use]
     pub(crate) mod store_cancel;
-    #[macro_use]
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
@@ -58,24 +42,24 @@ mod postgres {
     mod writer;
 
     mod cancel {
-        cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-        store_cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::cancel::cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::store_cancel::store_cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod foreign_engine {
-        foreign_engine_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::foreign_engine::foreign_engine_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod payloads {
-        payload_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::payloads::payload_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod purge {
-        purge_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::purge::purge_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod server {
-        server_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::server::server_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod writer_conformance {

@@ -12,19 +12,17 @@ mod support;
 
 use sqlite::database;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste::config::{PurgeConfig, Retention};
-use posthaste::{
-    Admin as _, BoxError, Delivery, Destination, Outbox, Outcome, Profile, Recorder, Route, Routes, Status,
-};
+use posthaste::{BoxError, Delivery, Destination, Outbox, Outcome, Profile, Recorder, Route, Routes, Status};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use support::child::{Child, counts, read_commands, report};
 use support::log::Log;
 use support::*;
 use tokio::sync::mpsc;
@@ -55,89 +53,12 @@ impl Warnings {
     }
 }
 
-/// The second process, killed when it is no longer needed.
-struct SecondProcess {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: mpsc::UnboundedReceiver<String>,
-}
-
-const LINE_PREFIX: &str = "@@ ";
-
-impl SecondProcess {
-    async fn start(db: &Db, role: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "second_process", "--ignored", "--nocapture"])
-            .env(DB_VAR, db.path())
-            .env(ROLE_VAR, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let (sender, lines) = mpsc::unbounded_channel();
-        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                // The test harness writes its own words before and between ours.
-                if let Some((_, output)) = line.split_once(LINE_PREFIX) {
-                    let _ = sender.send(output.to_owned());
-                }
-            }
-        });
-        let stdin = child.stdin.take();
-        let mut second = Self { child, stdin, lines };
-        second.wait_for_report("READY").await;
-        second
-    }
-
-    fn send(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().expect("not stopped yet");
-        writeln!(stdin, "{line}").expect("it listens");
-    }
-
-    async fn wait_for_report(&mut self, expected: &str) {
-        loop {
-            let line = within_timeout(expected, self.lines.recv()).await;
-            let line = line.unwrap_or_else(|| panic!("the second process ended before it said {expected}"));
-            if line == expected {
-                return;
-            }
-        }
-    }
-
-    /// Stops it and answers everything it had to say, by its first word.
-    async fn stop(mut self) -> BTreeMap<String, Vec<String>> {
-        drop(self.stdin.take());
-        let mut output: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        while let Some(line) = within_timeout("the second process ends", self.lines.recv()).await {
-            let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-            output.entry(word.to_owned()).or_default().push(rest.to_owned());
-        }
-        assert!(output.contains_key("END"), "the second process ended badly: {output:?}");
-        output
-    }
-}
-
-impl Drop for SecondProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn report(word: &str, rest: &str) {
-    println!("\n{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
-}
-
-/// The commands of the parent, line by line, until it closes the pipe.
-fn read_commands() -> mpsc::UnboundedReceiver<String> {
-    let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-    });
-    lines
+/// Starts this program once more, in this role.
+async fn second_process_of(db: &Db, role: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "second_process", "--ignored", "--nocapture"]);
+    command.env(DB_VAR, db.path()).env(ROLE_VAR, role);
+    Child::spawn(command).await
 }
 
 #[test]
@@ -333,22 +254,6 @@ async fn orders(db: &Db) {
     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)").await;
 }
 
-async fn until_nothing_waits(db: &Db) {
-    wait_until("everything is settled", async || {
-        let stats = db.store.stats().await.expect("the store answers");
-        stats.new + stats.retry == 0
-    })
-    .await;
-}
-
-/// How often each event was delivered, by whomever.
-fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
-    ids.into_iter().fold(BTreeMap::new(), |mut counts, id| {
-        *counts.entry(id.as_str()).or_default() += 1;
-        counts
-    })
-}
-
 // T-SQLITE, F41
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is_ever_busy() {
@@ -357,14 +262,14 @@ async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is
     orders(&db).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, recorder.clone());
-    let second = SecondProcess::start(&db, "soak").await;
+    let second = second_process_of(&db, "soak").await;
     let writer = db.store.writer(&outbox);
     let journal = write_for(soak_time(), 8, "first", &writer, &outbox, &db.pool).await;
-    until_nothing_waits(&db).await;
-    let mut output = second.stop().await;
+    db.until_nothing_waits().await;
+    let output = second.stop().await;
     outbox.shutdown().await;
 
-    let mut take = |word: &str| output.remove(word).unwrap_or_default();
+    let take = |word: &str| output.all(word).to_vec();
     let (theirs, their_errors, their_log) = (take("COMMITTED"), take("ERROR"), take("LOG"));
     let ours = delivered(&recorder);
     let deliveries: Vec<String> = ours.iter().cloned().chain(take("DELIVERED")).collect();
@@ -394,14 +299,14 @@ async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let db = Db::with_pool(4).await;
-    let second = SecondProcess::start(&db, "engine").await;
+    let second = second_process_of(&db, "engine").await;
     let write = async |writer: &SqliteWriter, id: &str| {
         db.write(writer, &[id]).await;
     };
     // While the other is alone: on a busy machine it may have no turn later.
     let mut committed = BTreeSet::from(["alone".to_owned()]);
     write(&db.plain_writer(), "alone").await;
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
     // Half of them hot here, half for whoever claims them first.
@@ -413,8 +318,8 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
         }
         committed.extend(ids);
     }
-    until_nothing_waits(&db).await;
-    let theirs = second.stop().await.remove("DELIVERED").unwrap_or_default();
+    db.until_nothing_waits().await;
+    let theirs = second.stop().await.delivered().to_vec();
     outbox.shutdown().await;
     let ours = delivered(&recorder);
     assert!(!theirs.is_empty() && !ours.is_empty(), "{} here, {} there", ours.len(), theirs.len());
@@ -430,11 +335,11 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder); // polls once an hour
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
-    let mut second = SecondProcess::start(&db, "writer").await;
+    let mut second = second_process_of(&db, "writer").await;
     for n in 1..=5 {
         let id = format!("event{n}");
         second.send(&id);
-        second.wait_for_report(&format!("COMMITTED {id}")).await;
+        assert_eq!(second.wait_for_report("COMMITTED", n).await.last(), Some(&id));
         within_timeout("it is delivered", recorder.wait_for(n)).await;
     }
     wait_until("all are settled", async || db.count(Status::Done).await == 5).await;
@@ -444,9 +349,9 @@ async fn commit_of_another_process_wakes_this_one_long_before_its_next_poll() {
 #[tokio::test]
 async fn event_of_a_process_that_was_killed_is_delivered_by_another() {
     let db = Db::new().await;
-    let mut second = SecondProcess::start(&db, "holder").await;
+    let mut second = second_process_of(&db, "holder").await;
     db.write(&db.plain_writer(), &["a"]).await;
-    second.wait_for_report("HOLDS a").await;
+    assert_eq!(second.wait_for_report("HOLDS", 1).await, ["a"]);
     drop(second); // killed
     let recorder = Recorder::new();
     let _outbox = db.engine(&recorder).poll_interval(Duration::from_millis(100)).start().unwrap();

@@ -1,24 +1,16 @@
 //! The SQLite store and its Writer. One program for all of them: linking it is most of the work.
 #![cfg(feature = "sqlite")]
 
-#[macro_use]
+#[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
-    #[macro_use]
     pub(crate) mod cancel;
     pub(crate) mod conformance;
-    #[macro_use]
     pub(crate) mod diagnose;
-    #[macro_use]
     pub(crate) mod open;
-    #[macro_use]
     pub(crate) mod payloads;
-    #[macro_use]
     pub(crate) mod purge;
-    #[macro_use]
     pub(crate) mod refused_commit;
-    #[macro_use]
     pub(crate) mod rows;
-    #[macro_use]
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
@@ -34,15 +26,15 @@ mod sqlite {
     mod writer;
 
     mod cancel {
-        cancel_tests!();
+        crate::cases::cancel::cancel_tests!();
     }
 
     mod payloads {
-        payload_tests!();
+        crate::cases::payloads::payload_tests!();
     }
 
     mod purge {
-        purge_tests!();
+        crate::cases::purge::purge_tests!();
     }
 
     mod writer_conformance {

@@ -1,7 +1,5 @@
 //! A table that was made after document 003 becomes an outbox, with all its rows. The database's own file has its DDL.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Recorder, Status};
@@ -25,6 +23,7 @@ macro_rules! adopt_tests {
         );
     };
 }
+pub(crate) use adopt_tests;
 
 /// A place with a table as the document has it.
 pub(crate) struct DocumentTable {

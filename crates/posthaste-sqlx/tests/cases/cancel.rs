@@ -2,12 +2,11 @@
 //! connection the next borrower is never inside a stale transaction, and nothing is delivered that was
 //! not committed. (T-CANCEL: more than 2,000 dropped calls in all.)
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
-use posthaste::{BoxError, CommitError, Outbox, Recorder};
+use posthaste::{BoxError, CommitError};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, Executor as _};
 
+use crate::cases::writer::Fixture;
 use crate::support::*;
 
 /// The tests of this file.
@@ -28,13 +27,7 @@ macro_rules! cancel_tests {
         );
     };
 }
-
-struct Fixture {
-    db: Db,
-    writer: Writer,
-    outbox: Outbox,
-    recorder: Recorder,
-}
+pub(crate) use cancel_tests;
 
 /// How many calls each test drops. A server that is fast enough answers many of them before, so fewer are
 /// enough after very many rounds.
@@ -70,19 +63,6 @@ impl Dropped {
 }
 
 impl Fixture {
-    async fn new() -> Self {
-        let db = Db::with_pool(1).await;
-        let recorder = Recorder::new();
-        let outbox = db.start(&recorder);
-        Self { writer: db.store.writer(&outbox), db, outbox, recorder }
-    }
-
-    async fn begin(&self) -> Tx {
-        within_timeout("the connection comes back", self.writer.begin(&self.db.pool))
-            .await
-            .expect("a transaction")
-    }
-
     /// A connection for statements that may be dropped, as a careful service borrows it.
     async fn acquire(&self) -> PoolConnection<Database> {
         let mut connection =
@@ -115,16 +95,11 @@ impl Fixture {
         .await;
         assert_eq!(set_of(self.recorder.ids()), set_of(self.db.ids().await));
     }
-
-    async fn close(self) {
-        self.outbox.shutdown().await;
-        self.db.close().await;
-    }
 }
 
 // F36
 pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let begun = drop_after(fastrand::usize(1..5), w.writer.begin(&w.db.pool)).await;
@@ -137,7 +112,7 @@ pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
 /// What the one above would see without Posthaste's own `begin`, and why `pool.begin()` must never stand
 /// in a timeout or a `select!`. Printed, not asserted: a later sqlx may have healed it.
 pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let (mut dropped, mut stale) = (Dropped::default(), 0);
     while dropped.next_round().is_some() {
         drop(dropped.count(drop_after(fastrand::usize(1..5), w.db.pool.begin()).await));
@@ -152,7 +127,7 @@ pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
 }
 
 pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_nothing() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -169,7 +144,7 @@ pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_noth
 /// A write that was dropped may have happened: the transaction goes on, and its commit tells. Where the driver
 /// cannot go on, the transaction ends there.
 pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -194,7 +169,7 @@ pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
 }
 
 pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_accordingly() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -213,7 +188,7 @@ pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_acc
 }
 
 pub(crate) async fn dropped_rollback_is_a_rollback() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -229,7 +204,7 @@ pub(crate) async fn dropped_rollback_is_a_rollback() {
 /// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
 /// the `Tx` afterwards must not be committed by itself.
 pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut tx = w.begin().await;
@@ -261,7 +236,7 @@ pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_s
 }
 
 pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let work = w.writer.transaction(&w.db.pool, async |tx: &mut Tx| {
@@ -285,7 +260,7 @@ pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
 
 /// The caller's mistake, an insert outside a transaction, must not become the next borrower's.
 pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;
@@ -299,7 +274,7 @@ pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
 }
 
 pub(crate) async fn dropped_insert_in_a_transaction_of_the_caller_delivers_what_was_committed() {
-    let w = Fixture::new().await;
+    let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
     while let Some(round) = dropped.next_round() {
         let mut connection = w.acquire().await;

@@ -1,7 +1,5 @@
 //! What is found wrong with an outbox, whatever the database.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use posthaste::Recorder;
 use posthaste::admin::Severity;
 
@@ -17,6 +15,7 @@ macro_rules! diagnose_tests {
         );
     };
 }
+pub(crate) use diagnose_tests;
 
 pub(crate) async fn healthy_outbox_has_no_findings() {
     let db = Db::new().await;

@@ -1,15 +1,13 @@
 //! Foreign tables: outbox tables of other programs, relayed as they are. The server's own file has their DDL and opens them.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle,
-    Settled, Settlement, Store as _, Unpark, Verdict,
+    Backoff, Claim, ClaimOrder, Claimed, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
+    Settle, Settled, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
@@ -49,6 +47,7 @@ macro_rules! foreign_tests {
         );
     };
 }
+pub(crate) use foreign_tests;
 
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(30);
 
@@ -171,6 +170,15 @@ pub(crate) fn failed(max_attempts: u32, delay: Duration) -> Verdict {
     }
 }
 
+pub(crate) fn leases_of(claimed: &Claimed) -> Vec<Lease> {
+    claimed.events.iter().map(|event| event.lease.clone()).collect()
+}
+
+pub(crate) async fn close(store: &ForeignTableStore, db: &Db) {
+    store.close().await;
+    db.close().await;
+}
+
 pub(crate) fn ids_of(claimed: &Claimed) -> Vec<String> {
     claimed.events.iter().map(|event| event.event.id().to_string()).collect()
 }
@@ -191,8 +199,7 @@ pub(crate) async fn order_service_row_goes_from_new_to_sent() {
     for n in 0..3 {
         assert_eq!(order(&db, n).await, "SENT - stamped");
     }
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 // S4-11, S4-12, S4-13, S4-14
@@ -220,8 +227,7 @@ pub(crate) async fn order_service_row_is_failed_after_five_attempts_and_replayed
     wait_until("the row is sent", async || order(&db, 0).await == "SENT - stamped").await;
     outbox.shutdown().await;
     assert_eq!(attempts.lock().unwrap().len(), 6);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn order_service_row_that_is_rejected_is_failed_at_once() {
@@ -232,8 +238,7 @@ pub(crate) async fn order_service_row_that_is_rejected_is_failed_at_once() {
     wait_until("the row is given up", async || order(&db, 0).await == "FAILED not ours unsent").await;
     outbox.shutdown().await;
     assert_eq!(recorder.ids().len(), 1);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 // S0-11, S0-17, S0-18, S0-27
@@ -265,8 +270,7 @@ pub(crate) async fn outbox_record_counts_attempts_where_others_see_them() {
     let claimed = claim(&store, 10).await;
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done, Settled::Done]);
     assert_eq!(record(&db, 0).await, "SENT 0 -");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn outbox_record_is_archived_by_its_status() {
@@ -280,8 +284,7 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
     assert_eq!(store.stats().await.unwrap().archived, 1);
     assert_eq!(posthaste::Admin::purge(&store, &purge(Purgeable::Archived, false), "ann").await.unwrap(), 1);
     assert_eq!(db.int("SELECT count(*) FROM outbox_record").await, 0);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn debezium() -> (Db, ForeignTableStore) {
@@ -310,8 +313,7 @@ pub(crate) async fn debezium_row_is_deleted_when_it_was_delivered() {
     assert_eq!((first.aggregate_type(), first.event_type()), ("order", "OrderCreated"));
     assert_eq!(first.aggregate_id(), Some("o-0"));
     assert_eq!(db.int("SELECT count(*) FROM outboxevent").await, 0);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn debezium_row_that_nobody_takes_stays() {
@@ -325,8 +327,7 @@ pub(crate) async fn debezium_row_that_nobody_takes_stays() {
     assert_eq!(ids_of(&claim(&store, 9).await), [uuid(2)], "the others wait for their next attempt");
     assert_eq!(db.int("SELECT count(*) FROM outboxevent").await, 3);
     assert_eq!(store.replay_all(&Filter::dead(), 9, &Replay::by("ann")).await.unwrap(), 0);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn rows_without_a_status_get_the_time_of_their_delivery() {
@@ -338,8 +339,7 @@ pub(crate) async fn rows_without_a_status_get_the_time_of_their_delivery() {
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done, Settled::Done]);
     assert_eq!(db.int("SELECT count(*) FROM messages WHERE processed_at IS NULL").await, 0);
     assert_eq!((claim(&store, 10).await.events.len(), store.stats().await.unwrap().done), (0, 3));
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// Bytes, enumerations, numbers, and names that need their quotes.
@@ -359,8 +359,7 @@ pub(crate) async fn types_of_all_kinds_are_read_and_written() {
     let detail = store.get(&EventId::from(id)).await.unwrap().expect("the row is there");
     assert_eq!((detail.row.status, detail.row.payload_bytes), (Status::Done, 4));
     assert!(store.get(&EventId::from("no such")).await.unwrap().is_none());
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn second_store_stands_by_and_takes_over() {
@@ -389,7 +388,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
     wait_until("the second one has the lock", async || claim(&second, 2).await.events.len() == 2).await;
 
     let owner = Owner::from("tester");
-    let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
+    let leases = leases_of(&claimed);
     let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
     // The first answer may be that its connection is gone.
     let renewed = match first.renew(&renew).await {
@@ -436,8 +435,7 @@ pub(crate) async fn error_that_is_too_long_for_its_column_is_cut_and_the_attempt
     let settled = settle(&store, &claimed, Verdict::Failed { error, backoff }).await;
     assert_eq!(settled, [Settled::Retry { attempts: 1, delay: Duration::ZERO }]);
     assert_eq!(db.int("SELECT char_length(last_error) FROM outbox_record").await, 1000);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn attempts_that_nobody_has_set_are_none() {
@@ -451,8 +449,7 @@ pub(crate) async fn attempts_that_nobody_has_set_are_none() {
     }
     let claimed = claim(&store, 1).await;
     assert_eq!(settle(&store, &claimed, failed(3, Duration::ZERO)).await, [Settled::Dead { attempts: 3 }]);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// As when an engine of a relay is replaced by another, and both claim for a moment.
@@ -465,8 +462,7 @@ pub(crate) async fn claims_at_once_share_no_row() {
     ids.extend(ids_of(&claim(&store, 40).await));
     ids.sort();
     assert_eq!(ids, (0..40).map(uuid).collect::<Vec<_>>());
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
@@ -474,19 +470,18 @@ pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
     write_orders(&db, 0, 20).await;
     let owner = Owner::from("tester");
     let parked = claim(&store, 10).await;
-    let leases: Vec<_> = parked.events.iter().map(|event| event.lease.clone()).collect();
+    let leases = leases_of(&parked);
     let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
     assert_eq!(store.park(&park).await.unwrap(), 10);
     assert_eq!(store.park(&park).await.unwrap(), 0, "they are held no more");
     let next = claim(&store, 4).await;
     assert_eq!(ids_of(&next), (10..14).map(uuid).collect::<Vec<_>>());
-    let leases: Vec<_> = next.events.iter().map(|event| event.lease.clone()).collect();
+    let leases = leases_of(&next);
     let release = Release { owner: &owner, leases: &leases, now: None };
     assert_eq!(store.release(&release).await.unwrap(), 4);
     assert_eq!(store.unpark(&Unpark { route: "mail", limit: 3, now: None }).await.unwrap(), 3);
     assert_eq!(ids_of(&claim(&store, 5).await), [0, 1, 2, 10, 11].map(uuid));
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 // S4-15
@@ -504,8 +499,7 @@ pub(crate) async fn rolled_back_row_is_never_delivered() {
     tx.rollback().await.unwrap();
     write_orders(&db, 1, 2).await;
     assert_eq!(ids_of(&claim(&store, 10).await), [uuid(1)]);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn operators_see_and_change_rows() {
@@ -551,8 +545,7 @@ pub(crate) async fn operators_see_and_change_rows() {
     assert_eq!(db.int("SELECT count(*) FROM outbox").await, 6);
     let findings = store.diagnose(&Tolerance::default()).await.unwrap();
     assert!(findings.iter().map(|finding| finding.code).eq(["late", "dead-events", "layout-limits"]));
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
@@ -565,8 +558,7 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     refused(posthaste::Admin::purge(&store, &purge(Purgeable::Done, true), "ann").await.unwrap_err());
     refused(posthaste::Admin::purge(&store, &purge(Purgeable::Any, false), "ann").await.unwrap_err());
     refused(try_claim(&store, 1, ClaimOrder::Seq).await.unwrap_err());
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn table_that_does_not_fit_is_refused_with_everything_that_is_wrong() {

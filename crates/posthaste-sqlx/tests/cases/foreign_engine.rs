@@ -1,7 +1,5 @@
 //! What an engine may do with outbox tables of others, and what becomes of answers that are lost.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::time::Duration;
 
 use posthaste::store::{
@@ -38,6 +36,7 @@ macro_rules! foreign_engine_tests {
         );
     };
 }
+pub(crate) use foreign_engine_tests;
 
 pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     let db = Db::new().await;
@@ -53,8 +52,7 @@ pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
     assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 1, "and who was told to");
     assert_eq!(store.stats().await.unwrap().done, 0);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// An engine takes a claim with gaps for the last one, and pauses. Here rows end while others are claimed.
@@ -67,8 +65,7 @@ pub(crate) async fn claim_is_full_while_more_rows_wait() {
         assert_eq!((settled, next.events.len()), (vec![Settled::Done; 50], 50), "{n}");
         held = next;
     }
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// The first row is delivered, and its UPDATE commits, but the answer is lost. So the outcome is told again.
@@ -97,8 +94,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
     let second = claim(&store, 9).await;
     assert_eq!(settle(&store, &second, Verdict::Done).await, [Settled::Done]);
     assert_eq!((status(7).await, status(8).await), ("SENT".to_owned(), "SENT".to_owned()));
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// An engine asks so whether the store refuses one outcome, or is away: then what was delivered is told later.
@@ -115,8 +111,7 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
     let settle = Settle { owner: &owner, settlements: &probe, on_done: OnDone::Keep, now: None };
     assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
     assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
@@ -128,7 +123,7 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
     for times in 1..=2 {
         let claimed = claim(&store, 10_000).await;
         assert_eq!((claimed.events.len(), warnings()), (10_000, times - 1));
-        let leases: Vec<_> = claimed.events.iter().map(|event| event.lease.clone()).collect();
+        let leases = leases_of(&claimed);
         let park =
             Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
         store.park(&park).await.unwrap();
@@ -143,8 +138,7 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
         store.unpark(&Unpark { route: "mail", limit: 10_000, now: None }).await.unwrap();
     }
     assert!(lines.text().contains("waiting=10000"), "{}", lines.text());
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_fit() {
@@ -160,8 +154,7 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     assert_eq!(bytes(10_000).await, (vec![uuid(0)], true), "a large row is not overtaken");
     assert_eq!(bytes(0).await, (vec![uuid(1)], true), "the first one whatever its size");
     assert_eq!(bytes(50_000).await, (vec![uuid(2), uuid(3)], false), "what was left is due as before");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// A TRUNCATE that starts the numbers again, or a server that has forgotten the last one, gives a key to another row.
@@ -184,8 +177,7 @@ pub(crate) async fn row_with_the_key_of_a_deleted_one_does_not_get_its_outcome()
         assert_eq!(settle(&store, &second, Verdict::Done).await, [Settled::Done], "the second was delivered");
         assert_eq!(record(&db, 0).await, "SENT 0 -");
     }
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// As when a store was away for so long that its rows were forgotten before it heard of a delivery.
@@ -197,16 +189,14 @@ pub(crate) async fn outcome_that_nobody_remembers_the_time_of_is_told_to_no_row(
     let store = open(&db, Layout::order_service()).await;
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Stale]);
     assert_eq!(order(&db, 0).await, "NEW - unsent", "it may be another row by now, so it is delivered again");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
     // Where the id is all that there is to tell rows apart, it is enough.
     let (db, store) = debezium().await;
     let claimed = claim(&store, 1).await;
     store.close().await;
     let store = open(&db, Layout::debezium()).await;
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn row_without_a_time_is_delivered_and_says_so() {
@@ -236,8 +226,7 @@ pub(crate) async fn row_without_a_time_is_delivered_and_says_so() {
         assert_eq!(row(&db, "timeless", "state", "id = 7").await, state);
         db.execute("DELETE FROM timeless").await;
     }
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// The destination was too busy for the event, which may wait for so long.
@@ -253,8 +242,7 @@ pub(crate) async fn foreign_row_that_was_put_off_for_too_long_is_failed() {
     let claimed = claim(&store, 1).await;
     assert_eq!(settle(&store, &claimed, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
     assert_eq!(order(&db, 0).await, "FAILED too busy unsent");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// A node without a route for an event gives up soon; the event was waiting for a busy destination of others.
@@ -282,8 +270,7 @@ pub(crate) async fn longest_limit_of_putting_off_counts_for_a_foreign_row() {
         [Settled::Dead { attempts: 0 }],
         "a closed route ends it"
     );
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
@@ -297,8 +284,7 @@ pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
         store.park(&Park { owner: &owner, leases, route, duration: HOUR, now: None }).await.unwrap();
     }
     assert!(claim(&store, 0).await.parked.iter().eq(["mail", "search"]));
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }
 
 /// An error may quote the payload, and a table without a status for failures has no other place for it.
@@ -312,6 +298,5 @@ pub(crate) async fn words_of_an_error_stay_out_of_the_log() {
     let text = log.text();
     assert_eq!(text.matches("the table has no status for that").count(), 2, "{text}");
     assert!(!text.contains("4111"), "{text}");
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }

@@ -1,7 +1,5 @@
 //! What must be so before anything is delivered from an outbox table of others.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
 use posthaste_sqlx::foreign::{Field, Layout, State};
@@ -22,6 +20,7 @@ macro_rules! foreign_open_tests {
         );
     };
 }
+pub(crate) use foreign_open_tests;
 
 pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivered() {
     let db = Db::new().await;
@@ -102,6 +101,5 @@ pub(crate) async fn row_of_a_partitioned_table_is_found_by_its_id_and_time() {
     assert_eq!(ids_of(&claimed), ["7"]);
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
     assert_eq!(db.int("SELECT count(*) FROM parted WHERE state = 'SENT'").await, 1);
-    store.close().await;
-    db.close().await;
+    close(&store, &db).await;
 }

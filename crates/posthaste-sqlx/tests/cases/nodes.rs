@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::Admin as _;
 use sqlx::Row as _;
 
 use crate::nodes::*;
@@ -32,16 +31,9 @@ macro_rules! node_tests {
         }
     };
 }
+pub(crate) use node_tests;
 
 const SHORT_LEASE_DURATION: Duration = Duration::from_secs(2);
-
-async fn until_nothing_waits(db: &Db) {
-    wait_until("everything is settled", async || {
-        let stats = db.store.stats().await.expect("the store answers");
-        stats.new + stats.retry == 0
-    })
-    .await;
-}
 
 /// Which of these events have no terminal state yet.
 async fn unsettled(db: &Db, ids: &[String]) -> Vec<String> {
@@ -97,7 +89,7 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     for node in &mut nodes {
         node.wait_for_report("WROTE", 1).await;
     }
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     let mut delivered = Vec::new();
     for node in nodes {
         let output = node.stop().await;
@@ -150,7 +142,7 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     }
     let by_victims = delivered.len();
     journal.absorb(load.stop().await);
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     for node in steady {
         delivered.extend_from_slice(node.stop().await.delivered());
     }
@@ -267,7 +259,7 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
     })
     .await;
     let journal = load.stop().await;
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     let settled_without_it = db.int("SELECT count(*) FROM outbox_event WHERE lost_leases > 0").await;
     let before = rows(&db).await;
     stopped.resume();
@@ -308,7 +300,7 @@ pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
     // While both run, more of both.
     write(&db, "New", (200..400).map(|n| format!("new{n}"))).await;
     write(&db, "Old", (200..400).map(|n| format!("old{n}"))).await;
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     let (old, new) = (old.stop().await, new.stop().await);
     println!("{} by the old node, {} by the new one", old.delivered().len(), new.delivered().len());
     assert!(old.delivered().iter().all(|id| id.starts_with("old")));
@@ -346,7 +338,7 @@ pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_
     for node in &mut nodes {
         node.wait_for_report("WROTE", 1).await;
     }
-    until_nothing_waits(&db).await;
+    db.until_nothing_waits().await;
     let skew =
         "SELECT count(*) FROM (SELECT min(created_at) AS oldest, max(created_at) AS newest FROM outbox_event)
       AS o WHERE oldest <= newest - INTERVAL '119' MINUTE";

@@ -1,7 +1,5 @@
 //! Opening an outbox: what is refused and with which advice, and migrations.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, Recorder};
@@ -28,6 +26,7 @@ macro_rules! open_tests {
         );
     };
 }
+pub(crate) use open_tests;
 
 pub(crate) async fn database_without_an_outbox_is_refused_and_left_alone() {
     let place = Place::with("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;

@@ -1,8 +1,6 @@
 //! What is written comes back byte for byte, through the insert of one event and through the insert of many;
 //! and what cannot be written is refused before the server hears of it.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -46,6 +44,7 @@ macro_rules! payload_tests {
         }
     };
 }
+pub(crate) use payload_tests;
 
 async fn assert_round_trip(db: &Db, events: &[Event]) {
     for event in events {

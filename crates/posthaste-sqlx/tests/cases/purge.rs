@@ -1,7 +1,5 @@
 //! What becomes of delivered events: kept, deleted or archived.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::time::Duration;
 
 use posthaste::config::{PurgeConfig, Retention};
@@ -21,6 +19,7 @@ macro_rules! purge_tests {
         );
     };
 }
+pub(crate) use purge_tests;
 
 pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
     for on_done in [OnDone::Keep, OnDone::Delete, OnDone::Archive] {
@@ -35,11 +34,7 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
         db.write(&db.store.writer(&outbox), &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
-        wait_until("all are settled", async || {
-            let stats = db.store.stats().await.unwrap();
-            stats.new + stats.retry == 0
-        })
-        .await;
+        db.until_nothing_waits().await;
         let stats = db.store.stats().await.unwrap();
         let row = db.store.get(&EventId::from("fails-once")).await.unwrap();
         let row = row.map(|detail| (detail.row.status, detail.row.attempts, detail.event.payload().to_vec()));

@@ -1,7 +1,5 @@
 //! A COMMIT that the database refuses, because a constraint was to be checked no sooner.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use posthaste::CommitError;
 
 use crate::cases::writer::Fixture;
@@ -16,6 +14,7 @@ macro_rules! refused_commit_tests {
         );
     };
 }
+pub(crate) use refused_commit_tests;
 
 pub(crate) async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
     let w = Fixture::with_pool(1).await;

@@ -19,6 +19,7 @@ macro_rules! restart_tests {
         );
     };
 }
+pub(crate) use restart_tests;
 
 /// How soon after a server is back the first delivery has to come.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(5);

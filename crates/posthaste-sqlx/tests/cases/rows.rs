@@ -1,7 +1,5 @@
 //! Rows that other programs write, and rows that cannot be read.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Tolerance};
@@ -24,6 +22,7 @@ macro_rules! row_tests {
         );
     };
 }
+pub(crate) use row_tests;
 
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();

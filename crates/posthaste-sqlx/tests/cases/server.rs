@@ -1,7 +1,5 @@
 //! A server that cannot be reached, does not let us in or only reads, and one that ends our sessions or loses our table.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -31,6 +29,7 @@ macro_rules! server_tests {
         );
     };
 }
+pub(crate) use server_tests;
 
 pub(crate) async fn unknown_database_is_refused() {
     for error in errors_of(Store::builder(&server().database("there_is_none"))).await {

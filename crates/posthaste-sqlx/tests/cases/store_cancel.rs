@@ -1,7 +1,5 @@
 //! Calls of a store that are dropped half way: no transaction stays open, and no row is lost.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
@@ -23,6 +21,7 @@ macro_rules! store_cancel_tests {
         );
     };
 }
+pub(crate) use store_cancel_tests;
 
 const STORE_CALLS: usize = 22;
 

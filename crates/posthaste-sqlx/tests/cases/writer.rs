@@ -1,7 +1,5 @@
 //! The writer: what is stored, what is delivered and which hooks run, for every way in which a transaction can end.
 
-#![allow(clippy::unwrap_used, reason = "all of it is tests")]
-
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
@@ -24,6 +22,7 @@ macro_rules! writer_tests {
         );
     };
 }
+pub(crate) use writer_tests;
 
 /// A running engine that only the hot path and the wake-ups of commits can wake.
 pub(crate) struct Fixture {

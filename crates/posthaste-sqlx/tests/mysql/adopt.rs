@@ -7,7 +7,7 @@ use posthaste_sqlx::MySqlStore;
 use crate::cases::adopt::DocumentTable;
 use crate::support::*;
 
-adopt_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::adopt::adopt_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// How people write the document's types, and in which kind of database.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, MySqlConnection};
 
 use crate::support::*;
 
-diagnose_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::diagnose::diagnose_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]

@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::foreign::foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// Document 004's table with its indexes, as Hibernate would make it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");

@@ -4,7 +4,7 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 
 use crate::support::*;
 
-foreign_open_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::foreign_open::foreign_open_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const PARTITIONED_TABLE_SQL: &str =
     "CREATE TABLE parted (id BIGINT NOT NULL, at DATETIME(6) NOT NULL,

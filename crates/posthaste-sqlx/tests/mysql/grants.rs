@@ -8,7 +8,7 @@ use crate::support::*;
 
 const GRANTS: &str = include_str!("../../migrations/mysql/grants.sql");
 
-grant_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::grants::grant_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// What a refusal leads to.
 pub(crate) const ADVICE: &str = "grants";

@@ -7,7 +7,7 @@ use sqlx::ConnectOptions as _;
 use crate::cases::open::assert_name_works;
 use crate::support::*;
 
-open_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::open::open_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]

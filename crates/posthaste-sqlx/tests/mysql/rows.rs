@@ -15,8 +15,8 @@ use crate::cases::rows::{assert_recent, deliver_all};
 use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
 use crate::support::*;
 
-row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
-server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::rows::row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::server_rows::server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "UTC_TIMESTAMP(6)";
 pub(crate) const IN_AN_HOUR_SQL: &str = "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";

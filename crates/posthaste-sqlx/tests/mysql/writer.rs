@@ -8,7 +8,7 @@ use sqlx::Executor as _;
 use crate::cases::writer::Fixture;
 use crate::support::*;
 
-writer_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::writer::writer_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// With two orders to fight for.
 async fn fixture() -> Fixture {

@@ -7,27 +7,21 @@
 mod load;
 mod program;
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use posthaste::Event;
-use posthaste_testkit::process::{resume, suspend};
-use posthaste_testkit::within_timeout;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex, MutexGuard, mpsc};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::support::Db;
+pub use crate::support::child::{Child as Node, ChildOutput as NodeOutput, counts};
 
 pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
 
 /// The variable that makes the test `node` a node.
 const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
-
-/// What is before every report of a node; the test harness writes its own words between.
-const LINE_PREFIX: &str = "@@ ";
 
 /// How a node is set up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,35 +61,6 @@ impl Config {
     }
 }
 
-/// A running node, killed when it is no longer needed.
-pub struct Node {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: mpsc::UnboundedReceiver<String>,
-    output: NodeOutput,
-}
-
-/// Everything that a node said so far, by its first word.
-#[derive(Clone, Debug, Default)]
-pub struct NodeOutput(BTreeMap<String, Vec<String>>);
-
-impl NodeOutput {
-    pub fn all(&self, word: &str) -> &[String] {
-        self.0.get(word).map_or(&[], Vec::as_slice)
-    }
-
-    /// The ids of what it delivered, in order, repeats included.
-    pub fn delivered(&self) -> &[String] {
-        self.all("DELIVERED")
-    }
-
-    /// One of the counters that it showed at its end.
-    pub fn counter(&self, name: &str) -> u64 {
-        let line = self.all("COUNTER").iter().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_else(|| panic!("no counter {name}")).trim().parse().expect("a number")
-    }
-}
-
 impl Node {
     pub async fn start(config: &Config) -> Self {
         Self::start_with(Command::new(std::env::current_exe().expect("this program")), config).await
@@ -104,92 +69,9 @@ impl Node {
     /// Starts it by a command that begins with something else, a program that changes the clock for
     /// example.
     pub async fn start_with(mut command: Command, config: &Config) -> Self {
-        let mut child = command
-            .args(["--exact", "node", "--include-ignored", "--nocapture"])
-            .env(NODE_VAR, serde_json::to_string(config).expect("plain values"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{command:?}: {error}; `cargo xtask test` installs what is missing")
-            });
-        let (sender, lines) = mpsc::unbounded_channel();
-        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if let Some((_, output)) = line.split_once(LINE_PREFIX) {
-                    let _ = sender.send(output.to_owned());
-                }
-            }
-        });
-        let stdin = child.stdin.take();
-        let mut node = Self { child, stdin, lines, output: NodeOutput::default() };
-        node.wait_for_report("READY", 1).await;
-        node
-    }
-
-    /// Whether its process is gone.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child of ours").is_some()
-    }
-
-    pub fn send(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().expect("not stopped yet");
-        writeln!(stdin, "{line}").expect("it listens");
-    }
-
-    /// Waits until it has said this word so often, and answers what followed the word.
-    pub async fn wait_for_report(&mut self, word: &str, times: usize) -> &[String] {
-        while self.output.all(word).len() < times {
-            let line = within_timeout(word, self.lines.recv()).await;
-            self.note(&line.unwrap_or_else(|| panic!("a node ended before it said {word} {times} times")));
-        }
-        self.output.all(word)
-    }
-
-    fn note(&mut self, line: &str) {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        self.output.0.entry(word.to_owned()).or_default().push(rest.to_owned());
-    }
-
-    /// Stops it where it is. Returns when all of its threads stand still.
-    pub fn suspend(&self) {
-        suspend(self.child.id());
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) {
-        resume(self.child.id());
-    }
-
-    /// Kills it at once and answers what it had said.
-    pub async fn kill(mut self) -> NodeOutput {
-        self.child.kill().expect("it runs");
-        self.rest().await
-    }
-
-    /// Lets it shut down and answers what it said.
-    pub async fn stop(mut self) -> NodeOutput {
-        drop(self.stdin.take());
-        let output = self.rest().await;
-        assert_eq!(output.all("END").len(), 1, "a node ended badly");
-        output
-    }
-
-    async fn rest(&mut self) -> NodeOutput {
-        while let Some(line) = within_timeout("a node ends", self.lines.recv()).await {
-            self.note(&line);
-        }
-        let wrong = self.output.all("WRONG");
-        assert!(wrong.is_empty(), "another payload than the one that was written: {wrong:?}");
-        std::mem::take(&mut self.output)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        command.args(["--exact", "node", "--include-ignored", "--nocapture"]);
+        command.env(NODE_VAR, serde_json::to_string(config).expect("plain values"));
+        Self::spawn(command).await
     }
 }
 
@@ -204,14 +86,6 @@ pub fn typed_event(event_type: &str, id: &str) -> Event {
 
 pub fn delayed_event(id: &str, delay: Duration) -> Event {
     Event::builder("Tested").id(id).json(id).deliver_after(delay).build().expect("a good event")
-}
-
-/// How often each was delivered.
-pub fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
-    ids.into_iter().fold(BTreeMap::new(), |mut counts, id| {
-        *counts.entry(id.as_str()).or_default() += 1;
-        counts
-    })
 }
 
 /// What a destination takes for an event: part of the load, and nothing that a test waits for.

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use posthaste::{Delivery, Destination, Outbox, Outcome, Profile, Route, Routes};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::{Config, Handling, LINE_PREFIX, NODE_VAR, spend, write_as_service};
+use super::{Config, Handling, NODE_VAR, spend, write_as_service};
+use crate::support::child::{read_commands, report};
 use crate::support::{Place, Store};
 
 /// Runs a node, if this process was started to be one.
@@ -64,22 +65,6 @@ fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> O
         // Long against a test, but events without a route come back within seconds.
         .no_route_grace(std::time::Duration::from_secs(30));
     outbox.start().expect("a good configuration")
-}
-
-/// One line, in one call: a node that is killed has said it or has not.
-fn report(word: &str, rest: &str) {
-    println!("{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
-}
-
-/// The commands of the parent, line by line, until it closes the pipe.
-fn read_commands() -> mpsc::UnboundedReceiver<String> {
-    let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines().map_while(Result::ok) {
-            let _ = sender.send(line);
-        }
-    });
-    lines
 }
 
 /// Says every event that it is given.

@@ -3,7 +3,7 @@
 use crate::cases::adopt::DocumentTable;
 use crate::support::*;
 
-adopt_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::adopt::adopt_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// How people write the document's types in PostgreSQL.
 #[derive(Clone, Copy)]

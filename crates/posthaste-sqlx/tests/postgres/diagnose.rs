@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::support::*;
 
-diagnose_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::diagnose::diagnose_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]

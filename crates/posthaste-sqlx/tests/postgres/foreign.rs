@@ -8,7 +8,7 @@ use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder
 use crate::cases::foreign as cases;
 use crate::support::*;
 
-foreign_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::foreign::foreign_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// Document 004's table with its indexes.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");

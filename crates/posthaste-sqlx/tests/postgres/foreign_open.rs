@@ -5,7 +5,7 @@ use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layou
 use crate::foreign::{ORDER_SERVICE_SQL, builder};
 use crate::support::*;
 
-foreign_open_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::foreign_open::foreign_open_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 pub(crate) const PARTITIONED_TABLE_SQL: &str =
     "CREATE TABLE parted (id BIGINT NOT NULL, at TIMESTAMPTZ NOT NULL,

@@ -9,7 +9,7 @@ use crate::support::*;
 
 const GRANTS: &str = include_str!("../../migrations/postgres/grants.sql");
 
-grant_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::grants::grant_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// What a refusal leads to.
 pub(crate) const ADVICE: &str = "docs/postgres.md";

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::cases::open::assert_name_works;
 use crate::support::*;
 
-open_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::open::open_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]

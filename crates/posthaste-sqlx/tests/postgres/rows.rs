@@ -5,8 +5,8 @@ use crate::cases::rows::deliver_all;
 use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
 use crate::support::*;
 
-row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::rows::row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::server_rows::server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "now()";
 pub(crate) const IN_AN_HOUR_SQL: &str = "now() + interval '1 hour'";

@@ -6,8 +6,8 @@ use sqlx::Executor as _;
 use crate::cases::writer::Fixture;
 use crate::support::*;
 
-writer_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-refused_commit_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::writer::writer_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::refused_commit::refused_commit_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 /// A raw transaction that is aborted already: the question whether there is one fails, and is not
 /// mistaken for a no.

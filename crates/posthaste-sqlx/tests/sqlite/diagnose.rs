@@ -7,7 +7,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use crate::support::*;
 
-diagnose_tests!();
+crate::cases::diagnose::diagnose_tests!();
 
 #[tokio::test]
 async fn healthy_outbox_has_no_findings_for_one_who_only_looks() {

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use crate::cases::open::assert_name_works;
 use crate::support::*;
 
-open_tests!();
+crate::cases::open::open_tests!();
 
 const ORDERS_SQL: &str = "CREATE TABLE orders (id INTEGER PRIMARY KEY)";
 

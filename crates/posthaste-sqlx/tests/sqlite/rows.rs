@@ -10,7 +10,7 @@ use posthaste::{Admin as _, EventId, Status, Timestamp};
 use crate::cases::rows::deliver_all;
 use crate::support::*;
 
-row_tests!();
+crate::cases::rows::row_tests!();
 
 pub(crate) const NOW_SQL: &str = "datetime('now')";
 pub(crate) const IN_AN_HOUR_SQL: &str = "datetime('now', '+1 hour')";

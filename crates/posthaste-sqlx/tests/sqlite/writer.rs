@@ -7,8 +7,8 @@ use sqlx::Executor as _;
 use crate::cases::writer::Fixture;
 use crate::support::*;
 
-writer_tests!();
-refused_commit_tests!();
+crate::cases::writer::writer_tests!();
+crate::cases::refused_commit::refused_commit_tests!();
 
 /// A row that was rolled back gives its number to the next one, whoever inserts it.
 #[tokio::test]

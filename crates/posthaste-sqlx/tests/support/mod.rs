@@ -4,7 +4,8 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
-use std::error::Error;
+pub mod child;
+
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -101,6 +102,15 @@ impl Db {
 
     pub async fn count(&self, status: Status) -> u64 {
         self.store.count(&Filter::status(status)).await.expect("the store answers")
+    }
+
+    /// Waits until every row has a terminal state.
+    pub async fn until_nothing_waits(&self) {
+        wait_until("everything is settled", async || {
+            let stats = self.store.stats().await.expect("the store answers");
+            stats.new + stats.retry == 0
+        })
+        .await;
     }
 
     /// The end of a test that passed: a place that stays behind belongs to one that did not.

@@ -8,7 +8,7 @@ use posthaste::{Outbox, Recorder, Route, Routes, Status};
 use crate::nodes::*;
 use crate::support::*;
 
-restart_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::restart::restart_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 /// Those of the engine and those of the service, in the midst of whatever they do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,8 +15,6 @@ use tokio::sync::watch;
 use crate::nodes::*;
 use crate::support::*;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 /// Remembers when each event arrived first.
 #[derive(Clone)]
 struct Arrivals {
@@ -68,16 +66,12 @@ async fn begin_with(writer: &PgWriter, pool: &PgPool, id: &str) -> PgTx {
     tx
 }
 
-async fn int(db: &Db, sql: &str) -> i64 {
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&db.pool).await.expect(sql)
-}
-
 // T-GAP, F1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn event_of_a_transaction_that_commits_late_is_delivered_at_once() {
     let _alone = alone().await;
-    let db = Db::open(8, |builder| builder).await;
+    let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
     // It never polls by itself: the notification that follows a commit must be enough.
     let outbox = start_engine(&db.store, &arrivals.recorder, HOUR);
@@ -109,7 +103,7 @@ async fn however_transactions_interleave_everything_committed_is_delivered() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let db = Db::open(8, |builder| builder).await;
+    let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
     let outbox = start_engine(&db.store, &arrivals.recorder, Duration::from_millis(500));
     let writer = db.writer_elsewhere().await;
@@ -144,7 +138,7 @@ async fn however_transactions_interleave_everything_committed_is_delivered() {
 
 /// A transaction that somebody forgot: nothing that dies from now on can be removed.
 async fn hold_a_snapshot(db: &Db) -> PgConnection {
-    let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut connection = administrator().await;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
     sqlx::raw_sql(begin).execute(&mut connection).await.expect("a snapshot");
     let count = AssertSqlSafe(format!(r#"SELECT count(*) FROM "{}".outbox_event"#, db.schema));
@@ -161,7 +155,7 @@ async fn insert_raw(connection: &mut PgConnection, db: &Db, prefix: &str, count:
            FROM generate_series(1, {count}) AS n"#,
         db.schema
     );
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.expect("inserted");
+    run(connection, &sql).await.expect("inserted");
 }
 
 fn note(committed: &mut HashMap<String, Instant>, prefix: &str, count: usize) {
@@ -174,13 +168,13 @@ fn note(committed: &mut HashMap<String, Instant>, prefix: &str, count: usize) {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn events_that_appear_below_what_was_claimed_already_come_within_seconds() {
     let _alone = alone().await;
-    let db = Db::open(8, |builder| builder).await;
+    let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
     let outbox = start_engine(&db.store, &arrivals.recorder, Duration::from_millis(200));
     let snapshot = hold_a_snapshot(&db).await;
     let writer = db.writer_elsewhere().await;
     let load = Load::start("load", &writer, &db.pool, 4, Duration::from_millis(1));
-    let mut producer = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut producer = administrator().await;
     let mut committed = HashMap::new();
 
     // A producer whose events were due an hour ago, or a server whose clock was set back, at a high rate.
@@ -198,7 +192,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     for round in 0..5 {
         let prefix = format!("held{round}");
         insert_raw(&mut producer, &db, &prefix, 20, "now() + interval '200 ms'").await;
-        let mut claimer = PgConnection::connect_with(&server()).await.expect("a connection");
+        let mut claimer = administrator().await;
         let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut claimer).await.unwrap();
         let claim = format!(
             r#"BEGIN; UPDATE "{}".outbox_event SET available_at = now() + interval '30 s', locked_by = 'gone'
@@ -216,7 +210,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     let longest = arrivals.longest(&committed).await;
     let journal = load.stop().await;
     wait_until("the load is delivered", async || {
-        int(&db, "SELECT count(*) FROM outbox_event WHERE status <> 1").await == 0
+        db.int("SELECT count(*) FROM outbox_event WHERE status <> 1").await == 0
     })
     .await;
     drop(snapshot);
@@ -233,7 +227,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
 
 /// Lets so many thousand events flow, one thousand after the other, and answers how many per second came.
 async fn throughput(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
-    let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut connection = administrator().await;
     let (known, started) = (recorder.count(), Instant::now());
     for n in 0..thousands {
         insert_raw(&mut connection, db, &format!("{name}{n}"), 1000, "now()").await;
@@ -248,14 +242,14 @@ async fn throughput(db: &Db, recorder: &Recorder, name: &str, thousands: usize) 
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn forgotten_transaction_does_not_slow_the_engine_down() {
     let _alone = alone().await;
-    let db = Db::open(4, |builder| builder).await;
+    let db = Db::with_pool(4).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, &recorder, Duration::from_millis(100));
     throughput(&db, &recorder, "warm", 2).await;
     let before = throughput(&db, &recorder, "before", 10).await;
     let mut snapshot = hold_a_snapshot(&db).await;
     // Rows that came and went, as far as claims and the vacuum can see.
-    let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut connection = administrator().await;
     let mut dead = connection.begin().await.expect("a transaction");
     insert_raw(&mut dead, &db, "dead", 200_000, "now()").await;
     let delete = format!(r#"DELETE FROM "{}".outbox_event WHERE event_id LIKE 'dead-%'"#, db.schema);
@@ -305,7 +299,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
     let outbox =
         Outbox::builder(store.clone(), routes).lease(Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");
-    let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut connection = administrator().await;
     let db = Db { store, pool: PgPool::connect_lazy_with(server()), place: Place { schema } };
     insert_raw(&mut connection, &db, "slow", 60, "now()").await;
 
@@ -354,7 +348,7 @@ async fn steady_load_comes_exactly_once_and_takes_no_memory() {
     /// So many may wait: how fast a machine is does not matter.
     const MAX_WAITING_EVENTS: usize = 1000;
     let _alone = alone().await;
-    let db = Db::open(4, |builder| builder).await;
+    let db = Db::with_pool(4).await;
     let (came, mut count) = watch::channel(0_usize);
     let routes = Routes::new().handle("Tested", move |_: Delivery| {
         came.send_modify(|count| *count += 1);
@@ -362,7 +356,7 @@ async fn steady_load_comes_exactly_once_and_takes_no_memory() {
     });
     let outbox = Outbox::builder(db.store.clone(), routes);
     let outbox = outbox.poll_interval(Duration::from_millis(100)).start().expect("a good configuration");
-    let mut connection = PgConnection::connect_with(&server()).await.expect("a connection");
+    let mut connection = administrator().await;
     let mut warm_memory = None;
     for written in (0..EVENTS).step_by(INSERT_ROWS) {
         let has_room = count.wait_for(|count| written < count + MAX_WAITING_EVENTS);

@@ -8,7 +8,7 @@ use crate::nodes::*;
 use crate::support::proxy::BlackHole;
 use crate::support::*;
 
-restart_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::restart::restart_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 // T-HALFOPEN, F35
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
