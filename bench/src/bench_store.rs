@@ -25,6 +25,14 @@ pub(super) trait BenchStore: Send + Sync + 'static {
     /// Drops all tables that were made here.
     fn clear(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
+    /// Empty tables, and nothing else in the way.
+    fn fresh(&self) -> impl Future<Output = anyhow::Result<Self::Tables>> + Send {
+        async {
+            self.clear().await?;
+            self.create().await
+        }
+    }
+
     /// Drops everything that was made here, and disconnects.
     fn close(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 

@@ -14,7 +14,6 @@ use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
 use super::load::Load;
 use super::progress::Progress;
 use super::ratio::rounded;
-use super::rounds::fresh;
 use crate::figures::{Histogram, Quantiles};
 
 /// The small table that the large one is compared with.
@@ -56,7 +55,7 @@ pub(super) async fn measure<B: BenchStore>(
     full: TableFill,
     progress: &Progress,
 ) -> anyhow::Result<TableSizeComparison> {
-    let mut few = HandDrivenTable::new(fresh(bench).await?, load)?;
+    let mut few = HandDrivenTable::new(bench.fresh().await?, load)?;
     let mut many = HandDrivenTable::new(bench.create().await?, load)?;
     few.fill(TableFill { done_rows: SMALL_TABLE_ROWS, ..TableFill::default() }, progress).await?;
     many.fill(full, progress).await?;
@@ -100,7 +99,7 @@ pub(super) async fn backlog<B: BenchStore>(
     events: u64,
     progress: &Progress,
 ) -> anyhow::Result<HandDrivenTable<B::Tables>> {
-    let mut table = HandDrivenTable::new(fresh(bench).await?, load)?;
+    let mut table = HandDrivenTable::new(bench.fresh().await?, load)?;
     table.fill(TableFill::pending(events), progress).await?;
     Ok(table)
 }

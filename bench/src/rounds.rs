@@ -66,23 +66,23 @@ pub(super) async fn measure<B: BenchStore>(
     progress: &Progress,
 ) -> anyhow::Result<StoreRound> {
     progress.begin("business only");
-    let business = business(&fresh(bench).await?, load).await?;
+    let business = business(&bench.fresh().await?, load).await?;
     progress.begin("business and outbox");
-    let outbox = outbox(&fresh(bench).await?, load).await?;
+    let outbox = outbox(&bench.fresh().await?, load).await?;
     progress.begin("business and outbox, delivered elsewhere");
-    let writer_only = writer_only(&fresh(bench).await?, load).await?;
+    let writer_only = writer_only(&bench.fresh().await?, load).await?;
     progress.begin("business and a hand-written INSERT");
-    let hand_written = hand_written(&fresh(bench).await?, load).await?;
+    let hand_written = hand_written(&bench.fresh().await?, load).await?;
     progress.begin("live, one event and business per transaction");
-    let live_single = live(&fresh(bench).await?, load, 1).await?;
+    let live_single = live(&bench.fresh().await?, load, 1).await?;
     progress.begin("a few events by one call");
-    let few_together = few(&fresh(bench).await?, load, WriterCalls::OneForAll).await?;
+    let few_together = few(&bench.fresh().await?, load, WriterCalls::OneForAll).await?;
     progress.begin("a few events by one call each");
-    let few_singly = few(&fresh(bench).await?, load, WriterCalls::OneEach).await?;
+    let few_singly = few(&bench.fresh().await?, load, WriterCalls::OneEach).await?;
     progress.begin("live, in batches");
-    let live_batch = live(&fresh(bench).await?, load, BATCH_EVENTS).await?;
+    let live_batch = live(&bench.fresh().await?, load, BATCH_EVENTS).await?;
     progress.begin("backlog");
-    let (backlog, write_and_drain) = backlog(&fresh(bench).await?, load).await?;
+    let (backlog, write_and_drain) = backlog(&bench.fresh().await?, load).await?;
     let call_size = call_size::measure(bench, load, progress).await?;
     let by_hand = bench.by_hand(load, progress).await?;
     Ok(StoreRound {
@@ -113,12 +113,6 @@ pub(super) async fn in_turns(
     }
     let other = other().await?;
     Ok((one().await?, other))
-}
-
-/// Empty tables, and nothing else in the way.
-pub(super) async fn fresh<B: BenchStore>(bench: &B) -> anyhow::Result<B::Tables> {
-    bench.clear().await?;
-    bench.create().await
 }
 
 async fn business<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
@@ -201,7 +195,7 @@ pub(super) async fn backlog<T: BenchTables>(tables: &T, load: &Load) -> anyhow::
 /// From the answer to COMMIT to the call of the handler, on the hot path of an idle engine: one
 /// event per transaction, one transaction every millisecond.
 pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<Option<Quantiles>> {
-    let tables = fresh(bench).await?;
+    let tables = bench.fresh().await?;
     let clock = CommitClock::default();
     let (arrive, mut arrivals) = mpsc::unbounded_channel();
     let routes = Routes::new().handle(EVENT_TYPE, move |_: Delivery| {

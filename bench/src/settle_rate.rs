@@ -8,7 +8,6 @@ use super::figures::per_second;
 use super::full_table::HandDrivenTable;
 use super::load::Load;
 use super::ratio::{Ratio, median};
-use super::rounds::fresh;
 
 /// Rows per statement, and how many statements are measured of each kind.
 const STATEMENT_ROWS: u64 = 1_000;
@@ -28,7 +27,7 @@ pub(super) struct SettleRates {
 }
 
 pub(super) async fn measure<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<SettleRates> {
-    let mut kept = (HandDrivenTable::new(fresh(bench).await?, load)?, Vec::new());
+    let mut kept = (HandDrivenTable::new(bench.fresh().await?, load)?, Vec::new());
     let mut deleted = (HandDrivenTable::new(bench.create().await?, load)?, Vec::new());
     let mut one_by_one = Vec::new();
     for _ in 0..SAMPLE_COUNT {

@@ -12,7 +12,6 @@ use super::load::{EVENT_TYPE, Load};
 use super::measured_engine::{self, MeasuredStore};
 use super::memory_use;
 use super::progress::Progress;
-use super::rounds::fresh;
 use crate::figures::Quantiles;
 
 /// Events per transaction, and one transaction after the other: 2,000 events per second.
@@ -43,7 +42,7 @@ pub(super) async fn measure<B: BenchStore>(
     progress: &Progress,
 ) -> anyhow::Result<SteadyLoad> {
     progress.begin("a steady load");
-    let tables = fresh(bench).await?;
+    let tables = bench.fresh().await?;
     let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
     let outbox = Outbox::from_config(store.clone(), measured_engine::config(load), routes).start()?;

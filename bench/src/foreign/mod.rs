@@ -14,7 +14,7 @@ use super::foreign_preset::ForeignPreset;
 use super::load::Load;
 use super::measured_engine::CountingEngine;
 use super::progress::Progress;
-use super::rounds::{backlog, fresh, in_turns};
+use super::rounds::{backlog, in_turns};
 use crate::figures::per_second;
 use posthaste_stores::InvalidStore;
 
@@ -46,7 +46,7 @@ async fn round<B: BenchStore>(
 ) -> anyhow::Result<ForeignRound> {
     let own = async || {
         progress.begin("drained from a table of Posthaste's own");
-        anyhow::Ok(backlog(&fresh(bench).await?, load).await?.0.per_second)
+        anyhow::Ok(backlog(&bench.fresh().await?, load).await?.0.per_second)
     };
     let foreign = async || {
         progress.begin("drained from a table of somebody else");

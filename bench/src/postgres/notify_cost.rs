@@ -9,10 +9,9 @@ use tokio::time::timeout;
 
 use super::PostgresBench;
 use super::statements::PgStatements;
-use crate::bench_store::BenchWriter as _;
+use crate::bench_store::{BenchStore as _, BenchWriter as _};
 use crate::figures::per_second;
 use crate::load::Load;
-use crate::rounds::fresh;
 use crate::sql::SqlTables;
 
 /// How long to wait until the listener is connected.
@@ -25,7 +24,7 @@ pub(super) async fn transactions_per_second(
     load: &Load,
     notify: Notify,
 ) -> anyhow::Result<f64> {
-    let tables = fresh(bench).await?;
+    let tables = bench.fresh().await?;
     let _listening = listen(bench, &tables).await?;
     let outbox = Outbox::builder(tables.store.clone(), Routes::new()).writer_only().build()?;
     let store = bench.another(&tables.outbox, notify).await?;

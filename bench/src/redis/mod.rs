@@ -17,7 +17,6 @@ use super::figures::per_second;
 use super::full_table::backlog;
 use super::load::Load;
 use super::progress::Progress;
-use super::rounds::fresh;
 use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.
@@ -103,7 +102,7 @@ impl BenchStore for RedisBench {
     }
 
     async fn cross_process_latency(&self, load: &Load) -> anyhow::Result<Option<CrossProcessLatency>> {
-        let tables = fresh(self).await?;
+        let tables = self.fresh().await?;
         let reading = self.store(&tables.name).await?;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))
     }

@@ -11,7 +11,6 @@ use super::write;
 use crate::bench_store::{BenchStore, BenchTables};
 use crate::figures::per_second;
 use crate::load::Load;
-use crate::rounds::fresh;
 use posthaste_stores::SecretUrl;
 
 /// How long whoever drains is left alone first: longer than it waits between two looks at the store.
@@ -22,7 +21,7 @@ const SETTLED_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Events per second, with the settings of a relay.
 pub(super) async fn by_library<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<f64> {
-    let (tables, sink) = (fresh(bench).await?, FileSink::new()?);
+    let (tables, sink) = (bench.fresh().await?, FileSink::new()?);
     let publisher = posthaste_publishers::publisher(&sink.url())?;
     let routes = Routes::new().add(Route::fallback().deliver_to(publisher));
     let outbox = Outbox::from_config(tables.store(), Config::relay(), routes).start()?;
@@ -37,7 +36,7 @@ pub(super) async fn by_relay<B: BenchStore>(
     store: &SecretUrl,
     load: &Load,
 ) -> anyhow::Result<f64> {
-    let (tables, sink) = (fresh(bench).await?, FileSink::new()?);
+    let (tables, sink) = (bench.fresh().await?, FileSink::new()?);
     let mut relay = RelayProcess::start(&tables, store, &sink)?;
     relay.until(drain(&tables, &sink, load)).await?
 }

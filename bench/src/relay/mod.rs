@@ -21,7 +21,7 @@ use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
 use super::load::Load;
 use super::progress::Progress;
-use super::rounds::{fresh, in_turns};
+use super::rounds::in_turns;
 
 /// Measurements per round.
 const STEPS_PER_ROUND: u64 = 4;
@@ -71,7 +71,7 @@ async fn start_and_idle<B: BenchStore>(
     load: &Load,
     progress: &Progress,
 ) -> anyhow::Result<(Duration, ProcessUsage)> {
-    let (tables, sink) = (fresh(bench).await?, FileSink::new()?);
+    let (tables, sink) = (bench.fresh().await?, FileSink::new()?);
     write(&tables, load.events(1)?).await?;
     progress.begin("the start of a relay");
     let started = Instant::now();

@@ -9,12 +9,11 @@ use sqlx::Pool;
 use tokio::sync::mpsc;
 
 use super::{Connection, SqlBench, SqlDatabase, SqlTables, Statements};
-use crate::bench_store::{BenchTables as _, Business, ByHand, TableFill};
+use crate::bench_store::{BenchStore as _, BenchTables as _, Business, ByHand, TableFill};
 use crate::figures::per_second;
 use crate::full_table::FAR_FUTURE;
 use crate::load::Load;
 use crate::progress::Progress;
-use crate::rounds::fresh;
 
 /// Events per claim: as many as the engine takes.
 pub(crate) const CLAIM_EVENTS: usize = crate::measured_engine::CLAIM_EVENTS;
@@ -68,7 +67,7 @@ where
     D: SqlDatabase<Statements: RelayStatements>,
 {
     progress.begin("a hand-written INSERT that is proved");
-    let proved = proved(&fresh(bench).await?, load).await?;
+    let proved = proved(&bench.fresh().await?, load).await?;
     progress.begin("drained by hand");
     let tables = backlog(bench, load, load.events).await?;
     let drain = per_second(load.events, best_case(&tables, load.events).await?);
@@ -84,7 +83,7 @@ async fn backlog<D: SqlDatabase>(
     load: &Load,
     events: u64,
 ) -> Result<SqlTables<D::Statements>> {
-    let tables = fresh(bench).await?;
+    let tables = bench.fresh().await?;
     tables.fill(TableFill::pending(events), load).await?;
     Ok(tables)
 }

@@ -18,7 +18,6 @@ use crate::cross_process;
 use crate::foreign_preset::ForeignPreset;
 use crate::load::Load;
 use crate::progress::Progress;
-use crate::rounds::fresh;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 
 /// What a database is asked for besides its [`Statements`]. What it cannot be asked for has a default of nothing.
@@ -122,7 +121,7 @@ impl<D: SqlDatabase> BenchStore for SqlBench<D> {
     }
 
     async fn cross_process_latency(&self, load: &Load) -> Result<Option<CrossProcessLatency>> {
-        let tables = fresh(self).await?;
+        let tables = self.fresh().await?;
         let Some(reading) = self.database.another_store(&tables.outbox).await? else { return Ok(None) };
         self.close_at_the_end(&reading).await;
         Ok(Some(cross_process::latency(&tables, Arc::new(reading), load).await?))

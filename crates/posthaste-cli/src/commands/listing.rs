@@ -34,9 +34,6 @@ pub(super) fn footer(shown: usize, total: Option<u64>, next: Option<i64>) -> Str
 }
 
 /// The aggregate's type and, if it has one, its id.
-pub(super) fn aggregate(row: &EventRow) -> String {
-    match &row.aggregate_id {
-        Some(id) => format!("{} {id}", row.aggregate_type),
-        None => row.aggregate_type.clone(),
-    }
+pub(super) fn aggregate(aggregate_type: &str, id: Option<&str>) -> String {
+    id.map_or_else(|| aggregate_type.to_owned(), |id| format!("{aggregate_type} {id}"))
 }

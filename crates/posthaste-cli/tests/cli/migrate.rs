@@ -122,6 +122,13 @@ fn table_of_the_document_is_adopted_when_told(kind: StoreKind) {
 }
 
 #[test]
+fn apply_creates_the_file() {
+    let shop = Shop::bare(StoreKind::Sqlite);
+    assert_prints(&shop, "migrate apply", "the table outbox_event is up to date; applied:\n  1 outbox\n", 0);
+    assert_eq!(shop.run("status").code, 0);
+}
+
+#[test]
 fn foreign_table_is_refused() {
     let shop = Shop::with_sql("CREATE TABLE outbox_event (id INTEGER)");
     let why = "it lacks the columns event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, \

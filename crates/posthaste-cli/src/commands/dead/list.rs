@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use posthaste::admin::{Admin, DeadGroup, Filter, Page, PageRequest};
-use posthaste::{EventRow, StoreError};
+use posthaste::StoreError;
+use posthaste::admin::{Admin, Filter, PageRequest};
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
@@ -11,7 +11,7 @@ use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::store_args::StoreArgs;
-use posthaste_admin::wire::{self, Row};
+use posthaste_admin::wire::{DeadGroup, Row};
 
 /// The largest groups are what an operator can act on.
 const MAX_GROUPS: usize = 10;
@@ -37,65 +37,53 @@ pub(super) async fn run(args: DeadListArgs, output: Output) -> anyhow::Result<Ex
     let (filter, page) = (args.filter.dead(), args.page.request());
     let list =
         connect::with_admin(&args.store.spec()?, async |admin| Ok(read(admin, &filter, page).await?)).await?;
-    output.print(&list.view())?;
+    output.print(&list)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn read(admin: &dyn Admin, filter: &Filter, request: PageRequest) -> Result<DeadList, StoreError> {
+async fn read(
+    admin: &dyn Admin,
+    filter: &Filter,
+    request: PageRequest,
+) -> Result<DeadListReport, StoreError> {
     let total = admin.count(filter).await?;
     let page = listing::full_page(admin, filter, request).await?;
     let groups = admin.dead_groups(MAX_GROUPS).await?;
-    let whole = *filter == Filter::dead() && request.after.is_none();
-    Ok(DeadList { total, page, groups, whole })
-}
-
-#[derive(Debug)]
-struct DeadList {
-    total: u64,
-    page: Page<EventRow>,
-    groups: Vec<DeadGroup>,
-    /// Whether this is the first page of all DEAD events, of which the groups are a summary.
-    whole: bool,
-}
-
-impl DeadList {
-    fn view(&self) -> DeadListReport<'_> {
-        DeadListReport {
-            total: self.total,
-            events: self.page.items.iter().map(Row::from).collect(),
-            next: self.page.next,
-            groups: self.groups.iter().map(wire::DeadGroup::from).collect(),
-            list: self,
-        }
-    }
+    Ok(DeadListReport {
+        total,
+        events: page.items.iter().map(Row::from).collect(),
+        next: page.next,
+        groups: groups.iter().map(DeadGroup::from).collect(),
+        is_whole: *filter == Filter::dead() && request.after.is_none(),
+    })
 }
 
 #[derive(Debug, Serialize)]
-struct DeadListReport<'a> {
+struct DeadListReport {
     total: u64,
     events: Vec<Row>,
     next: Option<i64>,
-    groups: Vec<wire::DeadGroup>,
+    groups: Vec<DeadGroup>,
+    /// Whether this is the first page of all DEAD events, of which the groups are a summary.
     #[serde(skip)]
-    list: &'a DeadList,
+    is_whole: bool,
 }
 
-impl Report for DeadListReport<'_> {
+impl Report for DeadListReport {
     fn text(&self) -> String {
-        let DeadList { total, page, groups, whole } = self.list;
-        if page.items.is_empty() {
-            return match total {
-                0 if *whole => "no DEAD events".to_owned(),
+        if self.events.is_empty() {
+            return match self.total {
+                0 if self.is_whole => "no DEAD events".to_owned(),
                 0 => "no DEAD events match".to_owned(),
-                n => format!("{} match, none of them after this number", events(*n)),
+                n => format!("{} match, none of them after this number", events(n)),
             };
         }
         let mut parts = Vec::new();
-        if *whole {
-            parts.push(group_table(groups, *total));
+        if self.is_whole {
+            parts.push(group_table(&self.groups, self.total));
         }
-        parts.push(event_table(&page.items));
-        parts.push(listing::footer(page.items.len(), Some(*total), page.next));
+        parts.push(event_table(&self.events));
+        parts.push(listing::footer(self.events.len(), Some(self.total), self.next));
         parts.join("\n\n")
     }
 }
@@ -106,7 +94,7 @@ fn group_table(groups: &[DeadGroup], total: u64) -> String {
             group.count.to_string(),
             group.event_type.clone(),
             group.aggregate_type.clone(),
-            or_dash(group.last.map(moment)),
+            or_dash(group.last.map(|at| moment(at.0))),
             cut(&group.reason, MAX_REASON_CHARS),
         ]
     });
@@ -120,14 +108,14 @@ fn group_table(groups: &[DeadGroup], total: u64) -> String {
     }
 }
 
-fn event_table(rows: &[EventRow]) -> String {
+fn event_table(rows: &[Row]) -> String {
     let rows = rows.iter().map(|row| {
         [
-            row.id.to_string(),
+            row.id.clone(),
             row.event_type.clone(),
-            aggregate(row),
+            aggregate(&row.aggregate_type, row.aggregate_id.as_deref()),
             row.attempts.to_string(),
-            or_dash(row.done_at.map(moment)),
+            or_dash(row.done_at.map(|at| moment(at.0))),
             or_dash(row.last_error.as_ref().map(|error| cut(error, MAX_REASON_CHARS))),
         ]
     });
@@ -154,12 +142,12 @@ mod tests {
         }
         store.insert_raw(dead("m-1", "Mail", "refused"));
         let list = read(&store, &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        let text = list.view().text();
+        let text = list.text();
         assert!(text.contains("2 of 4 shown; next page: the same command with --after 2"), "{text}");
         assert!(text.contains("timeout") && text.contains("refused"), "{text}");
 
         let rest = read(&store, &Filter::dead(), PageRequest::after(2, 20)).await.unwrap();
-        let json = serde_json::to_value(rest.view()).unwrap();
+        let json = serde_json::to_value(&rest).unwrap();
         assert_eq!(json["events"].as_array().unwrap().len(), 2);
         assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null));
         assert_eq!(json["groups"][0]["count"], 3);
@@ -168,6 +156,6 @@ mod tests {
     #[tokio::test]
     async fn nothing_dead_is_said_so() {
         let list = read(&MemoryStore::new(), &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        assert_eq!(list.view().text(), "no DEAD events");
+        assert_eq!(list.text(), "no DEAD events");
     }
 }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use posthaste::admin::{Filter, Page};
-use posthaste::{EventRow, Status};
+use posthaste::Status;
+use posthaste::admin::Filter;
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
@@ -61,7 +61,8 @@ pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<E
         listing::full_page(admin, &filter, request).await.context("the events cannot be listed")
     })
     .await?;
-    output.print(&EventListReport::from(&page))?;
+    let events = page.items.iter().map(Row::from).collect();
+    output.print(&EventListReport { events, next: page.next })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,38 +73,29 @@ impl EventListArgs {
 }
 
 #[derive(Debug, Serialize)]
-struct EventListReport<'a> {
+struct EventListReport {
     events: Vec<Row>,
     next: Option<i64>,
-    #[serde(skip)]
-    rows: &'a [EventRow],
 }
 
-impl<'a> From<&'a Page<EventRow>> for EventListReport<'a> {
-    fn from(page: &'a Page<EventRow>) -> Self {
-        let events = page.items.iter().map(Row::from).collect();
-        Self { events, next: page.next, rows: &page.items }
-    }
-}
-
-impl Report for EventListReport<'_> {
+impl Report for EventListReport {
     fn text(&self) -> String {
-        if self.rows.is_empty() {
+        if self.events.is_empty() {
             return "no events match".to_owned();
         }
-        let rows = self.rows.iter().map(|row| {
+        let rows = self.events.iter().map(|row| {
             [
-                row.id.to_string(),
+                row.id.clone(),
                 row.event_type.clone(),
-                aggregate(row),
+                aggregate(&row.aggregate_type, row.aggregate_id.as_deref()),
                 row.status.to_string(),
                 row.attempts.to_string(),
-                moment(row.inserted_at),
+                moment(row.inserted_at.0),
                 or_dash(row.last_error.as_ref().map(|error| cut(error, MAX_REASON_CHARS))),
             ]
         });
         let table =
             output::columns(["id", "type", "aggregate", "status", "attempts", "inserted", "reason"], rows);
-        format!("{table}\n\n{}", listing::footer(self.rows.len(), None, self.next))
+        format!("{table}\n\n{}", listing::footer(self.events.len(), None, self.next))
     }
 }

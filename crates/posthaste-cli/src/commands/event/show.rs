@@ -88,7 +88,7 @@ fn row_text(row: &EventRow, event: &Event) -> String {
         ("status", Some(row.status.to_string())),
         ("malformed", row.malformed.clone()),
         ("error", Some(or_dash(row.last_error.as_deref()))),
-        ("aggregate", Some(aggregate(row))),
+        ("aggregate", Some(aggregate(&row.aggregate_type, row.aggregate_id.as_deref()))),
         ("tenant", row.tenant_id.clone()),
         ("topic", event.topic().map(str::to_owned)),
         ("schema version", event.schema_version().map(|version| version.to_string())),
