@@ -149,3 +149,73 @@ pub(crate) async fn estimate<D: StatsDialect>(
     let samples = D::bind_clock(sql.at_positions(rows.sample, &span.sample_positions()));
     span.read_estimate(&D::fetch_all(samples, connection).await?)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use posthaste::admin::{Admin as _, BacklogBy, Estimated, Stats};
+
+    use crate::SqlStore;
+    use crate::admin::Access;
+    use crate::dialect::Dialect;
+
+    /// What one database is told to do.
+    pub(crate) struct Script {
+        /// Inserts the rows from `{first}` to `{last}`: one in ten is a retry, and one in five waits for tomorrow.
+        pub(crate) rows: &'static str,
+        /// Ends all rows but one in five, which are new.
+        pub(crate) done: &'static str,
+        /// Ends all rows without success.
+        pub(crate) dead: &'static str,
+        /// Copies `{columns}` of all rows into the archive.
+        pub(crate) archive: &'static str,
+        /// How far off the estimate of the archive may be.
+        pub(crate) archive_error: u64,
+    }
+
+    const COLUMNS: &str = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
+        available_at, created_at, inserted_at, lease_token";
+
+    fn is_about(count: u64, real: u64) -> bool {
+        count.abs_diff(real) * 20 <= real
+    }
+
+    async fn change<D: Dialect>(store: &SqlStore<D>, text: &str) -> Stats {
+        let changed = store.call(Access::Write, async |connection| {
+            D::execute(store.sql().query_of(&[text]), connection).await.map(drop)
+        });
+        changed.await.expect("the rows change");
+        store.stats().await.expect("stats work")
+    }
+
+    pub(crate) async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it<D: Dialect>(
+        store: &SqlStore<D>,
+        script: Script,
+    ) {
+        let stats = change(store, &script.rows.replace("{first}", "1").replace("{last}", "100000")).await;
+        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
+        assert_eq!(stats.estimated, Estimated::default());
+        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
+
+        let more = script.rows.replace("{first}", "100001").replace("{last}", "150000");
+        let stats = change(store, &more).await;
+        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
+        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
+        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
+        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
+        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
+
+        let stats = change(store, script.done).await;
+        assert_eq!((stats.new, stats.retry), (30_000, 0));
+        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
+        assert!(is_about(stats.done, 120_000), "{stats:?}");
+
+        let stats = change(store, script.dead).await;
+        assert_eq!((stats.new, stats.done), (0, 0));
+        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
+        assert!(is_about(stats.dead, 150_000), "{stats:?}");
+
+        let stats = change(store, &script.archive.replace("{columns}", COLUMNS)).await;
+        let archive_error = stats.archived.abs_diff(150_000);
+        assert!(stats.estimated.archived && archive_error <= script.archive_error, "{stats:?}");
+    }
+}

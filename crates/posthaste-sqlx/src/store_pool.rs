@@ -6,6 +6,7 @@
 //! dropped takes it along: nothing half done is ever lent again.
 
 use std::fmt;
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -194,5 +195,14 @@ impl<DB: Database> Deref for Lent<DB> {
 impl<DB: Database> DerefMut for Lent<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
         &mut self.connection
+    }
+}
+
+/// Whether the server was not there, or went away.
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        _ => false,
     }
 }

@@ -1,7 +1,6 @@
 //! The store's own connections, and what their errors mean.
 
 use std::fmt;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
 use crate::store::failed;
-use crate::store_pool::StorePool;
+use crate::store_pool::{StorePool, is_lost};
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
@@ -249,15 +248,6 @@ pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         Some(code::NO_TABLE) => OpenError::TableGone { server: server(), source: error },
         None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
         _ => OpenError::Database(error),
-    }
-}
-
-/// Whether the server was not there, or went away.
-fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
-        sqlx::Error::PoolTimedOut => true,
-        _ => false,
     }
 }
 

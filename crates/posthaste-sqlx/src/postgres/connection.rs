@@ -1,7 +1,6 @@
 //! The store's own connections, and what their errors mean.
 
 use std::fmt;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 use crate::OpenError;
 use crate::sql::Sql;
 use crate::store::{Connections as _, failed};
-use crate::store_pool::StorePool;
+use crate::store_pool::{StorePool, is_lost};
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
 /// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
@@ -242,14 +241,5 @@ pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         Some(code::UNDEFINED_TABLE) => OpenError::TableGone { server: server(), source: error },
         None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
         _ => OpenError::Database(error),
-    }
-}
-
-/// Whether the server was not there, or went away.
-fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
-        sqlx::Error::PoolTimedOut => true,
-        _ => false,
     }
 }
