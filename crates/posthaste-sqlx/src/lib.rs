@@ -1,6 +1,8 @@
 //! Stores for [Posthaste](posthaste) on [sqlx].
 //!
-//! One module and one feature per database, with the same file names inside:
+//! What all databases share is written once, generic over the database: [`SqlStore`], its [`StoreBuilder`], [`Writer`],
+//! [`Tx`] and [`Savepoint`]. In each file of this folder a trait names what the databases do differently, and each of
+//! them implements it in the file of the same name. One module and one feature per database, with aliases for its types:
 #![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
 #![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
@@ -9,7 +11,7 @@
     doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#![allow(private_bounds, reason = "the databases are those of this crate")]
+#![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
 
 mod admin;
 mod backlog;

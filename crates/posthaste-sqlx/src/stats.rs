@@ -24,9 +24,7 @@ pub(crate) trait StatsDialect: StoreDialect + Queries {
     const DONE_ROWS: DoneRows;
 
     /// Lets statements of this transaction end at their limit.
-    fn read_in_order(
-        _connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+    fn read_in_order(_connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
         async { Ok(()) }
     }
 
@@ -53,13 +51,13 @@ pub(crate) trait StatsDialect: StoreDialect + Queries {
     fn estimate_archived(
         sql: &Sql,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     fn read_oldest_pending(
         sql: &Sql,
         connection: &mut Self::Connection,
         now: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Option<Duration>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Option<Duration>>> + Send;
 
     /// The same for an engine.
     fn oldest_pending(
@@ -81,7 +79,7 @@ pub(crate) enum DoneRows {
 pub(crate) async fn read_stats<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
-) -> Result<Stats, sqlx::Error> {
+) -> sqlx::Result<Stats> {
     D::read_in_order(connection).await?;
     let bounded = D::fetch_one(D::fresh(sql, D::BOUNDED), connection).await?;
     let mut stats = read_pending::<D>(sql, connection, bounded.count_at(0)?).await?;
@@ -100,7 +98,7 @@ async fn read_pending<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     counted: u64,
-) -> Result<Stats, sqlx::Error> {
+) -> sqlx::Result<Stats> {
     if is_too_many(counted) {
         return Ok(estimate::<D>(sql, connection, &D::PENDING_ROWS).await?.pending());
     }
@@ -113,7 +111,7 @@ async fn estimate_ended<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     stats: &mut Stats,
-) -> Result<(), sqlx::Error> {
+) -> sqlx::Result<()> {
     if is_too_many(stats.dead) {
         stats.dead = at_least_counted(estimate::<D>(sql, connection, &D::DEAD_ROWS).await?.rows);
         stats.estimated.dead = true;
@@ -143,7 +141,7 @@ pub(crate) async fn estimate<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     rows: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
+) -> sqlx::Result<Estimate> {
     let span = Span::read(&D::fetch_one(D::fresh(sql, rows.span), connection).await?)?;
     let Some(span) = span else { return Ok(Estimate::default()) };
     let samples = D::bind_clock(sql.at_positions(rows.sample, &span.sample_positions()));

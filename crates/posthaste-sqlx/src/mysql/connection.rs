@@ -91,7 +91,7 @@ impl Connections {
     /// Runs one statement for the engine, or several that need not be one.
     pub(crate) async fn engine<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
@@ -105,7 +105,7 @@ impl Connections {
     /// Runs several statements for the engine, all of them or none.
     pub(crate) async fn engine_in_transaction<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.engine, work).await
     }
@@ -113,14 +113,14 @@ impl Connections {
     /// The same for a foreign table's viewers and operators.
     pub(crate) async fn viewer<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.viewer, work).await
     }
 
     pub(crate) async fn operator<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.operator, work).await
     }
@@ -128,7 +128,7 @@ impl Connections {
     async fn in_transaction<T>(
         &self,
         pool: &StorePool<MySql>,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
@@ -306,7 +306,7 @@ mod tests {
         let asked = tokio::sync::Semaphore::new(0);
         let question = async |_: &mut MySqlConnection| {
             asked.add_permits(1);
-            std::future::pending::<Result<(), sqlx::Error>>().await
+            std::future::pending::<sqlx::Result<()>>().await
         };
         let change = async {
             asked.acquire_many(2).await.expect("it stays open").forget();

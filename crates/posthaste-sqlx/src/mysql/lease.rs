@@ -161,6 +161,6 @@ fn row_id(lease: &Lease) -> RowId {
     (lease.seq, lease.id.to_string())
 }
 
-fn read_row_id(row: &MySqlRow) -> Result<RowId, sqlx::Error> {
+fn read_row_id(row: &MySqlRow) -> sqlx::Result<RowId> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }

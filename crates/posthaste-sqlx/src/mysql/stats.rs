@@ -103,7 +103,7 @@ impl StatsDialect for MySql {
     };
     const DONE_ROWS: DoneRows = DoneRows::Indexed(DONE_ROWS);
 
-    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> sqlx::Result<u64> {
         Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
     }
 
@@ -111,7 +111,7 @@ impl StatsDialect for MySql {
         sql: &Sql,
         connection: &mut MySqlConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let query = sql.query::<MySql>(OLDEST_PENDING).bind(value::now(now)).bind(value::now(now));
         let age: Option<i64> = query.fetch_one(connection).await?.try_get(0)?;
         Ok(age.map(|age| Duration::from_micros(age.try_into().unwrap_or(0))))

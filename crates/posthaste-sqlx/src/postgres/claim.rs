@@ -235,11 +235,7 @@ impl TakenRows {
 }
 
 /// Reads one row after the other: what the driver has of a row is gone before the next one comes.
-async fn read(
-    query: PgQuery,
-    connection: &mut PgConnection,
-    claim: &Claim<'_>,
-) -> Result<TakenRows, sqlx::Error> {
+async fn read(query: PgQuery, connection: &mut PgConnection, claim: &Claim<'_>) -> sqlx::Result<TakenRows> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
     let mut answer = query.fetch(connection);
     while let Some(row) = answer.try_next().await? {

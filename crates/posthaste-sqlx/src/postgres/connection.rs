@@ -119,7 +119,7 @@ impl Connections {
     /// Runs one statement for the engine.
     pub(super) async fn engine<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         match self.path {
             ConnectionPath::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
@@ -130,7 +130,7 @@ impl Connections {
     /// Runs several statements for the engine, all of them or none.
     pub(super) async fn engine_in_transaction<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let begin = match self.path {
             ConnectionPath::Direct => BEGIN,
@@ -143,8 +143,8 @@ impl Connections {
     /// for a second one while holding the first.
     pub(super) async fn with_two<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+        work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let mut another = self.viewer.open_another().await?;
         let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
         // It was of use; whether it ends well does not matter.

@@ -75,7 +75,7 @@ impl StatsDialect for Postgres {
         SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
     const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
-    async fn read_in_order(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    async fn read_in_order(connection: &mut PgConnection) -> sqlx::Result<()> {
         sqlx::raw_sql(IN_ORDER).execute(connection).await.map(|_| ())
     }
 
@@ -93,7 +93,7 @@ impl StatsDialect for Postgres {
         bind(sql.limited(&[statement], limit)).persistent(false)
     }
 
-    async fn estimate_archived(sql: &Sql, connection: &mut PgConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<u64> {
         sql.fresh::<Postgres>(ARCHIVED).fetch_one(connection).await?.count_at(0)
     }
 
@@ -101,7 +101,7 @@ impl StatsDialect for Postgres {
         sql: &Sql,
         connection: &mut PgConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let query = sql.fresh::<Postgres>(OLDEST_PENDING).bind(value::now(now));
         let row = query.fetch_one(connection).await?;
         let (now, oldest): (Time, Option<Time>) = (row.try_get(0)?, row.try_get(1)?);

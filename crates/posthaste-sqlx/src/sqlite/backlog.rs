@@ -27,7 +27,7 @@ impl BacklogDialect for Sqlite {
     const MORE: &'static str = r#"SELECT count(*) FROM (
   SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1 OFFSET 20000)"#;
 
-    fn age(row: &SqliteRow) -> Result<Option<Duration>, sqlx::Error> {
+    fn age(row: &SqliteRow) -> sqlx::Result<Option<Duration>> {
         let oldest: Option<i64> = row.try_get(2)?;
         Ok(oldest.map(|oldest| Timestamp::now().since(Timestamp::from_micros(oldest))))
     }

@@ -80,7 +80,7 @@ impl StatsDialect for Sqlite {
         query.bind(Timestamp::now().as_micros())
     }
 
-    async fn estimate_archived(sql: &Sql, connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut SqliteConnection) -> sqlx::Result<u64> {
         Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
     }
 
@@ -88,7 +88,7 @@ impl StatsDialect for Sqlite {
         sql: &Sql,
         connection: &mut SqliteConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let now = now.unwrap_or_else(Timestamp::now);
         let query = sql.scalar::<_, Option<i64>>(OLDEST_PENDING).bind(now.as_micros());
         let oldest = query.fetch_one(connection).await?;
