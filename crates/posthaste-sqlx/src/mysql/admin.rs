@@ -7,9 +7,9 @@ use super::MySqlStore;
 use super::connection::{BEGIN, Connections};
 use super::row::{content_columns, row_columns};
 use super::value::{MAX_KEYS, bind_all, micros, placeholder_count};
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 use crate::store_pool::Lent;
 
 const GET: &str =

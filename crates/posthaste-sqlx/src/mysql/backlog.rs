@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, Row as _};
 
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 macro_rules! groups {
     ($key:literal) => {

@@ -18,11 +18,11 @@ use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
-use crate::claim::ClaimDialect;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_routes_cache;
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
+use crate::store::claim::ClaimDialect;
 
 /// The server's clock, and the paused routes.
 const SERVER_STATE: &str = concat!(

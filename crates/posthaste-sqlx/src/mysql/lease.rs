@@ -16,7 +16,7 @@ use super::MySqlStore;
 use super::connection::MAX_TRIES;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
-use crate::lease::LeaseDialect;
+use crate::store::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {

@@ -7,8 +7,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 macro_rules! cutoff {
     () => {

@@ -16,8 +16,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
 use super::{MySqlStore, purge};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
 /// of these ids is an event that was delivered.

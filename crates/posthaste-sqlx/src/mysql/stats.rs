@@ -9,7 +9,7 @@ use super::MySqlStore;
 use super::value::{self, clock};
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect, estimate};
+use crate::store::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! bounded {
     ($phase:literal) => {
@@ -131,7 +131,9 @@ impl StatsDialect for MySql {
 #[cfg(test)]
 mod tests {
     use super::super::plan_tests::{open, run};
-    use crate::stats::tests::{Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check};
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]

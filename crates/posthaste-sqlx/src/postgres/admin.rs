@@ -7,9 +7,9 @@ use super::PgStore;
 use super::connection::{Connections, OPERATOR_BEGIN, VIEWER_BEGIN};
 use super::row::{event_columns, row_columns};
 use super::value;
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 use crate::store_pool::Lent;
 
 const GET: &str =

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Postgres, Row as _};
 
 use super::value::Time;
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 impl BacklogDialect for Postgres {
     /// $1 stands for no aggregate type.

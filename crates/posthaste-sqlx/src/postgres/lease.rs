@@ -7,7 +7,7 @@ use sqlx::{Postgres, Row as _};
 
 use super::PgStore;
 use super::value::{interval, leases, now};
-use crate::lease::LeaseDialect;
+use crate::store::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {

@@ -9,8 +9,8 @@ use sqlx::{PgConnection, Postgres};
 
 use super::PgStore;
 use super::value::{interval, limit, now};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= coalesce($1, statement_timestamp()) - $2

@@ -16,8 +16,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::value::{self, interval};
 use super::{PgStore, purge};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from making a join of it, for which it
 /// might read the whole table; the pairs go into a hash table instead.

@@ -11,7 +11,7 @@ use crate::queries::SqlQuery;
 use crate::row::ReadValues as _;
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect};
+use crate::store::stats::{DoneRows, StatsDialect};
 
 /// Whatever the planner believes about the table, rows are read in the order of an index, so that a
 /// limit ends the reading. It lasts as long as the transaction.
@@ -119,7 +119,9 @@ impl StatsDialect for Postgres {
 #[cfg(test)]
 mod tests {
     use super::super::plan_tests::{run, store};
-    use crate::stats::tests::{Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check};
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     #[ignore = "needs PostgreSQL: cargo xtask test"]

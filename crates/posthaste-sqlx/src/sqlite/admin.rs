@@ -11,9 +11,9 @@ use super::SqliteStore;
 use super::connection::{Connections, Writing};
 use super::row::{event_columns, row_columns};
 use super::value;
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" WHERE event_id = ?1"#);

@@ -6,7 +6,7 @@ use posthaste::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite};
 
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 macro_rules! groups {
     ($key:literal) => {

@@ -14,9 +14,9 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 use super::row::event_columns;
 use super::{SqliteStore, value};
 use crate::byte_limit::rows_within_limit;
-use crate::claim::ClaimDialect;
 use crate::row::{ReadValues as _, RowReader};
 use crate::server_state_cache::ServerState;
+use crate::store::claim::ClaimDialect;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 

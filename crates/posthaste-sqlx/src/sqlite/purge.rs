@@ -5,8 +5,8 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, value};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 pub(super) const OLD_DONE: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{table}_done"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= ?1

@@ -14,8 +14,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, purge, value};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// What was delivered, by seq and by id: whatever row has one of these numbers and one of these ids is an event
 /// that was delivered. `+`, so that nobody looks for the ids in their own index.

@@ -9,7 +9,7 @@ use super::SqliteStore;
 use crate::queries::SqlQuery;
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect, estimate};
+use crate::store::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! states {
     () => {
@@ -109,7 +109,9 @@ impl StatsDialect for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::super::SqliteStore;
-    use crate::stats::tests::{Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check};
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {

@@ -7,8 +7,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use super::super::value::micros;
-use crate::diagnose::DiagnoseDialect;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 const DOUBTFUL: &str = "SELECT attempts < 0, headers, event_id, lost_leases FROM (

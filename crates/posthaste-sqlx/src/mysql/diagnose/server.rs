@@ -8,8 +8,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::row::ReadValues as _;
+use crate::store::diagnose::DiagnoseDialect as _;
 
 /// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
 const SESSIONS: &str =

@@ -8,7 +8,7 @@ use super::super::PgStore;
 use super::super::migrate::INDEXES;
 use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
-use crate::stats::StatsDialect as _;
+use crate::store::stats::StatsDialect as _;
 
 /// Every index of the table: its name, whether it can be used, and the column that it alone makes unique.
 const FOUND: &str = r#"SELECT c.relname::text, i.indisvalid AND i.indisready,

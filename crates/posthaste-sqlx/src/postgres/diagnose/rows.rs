@@ -7,8 +7,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::Time;
-use crate::diagnose::DiagnoseDialect;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 pub(in super::super) const DOUBTFUL: &str = r#"SELECT attempts < 0, headers, event_id, lost_leases FROM (

@@ -9,8 +9,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::interval;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::row::ReadValues as _;
+use crate::store::diagnose::DiagnoseDialect as _;
 
 /// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
 /// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.

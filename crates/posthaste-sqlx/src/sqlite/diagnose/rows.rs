@@ -5,9 +5,9 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::super::SqliteStore;
-use crate::diagnose::DiagnoseDialect;
 use crate::row::ReadValues as _;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 const UNREADABLE: &str = r#"SELECT count(*) FROM (

@@ -5,9 +5,9 @@ use std::time::Duration;
 use posthaste::GLOBAL;
 use posthaste::admin::{Backlog, BacklogBy, BacklogGroup};
 
+use super::stats::StatsDialect;
 use crate::row::ReadValues;
 use crate::sql::Sql;
-use crate::stats::StatsDialect;
 
 /// How one database groups what waits. The statements return the type or the tenant, how many events wait, and
 /// whatever [`age`](Self::age) reads.

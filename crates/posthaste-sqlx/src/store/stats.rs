@@ -5,11 +5,11 @@ use std::time::Duration;
 use posthaste::admin::Stats;
 use posthaste::{StoreError, Timestamp};
 
+use super::{SqlStore, StoreDialect};
 use crate::queries::{Queries, SqlQuery};
 use crate::row::ReadValues;
 use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, is_too_many};
 use crate::sql::{self, Sql};
-use crate::store::{SqlStore, StoreDialect};
 
 /// How one database counts.
 pub(crate) trait StatsDialect: StoreDialect + Queries {
@@ -153,8 +153,8 @@ pub(crate) mod tests {
     use posthaste::admin::{Admin as _, BacklogBy, Estimated, Stats};
 
     use crate::SqlStore;
-    use crate::admin::Access;
-    use crate::dialect::Dialect;
+    use crate::store::Dialect;
+    use crate::store::admin::Access;
 
     /// What one database is told to do.
     pub(crate) struct Script {

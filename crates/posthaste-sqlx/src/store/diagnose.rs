@@ -5,12 +5,12 @@ use posthaste::admin::{
 };
 use posthaste::{StoreError, Timestamp};
 
-use crate::admin::AdminDialect;
-use crate::dialect::Dialect;
+use super::Dialect;
+use super::SqlStore;
+use super::admin::AdminDialect;
 use crate::findings::ParkedRoutes;
 use crate::row::ReadValues;
 use crate::sql::Sql;
-use crate::store::SqlStore;
 
 /// What one database says about itself and its rows. Nothing here reads more than a bounded number of rows.
 pub(crate) trait DiagnoseDialect: AdminDialect {

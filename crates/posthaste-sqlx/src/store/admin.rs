@@ -10,16 +10,16 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError};
 
-use crate::backlog::{BacklogDialect, read_backlog};
-use crate::dialect::Dialect;
+use super::Dialect;
+use super::SqlStore;
+use super::backlog::{BacklogDialect, read_backlog};
+use super::purge::PurgeDialect;
+use super::stats::read_stats;
 use crate::filter::{Conditions, FilterDialect};
 use crate::page::cut_page;
-use crate::purge::PurgeDialect;
 use crate::queries::SqlQuery;
 use crate::row::{ReadValues, detail, view};
 use crate::sql::{self, Sql};
-use crate::stats::read_stats;
-use crate::store::SqlStore;
 
 /// What operators' tools say to one database.
 pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {

@@ -6,8 +6,8 @@ use sqlx::SqlSafeStr as _;
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager as _;
 
+use super::TxDialect;
 use crate::cancel_safety::run_to_completion;
-use crate::tx::TxDialect;
 
 /// Dropped unfinished, it is rolled back.
 #[derive(Debug)]

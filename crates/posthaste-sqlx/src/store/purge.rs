@@ -3,8 +3,8 @@
 use posthaste::StoreError;
 use posthaste::store::Purge;
 
+use super::{SqlStore, StoreDialect};
 use crate::sql::Sql;
-use crate::store::{SqlStore, StoreDialect};
 
 /// How one database deletes rows.
 pub(crate) trait PurgeDialect: StoreDialect {
