@@ -1,6 +1,8 @@
 //! Stores for [Posthaste](posthaste) on [sqlx].
 //!
-//! One module and one feature per database, with the same file names inside:
+//! What all databases share is written once, generic over the database: [`SqlStore`] and its [`StoreBuilder`],
+//! [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what the databases do differently, and each of them
+//! implements it in its own file of that name. One module and one feature per database, with aliases for its types:
 #![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
 #![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
@@ -9,46 +11,35 @@
     doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#![allow(private_bounds, reason = "the databases are those of this crate")]
+#![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
 
-mod admin;
-mod backlog;
 mod builder;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod byte_limit;
 mod cancel_safety;
-mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
-mod diagnose;
-mod dialect;
 mod error;
 mod filter;
 mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod foreign;
-mod lease;
 #[cfg(feature = "mysql")]
 pub mod mysql;
-mod open_tx;
 mod page;
 mod parked_routes_cache;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod purge;
 mod queries;
 mod row;
 mod row_estimate;
-mod savepoint;
 mod schema;
 mod server_state_cache;
-mod settle;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-mod stats;
 mod store;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod store_pool;
@@ -65,12 +56,11 @@ pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
 pub use postgres::{PgStore, PgTx, PgWriter};
 pub use posthaste_sql_writer::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
-pub use savepoint::Savepoint;
 pub use schema::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 pub use store::SqlStore;
-pub use tx::Tx;
+pub use tx::{Savepoint, Tx};
 pub use writer::Writer;
 
 /// The pages of this repository that are about this crate, so that their examples are compiled and run.

@@ -21,22 +21,22 @@ pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatement
     fn fetch_all(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Vec<Self::Row>>> + Send;
 
     fn fetch_one(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Self::Row, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Self::Row>> + Send;
 
     fn fetch_optional(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Option<Self::Row>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Option<Self::Row>>> + Send;
 
     fn execute(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Self::QueryResult, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Self::QueryResult>> + Send;
 }
 
 impl<DB: HasStatementCache> Queries for DB
@@ -58,28 +58,25 @@ where
     async fn fetch_all(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> Result<Vec<Self::Row>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<Self::Row>> {
         query.fetch_all(connection).await
     }
 
-    async fn fetch_one(
-        query: SqlQuery<Self>,
-        connection: &mut Self::Connection,
-    ) -> Result<Self::Row, sqlx::Error> {
+    async fn fetch_one(query: SqlQuery<Self>, connection: &mut Self::Connection) -> sqlx::Result<Self::Row> {
         query.fetch_one(connection).await
     }
 
     async fn fetch_optional(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> Result<Option<Self::Row>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Self::Row>> {
         query.fetch_optional(connection).await
     }
 
     async fn execute(
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
-    ) -> Result<Self::QueryResult, sqlx::Error> {
+    ) -> sqlx::Result<Self::QueryResult> {
         query.execute(connection).await
     }
 }

@@ -33,18 +33,18 @@ pub(crate) trait ReadColumns {
 
 /// Values by their position, of rows whose columns are expressions of ours.
 pub(crate) trait ReadValues {
-    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error>;
+    fn optional_int_at(&self, index: usize) -> sqlx::Result<Option<i64>>;
 
-    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error>;
+    fn text_at(&self, index: usize) -> sqlx::Result<Option<String>>;
 
-    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error>;
+    fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>>;
 
-    fn int_at(&self, index: usize) -> Result<i64, sqlx::Error> {
+    fn int_at(&self, index: usize) -> sqlx::Result<i64> {
         self.optional_int_at(index)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
     }
 
     /// A count, which no database returns as a negative number.
-    fn count_at(&self, index: usize) -> Result<u64, sqlx::Error> {
+    fn count_at(&self, index: usize) -> sqlx::Result<u64> {
         self.int_at(index).map(i64::unsigned_abs)
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// Reads a row with both; there are none without rows.
-    pub(crate) fn read<R: ReadValues>(row: &R) -> Result<Option<Self>, sqlx::Error> {
+    pub(crate) fn read<R: ReadValues>(row: &R) -> sqlx::Result<Option<Self>> {
         let (first, last) = (row.optional_int_at(0)?, row.optional_int_at(1)?);
         Ok(first.zip(last).map(|(first, last)| Self { first, last }))
     }
@@ -63,7 +63,7 @@ impl Span {
     }
 
     /// The estimate from the samples, a row for each as [`Sample::read`] takes it.
-    pub(crate) fn read_estimate<R: Row + ReadValues>(self, rows: &[R]) -> Result<Estimate, sqlx::Error> {
+    pub(crate) fn read_estimate<R: Row + ReadValues>(self, rows: &[R]) -> sqlx::Result<Estimate> {
         Ok(self.estimate(&rows.iter().map(Sample::read).collect::<Result<Vec<_>, _>>()?))
     }
 
@@ -97,7 +97,7 @@ struct Sample {
 
 impl Sample {
     /// Reads a row with the position, the number of rows, the last `seq`, and maybe the states.
-    fn read<R: Row + ReadValues>(row: &R) -> Result<Self, sqlx::Error> {
+    fn read<R: Row + ReadValues>(row: &R) -> sqlx::Result<Self> {
         let states = if row.len() > 3 { states(row, 3)? } else { [0; 6] };
         Ok(Self { position: row.int_at(0)?, rows: row.count_at(1)?, last: row.int_at(2)?, states })
     }
@@ -120,12 +120,12 @@ impl Estimate {
 }
 
 /// Reads a row with the states of all pending rows.
-pub(crate) fn read_pending<R: ReadValues>(row: &R) -> Result<Stats, sqlx::Error> {
+pub(crate) fn read_pending<R: ReadValues>(row: &R) -> sqlx::Result<Stats> {
     states(row, 0).map(pending)
 }
 
 /// Six counts: new, retried, due, leased, parked, scheduled.
-fn states<R: ReadValues>(row: &R, first: usize) -> Result<[u64; 6], sqlx::Error> {
+fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
     let mut states = [0; 6];
     for (n, state) in states.iter_mut().enumerate() {
         *state = row.count_at(first + n)?;

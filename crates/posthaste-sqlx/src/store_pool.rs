@@ -6,6 +6,7 @@
 //! dropped takes it along: nothing half done is ever lent again.
 
 use std::fmt;
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -63,8 +64,8 @@ where
     /// Runs work on a connection of its own.
     pub(crate) async fn with<T>(
         &self,
-        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+        work: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let mut lent = self.lend().await?;
         let result = work(&mut lent).await;
         lent.end(result)
@@ -74,15 +75,15 @@ where
     pub(crate) async fn in_transaction<T>(
         &self,
         begin: &'static str,
-        work: impl AsyncFnOnce(&mut DB::Connection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+        work: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let mut tx = self.begin(begin).await?;
         let result = work(&mut tx).await;
         tx.end_transaction(result).await
     }
 
     /// Lends a connection on which a transaction has begun with this statement.
-    pub(crate) async fn begin(&self, begin: &'static str) -> Result<Lent<DB>, sqlx::Error> {
+    pub(crate) async fn begin(&self, begin: &'static str) -> sqlx::Result<Lent<DB>> {
         let mut lent = self.lend().await?;
         match DB::TransactionManager::begin(&mut lent, Some(begin.into_sql_str())).await {
             Ok(()) => Ok(lent),
@@ -90,7 +91,7 @@ where
         }
     }
 
-    async fn lend(&self) -> Result<Lent<DB>, sqlx::Error> {
+    async fn lend(&self) -> sqlx::Result<Lent<DB>> {
         let permit = timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
         let connection = self.take().await?;
@@ -108,11 +109,11 @@ where
 
     /// A connection outside the pool, which the caller closes.
     #[cfg(feature = "postgres")]
-    pub(crate) async fn open_another(&self) -> Result<DB::Connection, sqlx::Error> {
+    pub(crate) async fn open_another(&self) -> sqlx::Result<DB::Connection> {
         timeout(ACQUIRE_TIMEOUT, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
     }
 
-    async fn take(&self) -> Result<DB::Connection, sqlx::Error> {
+    async fn take(&self) -> sqlx::Result<DB::Connection> {
         let idle = lock::<DB>(&self.idle).pop();
         match idle {
             Some(connection) => Ok(connection),
@@ -120,7 +121,7 @@ where
         }
     }
 
-    async fn connect(&self) -> Result<DB::Connection, sqlx::Error> {
+    async fn connect(&self) -> sqlx::Result<DB::Connection> {
         let mut connection = self.login.connect().await?;
         if let Some(settings) = self.settings {
             connection.execute(settings).await?;
@@ -151,10 +152,7 @@ pub(crate) struct Lent<DB: Database> {
 impl<DB: Database> Lent<DB> {
     /// Commits what went well. A transaction that is dropped is rolled back when its connection is used again, and
     /// keeps its locks until then: so one whose connection goes back to the pool is rolled back at once.
-    pub(crate) async fn end_transaction<T>(
-        mut self,
-        result: Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+    pub(crate) async fn end_transaction<T>(mut self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         let ended = match &result {
             Ok(_) => {
                 let committed = DB::TransactionManager::commit(&mut self).await;
@@ -170,7 +168,7 @@ impl<DB: Database> Lent<DB> {
     }
 
     /// Gives the connection back, if it is as good as before.
-    fn end<T>(self, result: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    fn end<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         let mut idle = lock::<DB>(&self.idle);
         match &result {
             // The server went away, and so did the others' way to it.
@@ -194,5 +192,14 @@ impl<DB: Database> Deref for Lent<DB> {
 impl<DB: Database> DerefMut for Lent<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
         &mut self.connection
+    }
+}
+
+/// Whether the server was not there, or went away.
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        sqlx::Error::PoolTimedOut => true,
+        _ => false,
     }
 }

@@ -9,7 +9,7 @@ use sqlx_core::transaction::TransactionManager as _;
 /// A server or SQLite may roll back by itself, when a disk is full for example, and the driver goes on to
 /// count a transaction that no longer is: such a connection can begin none ever again, so another takes its
 /// place.
-pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, sqlx::Error> {
+pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
     loop {
         let connection = pool.acquire().await?;
         if transaction_depth::<DB>(&connection) == 0 {

@@ -37,7 +37,7 @@ pub(crate) trait WriterDialect: Database {
         statements: &Statements<Self>,
         connection: &mut Self::Connection,
         rows: &[NewRow],
-    ) -> impl Future<Output = Result<Vec<Option<i64>>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Vec<Option<i64>>>> + Send;
 
     /// Why an INSERT has failed.
     fn refused(

@@ -7,9 +7,9 @@ use super::MySqlStore;
 use super::connection::{BEGIN, Connections};
 use super::row::{content_columns, row_columns};
 use super::value::{MAX_KEYS, bind_all, micros, placeholder_count};
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 use crate::store_pool::Lent;
 
 const GET: &str =
@@ -70,7 +70,7 @@ VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)";
         connection: &mut MySqlConnection,
         seqs: &[i64],
         forget_progress: bool,
-    ) -> Result<u64, sqlx::Error> {
+    ) -> sqlx::Result<u64> {
         let mut revived = 0;
         for seqs in seqs.chunks(MAX_KEYS) {
             let query = store.sql().listed(REVIVE, placeholder_count(seqs.len())).bind(forget_progress);
@@ -81,17 +81,14 @@ VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)";
 
     type Session = Lent<MySql>;
 
-    async fn open_session(connections: &Connections, access: Access) -> Result<Lent<Self>, sqlx::Error> {
+    async fn open_session(connections: &Connections, access: Access) -> sqlx::Result<Lent<Self>> {
         match access {
             Access::Read => connections.viewer.begin(BEGIN).await,
             Access::Write => connections.operator.begin(BEGIN).await,
         }
     }
 
-    async fn close_session<T: Send>(
-        session: Lent<Self>,
-        result: Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+    async fn close_session<T: Send>(session: Lent<Self>, result: sqlx::Result<T>) -> sqlx::Result<T> {
         session.end_transaction(result).await
     }
 

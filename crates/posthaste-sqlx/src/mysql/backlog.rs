@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, Row as _};
 
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 macro_rules! groups {
     ($key:literal) => {
@@ -27,7 +27,7 @@ impl BacklogDialect for MySql {
     const MORE: &'static str = "SELECT COUNT(*) FROM (SELECT seq FROM `{table}` FORCE INDEX (`{table}_phase`)
   WHERE phase = 0 ORDER BY seq LIMIT 1 OFFSET 20000) AS next";
 
-    fn age(row: &MySqlRow) -> Result<Option<Duration>, sqlx::Error> {
+    fn age(row: &MySqlRow) -> sqlx::Result<Option<Duration>> {
         let age: i64 = row.try_get(2)?;
         Ok(Some(Duration::from_micros(age.try_into().unwrap_or(0))))
     }

@@ -18,11 +18,11 @@ use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::byte_limit::rows_within_limit;
-use crate::claim::ClaimDialect;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::parked_routes_cache;
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
+use crate::store::claim::ClaimDialect;
 
 /// The server's clock, and the paused routes.
 const SERVER_STATE: &str = concat!(
@@ -225,7 +225,7 @@ impl MySqlStore {
         claim: &Claim<'_>,
         search: &Search,
         bind: impl Fn(MySqlQuery) -> MySqlQuery,
-    ) -> Result<LockedRows, sqlx::Error> {
+    ) -> sqlx::Result<LockedRows> {
         let query = |text, limit| bind(self.sql().query::<MySql>(text)).bind(value::limit(limit));
         let (mut limit, mut cut) = (claim.limit, false);
         // A claim that does not come to its end may have met large rows, and leaves this to the next one.
@@ -248,7 +248,7 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         claim: &Claim<'_>,
         locked: &LockedRows,
-    ) -> Result<TakenRows, sqlx::Error> {
+    ) -> sqlx::Result<TakenRows> {
         let free = free_rows(&locked.rows)?;
         let fitting = rows_within_limit(free.iter().map(|row| row.size), claim.max_bytes);
         let full = locked.rows.len() == locked.limit;
@@ -276,7 +276,7 @@ impl MySqlStore {
         claim: &Claim<'_>,
         seqs: &[i64],
         now: i64,
-    ) -> Result<(), sqlx::Error> {
+    ) -> sqlx::Result<()> {
         let query = self
             .sql()
             .listed(LEASE, placeholder_count(seqs.len()))
@@ -296,7 +296,7 @@ impl MySqlStore {
         seqs: &[i64],
         now: i64,
         taken: &mut TakenRows,
-    ) -> Result<(), sqlx::Error> {
+    ) -> sqlx::Result<()> {
         let query = bind_all(self.sql().listed(ROWS, placeholder_count(seqs.len())), seqs);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
@@ -310,7 +310,7 @@ impl MySqlStore {
 }
 
 impl DueRow {
-    fn read(row: &MySqlRow) -> Result<Self, sqlx::Error> {
+    fn read(row: &MySqlRow) -> sqlx::Result<Self> {
         // A date of zeros, which some program has written, is no time.
         let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();
         Ok(Self {
@@ -322,7 +322,7 @@ impl DueRow {
 }
 
 /// The rows before the first one on lease.
-fn free_rows(rows: &[MySqlRow]) -> Result<Vec<DueRow>, sqlx::Error> {
+fn free_rows(rows: &[MySqlRow]) -> sqlx::Result<Vec<DueRow>> {
     rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read).collect()
 }
 
@@ -330,7 +330,7 @@ fn is_leased(row: &MySqlRow) -> bool {
     row.try_get::<i64, _>("leased").map_or(true, |leased| leased != 0)
 }
 
-fn read_server_state(rows: &[MySqlRow]) -> Result<ServerState, sqlx::Error> {
+fn read_server_state(rows: &[MySqlRow]) -> sqlx::Result<ServerState> {
     let (mut now, mut paused) = (None, BTreeSet::new());
     for row in rows {
         now = now.or(row.try_get::<Option<i64>, _>(0)?);

@@ -1,7 +1,6 @@
 //! The store's own connections, and what their errors mean.
 
 use std::fmt;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
 use crate::store::failed;
-use crate::store_pool::StorePool;
+use crate::store_pool::{StorePool, is_lost};
 
 /// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
 /// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
@@ -92,7 +91,7 @@ impl Connections {
     /// Runs one statement for the engine, or several that need not be one.
     pub(crate) async fn engine<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
@@ -106,7 +105,7 @@ impl Connections {
     /// Runs several statements for the engine, all of them or none.
     pub(crate) async fn engine_in_transaction<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.engine, work).await
     }
@@ -114,14 +113,14 @@ impl Connections {
     /// The same for a foreign table's viewers and operators.
     pub(crate) async fn viewer<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.viewer, work).await
     }
 
     pub(crate) async fn operator<T>(
         &self,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.in_transaction(&self.operator, work).await
     }
@@ -129,7 +128,7 @@ impl Connections {
     async fn in_transaction<T>(
         &self,
         pool: &StorePool<MySql>,
-        work: impl AsyncFnOnce(&mut MySqlConnection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
@@ -252,15 +251,6 @@ pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
     }
 }
 
-/// Whether the server was not there, or went away.
-fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
-        sqlx::Error::PoolTimedOut => true,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use posthaste_sql_writer::mysql::Flavour;
@@ -316,7 +306,7 @@ mod tests {
         let asked = tokio::sync::Semaphore::new(0);
         let question = async |_: &mut MySqlConnection| {
             asked.add_permits(1);
-            std::future::pending::<Result<(), sqlx::Error>>().await
+            std::future::pending::<sqlx::Result<()>>().await
         };
         let change = async {
             asked.acquire_many(2).await.expect("it stays open").forget();

@@ -16,7 +16,7 @@ pub(super) async fn insert(
     statements: &Statements,
     connection: &mut MySqlConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     let flavour = flavour(statements, connection).await?;
     let mut seqs = Vec::with_capacity(rows.len());
     let mut rest = rows;
@@ -40,7 +40,7 @@ pub(super) async fn insert(
 pub(super) async fn flavour(
     statements: &Statements,
     connection: &mut MySqlConnection,
-) -> Result<Flavour, sqlx::Error> {
+) -> sqlx::Result<Flavour> {
     match statements.flavour() {
         Some(flavour) => Ok(flavour),
         None => {
@@ -55,7 +55,7 @@ async fn insert_batch(
     flavour: Flavour,
     connection: &mut MySqlConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     let insert: MySqlQuery = ready(statements.insert(flavour, rows.len()));
     let insert = match statements.database_id() {
         Some(database_id) => insert.bind(database_id.to_owned()),
@@ -74,9 +74,9 @@ async fn insert_batch(
     pair(rows, &bind_all(written, &ids).fetch_all(connection).await?)
 }
 
-fn pair(rows: &[NewRow], written: &[MySqlRow]) -> Result<Vec<Option<i64>>, sqlx::Error> {
+fn pair(rows: &[NewRow], written: &[MySqlRow]) -> sqlx::Result<Vec<Option<i64>>> {
     let pairs = written.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
-    Ok(seqs_by_id(rows, pairs.collect::<Result<_, sqlx::Error>>()?))
+    Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))
 }
 
 /// One row, none if its id existed already.
@@ -85,7 +85,7 @@ async fn insert_or_know(
     flavour: Flavour,
     connection: &mut MySqlConnection,
     row: &NewRow,
-) -> Result<Option<i64>, sqlx::Error> {
+) -> sqlx::Result<Option<i64>> {
     match insert_batch(statements, flavour, connection, std::slice::from_ref(row)).await {
         Ok(seqs) => Ok(seqs.first().copied().flatten()),
         Err(error) if is_duplicate(&error) => {

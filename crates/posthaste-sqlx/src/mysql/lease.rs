@@ -16,7 +16,7 @@ use super::MySqlStore;
 use super::connection::MAX_TRIES;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
-use crate::lease::LeaseDialect;
+use crate::store::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -161,6 +161,6 @@ fn row_id(lease: &Lease) -> RowId {
     (lease.seq, lease.id.to_string())
 }
 
-fn read_row_id(row: &MySqlRow) -> Result<RowId, sqlx::Error> {
+fn read_row_id(row: &MySqlRow) -> sqlx::Result<RowId> {
     Ok((row.try_get(0)?, row.try_get(1)?))
 }

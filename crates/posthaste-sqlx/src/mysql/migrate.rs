@@ -138,7 +138,7 @@ impl MySqlMigrations {
         .await
     }
 
-    async fn read_database_id(&self, connection: &mut MySqlConnection) -> Result<DatabaseId, sqlx::Error> {
+    async fn read_database_id(&self, connection: &mut MySqlConnection) -> sqlx::Result<DatabaseId> {
         let id = self.sql.scalar::<MySql, String>(DATABASE_ID).fetch_one(connection).await?;
         Ok(DatabaseId::new(id, server(&self.options)))
     }
@@ -232,7 +232,7 @@ impl MySqlMigrations {
         &self,
         connection: &mut MySqlConnection,
         table: &'static str,
-    ) -> Result<Vec<String>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<String>> {
         let query = self.sql.query::<MySql>(COLUMNS).bind(self.sql.text(table).to_string());
         query.fetch_all(connection).await?.iter().map(|row| row.try_get(0)).collect()
     }

@@ -65,16 +65,19 @@ use store::State;
 /// it, nor the reverse. Any number of processes may share a table.
 pub type MySqlStore = SqlStore<MySql>;
 
-/// Opens a [`MySqlStore`].
+/// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type MySqlStoreBuilder = StoreBuilder<MySql>;
 
 /// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool); made by [`MySqlStore::writer`].
+/// Its methods are those of [`Writer`].
 pub type MySqlWriter = Writer<MySql>;
 
 /// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
+/// Its methods are those of [`Tx`].
 pub type MySqlTx = Tx<MySql>;
 
 /// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
+/// Its methods are those of [`Savepoint`].
 pub type MySqlSavepoint<'a> = Savepoint<'a, MySql>;
 
 impl MySqlStore {

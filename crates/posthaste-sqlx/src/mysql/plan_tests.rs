@@ -8,10 +8,10 @@ use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySql, MySqlConnection, Row as _};
 
 use super::{MySqlStore, claim, lease, purge, settle, stats, wake_up};
-use crate::backlog::BacklogDialect as _;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
-use crate::stats::StatsDialect as _;
+use crate::store::backlog::BacklogDialect as _;
+use crate::store::diagnose::DiagnoseDialect as _;
+use crate::store::stats::StatsDialect as _;
 
 /// What a plan must show.
 struct Expected {

@@ -7,8 +7,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::growing_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 macro_rules! cutoff {
     () => {
@@ -78,11 +78,7 @@ impl PurgeDialect for MySql {
         Ok(steps.total())
     }
 
-    async fn purge_in(
-        sql: &Sql,
-        connection: &mut MySqlConnection,
-        purge: &Purge,
-    ) -> Result<u64, sqlx::Error> {
+    async fn purge_in(sql: &Sql, connection: &mut MySqlConnection, purge: &Purge) -> sqlx::Result<u64> {
         let bind = |query: MySqlQuery| {
             query.bind(now(purge.now)).bind(delay(purge.older_than)).bind(value::limit(purge.limit))
         };
@@ -105,7 +101,7 @@ impl PurgeDialect for MySql {
         Ok(seqs.len() as u64)
     }
 
-    async fn delete(sql: &Sql, connection: &mut MySqlConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+    async fn delete(sql: &Sql, connection: &mut MySqlConnection, seqs: &[i64]) -> sqlx::Result<()> {
         for seqs in seqs.chunks(MAX_KEYS) {
             bind_all(sql.listed(DELETE_KEYS, placeholder_count(seqs.len())), seqs)
                 .execute(&mut *connection)
@@ -132,7 +128,7 @@ pub(super) async fn archive(
     connection: &mut MySqlConnection,
     seqs: &[i64],
     at: Option<Timestamp>,
-) -> Result<(), sqlx::Error> {
+) -> sqlx::Result<()> {
     for seqs in seqs.chunks(MAX_KEYS) {
         let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
         bind_all(query, seqs).execute(&mut *connection).await?;

@@ -91,16 +91,16 @@ impl ReadColumns for MySqlRow {
 }
 
 impl ReadValues for MySqlRow {
-    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+    fn optional_int_at(&self, index: usize) -> sqlx::Result<Option<i64>> {
         self.try_get(index)
     }
 
-    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+    fn text_at(&self, index: usize) -> sqlx::Result<Option<String>> {
         self.try_get(index)
     }
 
     /// Selected as microseconds.
-    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+    fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>> {
         Ok(self.optional_int_at(index)?.map(Timestamp::from_micros))
     }
 }

@@ -16,8 +16,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
 use super::{MySqlStore, purge};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
 /// of these ids is an event that was delivered.
@@ -145,7 +145,7 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
             let query =
@@ -164,7 +164,7 @@ impl MySqlStore {
         &self,
         connection: &mut MySqlConnection,
         batch: &SettleBatch<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let mut changed = SettledRows::new();
         for (seqs, ids) in batch.chunks() {
             let query = self.sql().listed(DELETE, placeholder_count(seqs.len()));
@@ -180,7 +180,7 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let query = self.sql().query::<MySql>(GENERAL).bind(now(settle.now)).bind(batch.mark);
         let query = query.bind(batch.json()).bind(settle.owner.as_str());
         let found = query.execute(&mut *connection).await?.rows_affected();
@@ -198,7 +198,7 @@ impl MySqlStore {
         connection: &mut MySqlConnection,
         settle: &Settle<'_>,
         batch: &SettleBatch<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let changed = self.settle_general(connection, settle, batch).await?;
         let done = changed.iter().filter(|(_, row)| row.is_done());
         let mut done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
@@ -218,7 +218,7 @@ impl MySqlStore {
         seqs: &[i64],
         mark: i64,
         all: bool,
-    ) -> Result<Vec<(i64, SettledRow)>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<(i64, SettledRow)>> {
         let query = bind_all(self.sql().listed(SETTLED, placeholder_count(seqs.len())).bind(mark), seqs);
         let mut settled = Vec::with_capacity(seqs.len());
         for row in &query.fetch_all(connection).await? {

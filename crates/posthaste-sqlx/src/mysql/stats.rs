@@ -9,7 +9,7 @@ use super::MySqlStore;
 use super::value::{self, clock};
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect, estimate};
+use crate::store::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! bounded {
     ($phase:literal) => {
@@ -103,7 +103,7 @@ impl StatsDialect for MySql {
     };
     const DONE_ROWS: DoneRows = DoneRows::Indexed(DONE_ROWS);
 
-    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut MySqlConnection) -> sqlx::Result<u64> {
         Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
     }
 
@@ -111,7 +111,7 @@ impl StatsDialect for MySql {
         sql: &Sql,
         connection: &mut MySqlConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let query = sql.query::<MySql>(OLDEST_PENDING).bind(value::now(now)).bind(value::now(now));
         let age: Option<i64> = query.fetch_one(connection).await?.try_get(0)?;
         Ok(age.map(|age| Duration::from_micros(age.try_into().unwrap_or(0))))
@@ -130,62 +130,27 @@ impl StatsDialect for MySql {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::admin::{Admin as _, BacklogBy, Estimated};
-
     use super::super::plan_tests::{open, run};
-
-    /// One in ten is a retry, and one in five waits for tomorrow.
-    const ROWS: &str = "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at)
-SELECT CONCAT('event', n), 'Tested', '{}', IF(n % 10 = 0, 2, 0),
-  UTC_TIMESTAMP(6) + INTERVAL IF(n % 5 = 0, 1, 0) DAY
-FROM (WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 399)
-  SELECT 1 + a.i * 400 + b.i AS n FROM d AS a, d AS b) AS numbers WHERE n BETWEEN {first} AND {last}";
-
-    fn rows(first: u32, last: u32) -> String {
-        ROWS.replace("{first}", &first.to_string()).replace("{last}", &last.to_string())
-    }
-
-    fn is_about(count: u64, real: u64) -> bool {
-        count.abs_diff(real) * 20 <= real
-    }
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
     async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {
         let (store, mut connection, database) = open("estimates").await;
-        let mut change = async |text: &str| {
-            run(&mut connection, store.sql(), text).await;
-            store.stats().await.expect("stats work")
+        let script = Script {
+            rows: "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at)
+SELECT CONCAT('event', n), 'Tested', '{}', IF(n % 10 = 0, 2, 0),
+  UTC_TIMESTAMP(6) + INTERVAL IF(n % 5 = 0, 1, 0) DAY
+FROM (WITH RECURSIVE d (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM d WHERE i < 399)
+  SELECT 1 + a.i * 400 + b.i AS n FROM d AS a, d AS b) AS numbers WHERE n BETWEEN {first} AND {last}",
+            done: "UPDATE `{table}` SET status = IF(seq % 5 = 0, 0, 1), done_at = UTC_TIMESTAMP(6)",
+            dead: "UPDATE `{table}` SET status = 3",
+            archive: "INSERT INTO `{table}_archive` ({columns}) SELECT {columns} FROM `{table}`",
+            archive_error: 7_500,
         };
-        let stats = change(&rows(1, 100_000)).await;
-        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
-        assert_eq!(stats.estimated, Estimated::default());
-        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
-
-        let stats = change(&rows(100_001, 150_000)).await;
-        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
-        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
-        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
-        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
-        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
-
-        let ended = "UPDATE `{table}` SET status = IF(seq % 5 = 0, 0, 1), done_at = UTC_TIMESTAMP(6)";
-        let stats = change(ended).await;
-        assert_eq!((stats.new, stats.retry), (30_000, 0));
-        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
-        assert!(is_about(stats.done, 120_000), "{stats:?}");
-
-        let stats = change("UPDATE `{table}` SET status = 3").await;
-        assert_eq!((stats.new, stats.done), (0, 0));
-        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
-        assert!(is_about(stats.dead, 150_000), "{stats:?}");
-
-        let columns = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
-            available_at, created_at, inserted_at, lease_token";
-        let archive =
-            format!("INSERT INTO `{{table}}_archive` ({columns}) SELECT {columns} FROM `{{table}}`");
-        let stats = change(&archive).await;
-        assert!(stats.estimated.archived && is_about(stats.archived, 150_000), "{stats:?}");
+        check(&store, script).await;
         run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
     }
 }

@@ -65,7 +65,7 @@ async fn present(
     statements: &Statements,
     connection: &mut MySqlConnection,
     written: &[i64],
-) -> Result<HashSet<i64>, sqlx::Error> {
+) -> sqlx::Result<HashSet<i64>> {
     let mut present = HashSet::with_capacity(written.len());
     for seqs in written.chunks(MAX_KEYS) {
         let query = bind_all(ready(&statements.present(seqs.len()).into()), seqs);

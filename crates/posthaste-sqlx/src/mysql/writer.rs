@@ -32,7 +32,7 @@ impl WriterDialect for MySql {
         statements: &Statements,
         connection: &mut MySqlConnection,
         rows: &[NewRow],
-    ) -> Result<Vec<Option<i64>>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<Option<i64>>> {
         insert::insert(statements, connection, rows).await
     }
 
@@ -56,7 +56,7 @@ impl WriterDialect for MySql {
 }
 
 /// Outside a transaction a savepoint is gone before it can be released.
-pub(super) async fn is_in_transaction(connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
+pub(super) async fn is_in_transaction(connection: &mut MySqlConnection) -> sqlx::Result<bool> {
     match connection.execute("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await {
         Ok(_) => Ok(true),
         Err(error) if number(&error) == Some(NO_SAVEPOINT) => Ok(false),

@@ -7,9 +7,9 @@ use super::PgStore;
 use super::connection::{Connections, OPERATOR_BEGIN, VIEWER_BEGIN};
 use super::row::{event_columns, row_columns};
 use super::value;
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 use crate::store_pool::Lent;
 
 const GET: &str =
@@ -61,7 +61,7 @@ WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
         connection: &mut PgConnection,
         seqs: &[i64],
         forget_progress: bool,
-    ) -> Result<u64, sqlx::Error> {
+    ) -> sqlx::Result<u64> {
         let query = store.sql().query::<Postgres>(REVIVE).bind(seqs).bind(forget_progress);
         let revived = query.execute(&mut *connection).await?.rows_affected();
         if revived > 0 {
@@ -72,17 +72,14 @@ WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
 
     type Session = Lent<Postgres>;
 
-    async fn open_session(connections: &Connections, access: Access) -> Result<Lent<Self>, sqlx::Error> {
+    async fn open_session(connections: &Connections, access: Access) -> sqlx::Result<Lent<Self>> {
         match access {
             Access::Read => connections.viewer.begin(VIEWER_BEGIN).await,
             Access::Write => connections.operator.begin(OPERATOR_BEGIN).await,
         }
     }
 
-    async fn close_session<T: Send>(
-        session: Lent<Self>,
-        result: Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+    async fn close_session<T: Send>(session: Lent<Self>, result: sqlx::Result<T>) -> sqlx::Result<T> {
         session.end_transaction(result).await
     }
 }

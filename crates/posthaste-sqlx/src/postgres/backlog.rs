@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Postgres, Row as _};
 
 use super::value::Time;
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 impl BacklogDialect for Postgres {
     /// $1 stands for no aggregate type.
@@ -19,7 +19,7 @@ FROM (SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 20000) A
 GROUP BY 1 ORDER BY total DESC, key LIMIT {limit}"#;
     const MORE: &'static str = r#"SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq OFFSET 20000 LIMIT 1) AS next"#;
 
-    fn age(row: &PgRow) -> Result<Option<Duration>, sqlx::Error> {
+    fn age(row: &PgRow) -> sqlx::Result<Option<Duration>> {
         let (oldest, now): (Time, Time) = (row.try_get(2)?, row.try_get(3)?);
         Ok(Some(now.0.since(oldest.0)))
     }

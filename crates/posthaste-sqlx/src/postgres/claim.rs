@@ -13,10 +13,10 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
-use crate::claim::ClaimDialect;
 use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
+use crate::store::claim::ClaimDialect;
 
 /// The clock, and the routes that are paused.
 const SERVER_STATE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
@@ -235,11 +235,7 @@ impl TakenRows {
 }
 
 /// Reads one row after the other: what the driver has of a row is gone before the next one comes.
-async fn read(
-    query: PgQuery,
-    connection: &mut PgConnection,
-    claim: &Claim<'_>,
-) -> Result<TakenRows, sqlx::Error> {
+async fn read(query: PgQuery, connection: &mut PgConnection, claim: &Claim<'_>) -> sqlx::Result<TakenRows> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
     let mut answer = query.fetch(connection);
     while let Some(row) = answer.try_next().await? {

@@ -1,7 +1,6 @@
 //! The store's own connections, and what their errors mean.
 
 use std::fmt;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 use crate::OpenError;
 use crate::sql::Sql;
 use crate::store::{Connections as _, failed};
-use crate::store_pool::StorePool;
+use crate::store_pool::{StorePool, is_lost};
 
 /// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
 /// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
@@ -120,7 +119,7 @@ impl Connections {
     /// Runs one statement for the engine.
     pub(super) async fn engine<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         match self.path {
             ConnectionPath::Direct => self.engine.with(work).await.map_err(|error| self.failed(error)),
@@ -131,7 +130,7 @@ impl Connections {
     /// Runs several statements for the engine, all of them or none.
     pub(super) async fn engine_in_transaction<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let begin = match self.path {
             ConnectionPath::Direct => BEGIN,
@@ -144,8 +143,8 @@ impl Connections {
     /// for a second one while holding the first.
     pub(super) async fn with_two<T>(
         &self,
-        work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+        work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let mut another = self.viewer.open_another().await?;
         let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
         // It was of use; whether it ends well does not matter.
@@ -242,14 +241,5 @@ pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         Some(code::UNDEFINED_TABLE) => OpenError::TableGone { server: server(), source: error },
         None if is_lost(&error) => OpenError::Unreachable { server: server(), source: error },
         _ => OpenError::Database(error),
-    }
-}
-
-/// Whether the server was not there, or went away.
-fn is_lost(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
-        sqlx::Error::PoolTimedOut => true,
-        _ => false,
     }
 }

@@ -17,7 +17,7 @@ pub(super) async fn insert(
     statements: &Statements,
     connection: &mut PgConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     match rows {
         [] => Ok(Vec::new()),
         [row] => insert_one(statements, connection, row).await,
@@ -29,7 +29,7 @@ async fn insert_one(
     statements: &Statements,
     connection: &mut PgConnection,
     row: &NewRow,
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     let row = values(row);
     let insert = ready::<Postgres>(&statements.insert_one)
         .persistent(statements.cacheable)
@@ -56,7 +56,7 @@ async fn insert_many(
     statements: &Statements,
     connection: &mut PgConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     let columns = InsertColumns::of(rows);
     let insert = ready::<Postgres>(&statements.insert_many)
         .persistent(statements.cacheable)
@@ -77,7 +77,7 @@ async fn insert_many(
         .bind(columns.token);
     let inserted = bind_database_id(insert, statements).fetch_all(connection).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
-    Ok(seqs_by_id(rows, pairs.collect::<Result<_, sqlx::Error>>()?))
+    Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))
 }
 
 /// The last value: which database the rows belong to.

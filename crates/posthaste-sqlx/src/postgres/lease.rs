@@ -7,7 +7,7 @@ use sqlx::{Postgres, Row as _};
 
 use super::PgStore;
 use super::value::{interval, leases, now};
-use crate::lease::LeaseDialect;
+use crate::store::lease::LeaseDialect;
 
 /// The rows that these leases hold.
 macro_rules! held {
@@ -87,7 +87,7 @@ impl LeaseDialect for Postgres {
     }
 }
 
-fn held(row: &PgRow) -> Result<Lease, sqlx::Error> {
+fn held(row: &PgRow) -> sqlx::Result<Lease> {
     let (id, seq, token): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     Ok(Lease { id: EventId::from(id), seq, token: token.into() })
 }

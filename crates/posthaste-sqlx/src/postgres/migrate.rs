@@ -125,7 +125,7 @@ impl PgMigrations {
         .await
     }
 
-    async fn read_database_id(&self, connection: &mut PgConnection) -> Result<DatabaseId, sqlx::Error> {
+    async fn read_database_id(&self, connection: &mut PgConnection) -> sqlx::Result<DatabaseId> {
         let id = self.sql.scalar::<Postgres, String>(DATABASE_ID).fetch_one(connection).await?;
         Ok(DatabaseId::new(id, server(&self.options)))
     }
@@ -217,7 +217,7 @@ impl PgMigrations {
         &self,
         connection: &mut PgConnection,
         table: &'static str,
-    ) -> Result<Vec<String>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<String>> {
         let query = self.sql.query::<Postgres>(COLUMNS).bind(self.sql.text(table).to_string());
         let rows = query.fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()

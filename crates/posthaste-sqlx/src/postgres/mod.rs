@@ -63,16 +63,19 @@ use store::State;
 /// it, nor the reverse. Any number of processes may share a table.
 pub type PgStore = SqlStore<Postgres>;
 
-/// Opens a [`PgStore`].
+/// Opens a [`PgStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type PgStoreBuilder = StoreBuilder<Postgres>;
 
 /// Writes events in transactions of a [`PgPool`](sqlx::PgPool); made by [`PgStore::writer`].
+/// Its methods are those of [`Writer`].
 pub type PgWriter = Writer<Postgres>;
 
 /// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`](sqlx::PgConnection).
+/// Its methods are those of [`Tx`].
 pub type PgTx = Tx<Postgres>;
 
 /// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`PgConnection`](sqlx::PgConnection).
+/// Its methods are those of [`Savepoint`].
 pub type PgSavepoint<'a> = Savepoint<'a, Postgres>;
 
 impl PgStore {

@@ -9,11 +9,11 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
 use super::{PgStore, claim, diagnose, lease, purge, settle, stats};
 use crate::SchemaName;
-use crate::admin::AdminDialect as _;
-use crate::backlog::BacklogDialect as _;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
-use crate::stats::StatsDialect as _;
+use crate::store::admin::AdminDialect as _;
+use crate::store::backlog::BacklogDialect as _;
+use crate::store::diagnose::DiagnoseDialect as _;
+use crate::store::stats::StatsDialect as _;
 
 /// What a plan must show.
 struct Expected {

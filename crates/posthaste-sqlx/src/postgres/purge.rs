@@ -9,8 +9,8 @@ use sqlx::{PgConnection, Postgres};
 
 use super::PgStore;
 use super::value::{interval, limit, now};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= coalesce($1, statement_timestamp()) - $2
@@ -68,7 +68,7 @@ impl PurgeDialect for Postgres {
         store.connections().engine(work).await
     }
 
-    async fn purge_in(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> Result<u64, sqlx::Error> {
+    async fn purge_in(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> sqlx::Result<u64> {
         let old = match purge.what {
             Purgeable::Archived => return drop_partitions(sql, connection, purge).await,
             Purgeable::Done => OLD_DONE,
@@ -83,7 +83,7 @@ impl PurgeDialect for Postgres {
         Ok(query.bind(interval(purge.older_than)).execute(connection).await?.rows_affected())
     }
 
-    async fn delete(sql: &Sql, connection: &mut PgConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+    async fn delete(sql: &Sql, connection: &mut PgConnection, seqs: &[i64]) -> sqlx::Result<()> {
         let query = sql.query_of::<Postgres>(&[DELETE, "$1", END]);
         query.bind(seqs).execute(connection).await?;
         Ok(())
@@ -128,11 +128,7 @@ impl PgStore {
     }
 }
 
-async fn drop_partitions(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    purge: &Purge,
-) -> Result<u64, sqlx::Error> {
+async fn drop_partitions(sql: &Sql, connection: &mut PgConnection, purge: &Purge) -> sqlx::Result<u64> {
     let query = sql.scalar::<Postgres, i64>(DROP_DAYS).bind(now(purge.now));
     let query = query.bind(interval(purge.older_than)).bind(limit(purge.limit));
     let gone = query.fetch_one(connection).await?;
@@ -144,7 +140,7 @@ pub(super) async fn archive(
     connection: &mut PgConnection,
     at: Option<Timestamp>,
     seqs: &[i64],
-) -> Result<(), sqlx::Error> {
+) -> sqlx::Result<()> {
     let query = sql.query_of::<Postgres>(&[ARCHIVE, "$2", ARCHIVE_END]);
     query.bind(now(at)).bind(seqs).execute(connection).await?;
     Ok(())

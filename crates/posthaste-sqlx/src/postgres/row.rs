@@ -67,15 +67,15 @@ impl ReadColumns for PgRow {
 }
 
 impl ReadValues for PgRow {
-    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+    fn optional_int_at(&self, index: usize) -> sqlx::Result<Option<i64>> {
         self.try_get(index)
     }
 
-    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+    fn text_at(&self, index: usize) -> sqlx::Result<Option<String>> {
         self.try_get(index)
     }
 
-    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+    fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>> {
         Ok(self.try_get::<Option<Time>, _>(index)?.map(|time| time.0))
     }
 }

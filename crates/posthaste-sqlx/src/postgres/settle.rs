@@ -16,8 +16,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::value::{self, interval};
 use super::{PgStore, purge};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from making a join of it, for which it
 /// might read the whole table; the pairs go into a hash table instead.
@@ -122,7 +122,7 @@ impl PgStore {
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let (seqs, ids, _) = value::leases(settle.settlements.iter().map(|settlement| &settlement.lease));
         let query = |text| self.sql().query::<Postgres>(text).bind(seqs).bind(ids);
         let query = match settle.on_done {
@@ -138,7 +138,7 @@ impl PgStore {
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let columns = SettlementColumns::new(settle.settlements);
         let rows = self
             .sql()
@@ -170,7 +170,7 @@ impl PgStore {
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let changed = self.settle_general(connection, settle).await?;
         // This transaction holds them, so that nothing else can have their numbers.
         let done = changed.values().filter(|(_, row)| row.is_done());
@@ -187,11 +187,11 @@ impl PgStore {
 /// The rows that a statement changed, with their `seq`.
 type SettledRows = HashMap<EventId, (i64, SettledRow)>;
 
-fn id_and_seq(row: &PgRow) -> Result<(EventId, i64), sqlx::Error> {
+fn id_and_seq(row: &PgRow) -> sqlx::Result<(EventId, i64)> {
     Ok((row.try_get::<&str, _>(0)?.into(), row.try_get(1)?))
 }
 
-fn general_row(row: &PgRow) -> Result<(EventId, (i64, SettledRow)), sqlx::Error> {
+fn general_row(row: &PgRow) -> sqlx::Result<(EventId, (i64, SettledRow))> {
     let (id, seq) = id_and_seq(row)?;
     let (status, attempts): (i16, i32) = (row.try_get(2)?, row.try_get(3)?);
     Ok((id, (seq, SettledRow::new(status.into(), attempts.into()))))

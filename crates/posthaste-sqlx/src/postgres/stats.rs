@@ -11,7 +11,7 @@ use crate::queries::SqlQuery;
 use crate::row::ReadValues as _;
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect};
+use crate::store::stats::{DoneRows, StatsDialect};
 
 /// Whatever the planner believes about the table, rows are read in the order of an index, so that a
 /// limit ends the reading. It lasts as long as the transaction.
@@ -75,7 +75,7 @@ impl StatsDialect for Postgres {
         SampledRows { span: span!(r#""{table}" WHERE status = 3"#), sample: sample!("", "status = 3") };
     const DONE_ROWS: DoneRows = DoneRows::AmongAll(ALL_ROWS);
 
-    async fn read_in_order(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    async fn read_in_order(connection: &mut PgConnection) -> sqlx::Result<()> {
         sqlx::raw_sql(IN_ORDER).execute(connection).await.map(|_| ())
     }
 
@@ -93,7 +93,7 @@ impl StatsDialect for Postgres {
         bind(sql.limited(&[statement], limit)).persistent(false)
     }
 
-    async fn estimate_archived(sql: &Sql, connection: &mut PgConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<u64> {
         sql.fresh::<Postgres>(ARCHIVED).fetch_one(connection).await?.count_at(0)
     }
 
@@ -101,7 +101,7 @@ impl StatsDialect for Postgres {
         sql: &Sql,
         connection: &mut PgConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let query = sql.fresh::<Postgres>(OLDEST_PENDING).bind(value::now(now));
         let row = query.fetch_one(connection).await?;
         let (now, oldest): (Time, Option<Time>) = (row.try_get(0)?, row.try_get(1)?);
@@ -118,66 +118,26 @@ impl StatsDialect for Postgres {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::admin::{Admin as _, BacklogBy, Estimated};
-
     use super::super::plan_tests::{run, store};
-
-    /// One in ten is a retry, and one in five waits for tomorrow.
-    const ROWS: &str = r#"INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)
-SELECT 'event' || n, 'Tested', '{}', CASE WHEN n % 10 = 0 THEN 2 ELSE 0 END,
-  now() + CASE WHEN n % 5 = 0 THEN interval '1 day' ELSE '0' END
-FROM generate_series({first}, {last}) AS n"#;
-
-    fn rows(first: u32, last: u32) -> String {
-        ROWS.replace("{first}", &first.to_string()).replace("{last}", &last.to_string())
-    }
-
-    fn is_about(count: u64, real: u64) -> bool {
-        count.abs_diff(real) * 20 <= real
-    }
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     #[ignore = "needs PostgreSQL: cargo xtask test"]
     async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {
         let store = store("estimates").await;
-        let change = async |text: &str| {
-            let changed = store.connections().engine(async |connection| {
-                run(connection, store.sql(), text).await;
-                Ok(())
-            });
-            changed.await.expect("a connection");
-            store.stats().await.expect("stats work")
+        let script = Script {
+            rows: r#"INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)
+SELECT 'event' || n, 'Tested', '{}', CASE WHEN n % 10 = 0 THEN 2 ELSE 0 END,
+  now() + CASE WHEN n % 5 = 0 THEN interval '1 day' ELSE '0' END
+FROM generate_series({first}, {last}) AS n"#,
+            done: r#"UPDATE "{table}" SET status = CASE WHEN seq % 5 = 0 THEN 0 ELSE 1 END, done_at = now()"#,
+            dead: r#"UPDATE "{table}" SET status = 3"#,
+            archive: r#"INSERT INTO "{table}_archive" ({columns}) SELECT {columns} FROM "{table}""#,
+            archive_error: 29_999,
         };
-        let stats = change(&rows(1, 100_000)).await;
-        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
-        assert_eq!(stats.estimated, Estimated::default());
-        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
-
-        let stats = change(&rows(100_001, 150_000)).await;
-        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
-        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
-        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
-        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
-        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
-
-        let ended =
-            r#"UPDATE "{table}" SET status = CASE WHEN seq % 5 = 0 THEN 0 ELSE 1 END, done_at = now()"#;
-        let stats = change(ended).await;
-        assert_eq!((stats.new, stats.retry), (30_000, 0));
-        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
-        assert!(is_about(stats.done, 120_000), "{stats:?}");
-
-        let stats = change(r#"UPDATE "{table}" SET status = 3"#).await;
-        assert_eq!((stats.new, stats.done), (0, 0));
-        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
-        assert!(is_about(stats.dead, 150_000), "{stats:?}");
-
-        let columns = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
-            available_at, created_at, inserted_at, lease_token";
-        let archive =
-            format!(r#"INSERT INTO "{{table}}_archive" ({columns}) SELECT {columns} FROM "{{table}}""#);
-        let stats = change(&archive).await;
-        assert!(stats.estimated.archived && stats.archived.abs_diff(150_000) < 30_000, "{stats:?}");
+        check(&store, script).await;
         let dropped = store.connections().engine(async |connection| {
             run(connection, store.sql(), r#"DROP SCHEMA "{schema}" CASCADE"#).await;
             Ok(())

@@ -139,7 +139,7 @@ impl PgStore {
     }
 
     /// Wakes the other processes when this connection's transaction commits.
-    pub(super) async fn notify(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    pub(super) async fn notify(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         self.sql().query::<Postgres>("SELECT pg_notify('{name}', '')").execute(connection).await?;
         Ok(())
     }

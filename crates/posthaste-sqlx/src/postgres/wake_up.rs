@@ -84,7 +84,7 @@ async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notif
     }
 }
 
-async fn connect(options: &PgConnectOptions, channel: &str) -> Result<PgListener, sqlx::Error> {
+async fn connect(options: &PgConnectOptions, channel: &str) -> sqlx::Result<PgListener> {
     // Fresh every time: a connection that went silent is not worth keeping.
     let pool = PgPoolOptions::new()
         .max_connections(1)

@@ -27,7 +27,7 @@ impl WriterDialect for Postgres {
         statements: &Statements,
         connection: &mut PgConnection,
         rows: &[NewRow],
-    ) -> Result<Vec<Option<i64>>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<Option<i64>>> {
         insert::insert(statements, connection, rows).await
     }
 
@@ -44,7 +44,7 @@ impl WriterDialect for Postgres {
 }
 
 /// PostgreSQL refuses a savepoint outside a transaction.
-async fn is_in_transaction(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+async fn is_in_transaction(connection: &mut PgConnection) -> sqlx::Result<bool> {
     const NO_ACTIVE_TRANSACTION: &str = "25P01";
     let probe = connection.execute("SAVEPOINT posthaste; RELEASE SAVEPOINT posthaste").await;
     match probe {

@@ -11,9 +11,9 @@ use super::SqliteStore;
 use super::connection::{Connections, Writing};
 use super::row::{event_columns, row_columns};
 use super::value;
-use crate::admin::{Access, AdminDialect};
 use crate::queries::SqlQuery;
 use crate::sql::Sql;
+use crate::store::admin::{Access, AdminDialect};
 
 const GET: &str =
     concat!("SELECT ", row_columns!(), ", ", event_columns!(), r#" FROM "{table}" WHERE event_id = ?1"#);
@@ -63,7 +63,7 @@ WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
         connection: &mut SqliteConnection,
         seqs: &[i64],
         forget_progress: bool,
-    ) -> Result<u64, sqlx::Error> {
+    ) -> sqlx::Result<u64> {
         let query = store.sql().query::<Sqlite>(REVIVE).bind(value::seqs(seqs));
         let query = query.bind(Timestamp::now().as_micros()).bind(forget_progress);
         Ok(query.execute(connection).await?.rows_affected())
@@ -71,17 +71,14 @@ WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
 
     type Session = Session;
 
-    async fn open_session(connections: &Connections, access: Access) -> Result<Session, sqlx::Error> {
+    async fn open_session(connections: &Connections, access: Access) -> sqlx::Result<Session> {
         match access {
             Access::Read => Ok(Session::Read(connections.reader().await?)),
             Access::Write => Ok(Session::Write(connections.begin().await?)),
         }
     }
 
-    async fn close_session<T: Send>(
-        session: Session,
-        result: Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+    async fn close_session<T: Send>(session: Session, result: sqlx::Result<T>) -> sqlx::Result<T> {
         match (session, result) {
             (Session::Write(tx), Ok(done)) => tx.commit().await.map(|()| done),
             (_, result) => result,

@@ -6,7 +6,7 @@ use posthaste::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite};
 
-use crate::backlog::BacklogDialect;
+use crate::store::backlog::BacklogDialect;
 
 macro_rules! groups {
     ($key:literal) => {
@@ -27,7 +27,7 @@ impl BacklogDialect for Sqlite {
     const MORE: &'static str = r#"SELECT count(*) FROM (
   SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1 OFFSET 20000)"#;
 
-    fn age(row: &SqliteRow) -> Result<Option<Duration>, sqlx::Error> {
+    fn age(row: &SqliteRow) -> sqlx::Result<Option<Duration>> {
         let oldest: Option<i64> = row.try_get(2)?;
         Ok(oldest.map(|oldest| Timestamp::now().since(Timestamp::from_micros(oldest))))
     }

@@ -14,9 +14,9 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 use super::row::event_columns;
 use super::{SqliteStore, value};
 use crate::byte_limit::rows_within_limit;
-use crate::claim::ClaimDialect;
 use crate::row::{ReadValues as _, RowReader};
 use crate::server_state_cache::ServerState;
+use crate::store::claim::ClaimDialect;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 
@@ -121,7 +121,7 @@ impl SqliteStore {
         claim: &Claim<'_>,
         now: Timestamp,
         claimed: &mut Claimed,
-    ) -> Result<(), sqlx::Error> {
+    ) -> sqlx::Result<()> {
         let mut found = self.find(connection, claim, now).await?;
         let fitting = rows_within_limit(sizes(&found), claim.max_bytes);
         claimed.cut = fitting < found.len();
@@ -157,7 +157,7 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
-    ) -> Result<Vec<DueRow>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<DueRow>> {
         let select = match claim.order {
             ClaimOrder::Due => BY_DUE,
             ClaimOrder::Seq => BY_SEQ,
@@ -176,7 +176,7 @@ impl SqliteStore {
         now: Timestamp,
         slice: &[DueRow],
         claimed: &mut Claimed,
-    ) -> Result<(), sqlx::Error> {
+    ) -> sqlx::Result<()> {
         let seqs: Vec<i64> = slice.iter().map(|(seq, _)| *seq).collect();
         let mut rows = self.sql().query(ROWS).bind(value::seqs(&seqs)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
@@ -190,7 +190,7 @@ impl SqliteStore {
 }
 
 /// A list of names, as JSON.
-fn names(row: &SqliteRow) -> Result<BTreeSet<String>, sqlx::Error> {
+fn names(row: &SqliteRow) -> sqlx::Result<BTreeSet<String>> {
     let names = row.text_at(0)?.unwrap_or_default();
     Ok(serde_json::from_str(&names).unwrap_or_default())
 }

@@ -65,7 +65,7 @@ impl Connections {
     /// Runs one statement for the engine on the writing connection.
     pub(super) async fn engine<T>(
         &self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let result = async {
             let _permit = self.write_queue.acquire_for_engine().await;
@@ -77,7 +77,7 @@ impl Connections {
     /// Runs several statements for the engine, all of them or none.
     pub(super) async fn engine_in_transaction<T>(
         &self,
-        work: impl AsyncFnOnce(&mut SqliteConnection) -> Result<T, sqlx::Error>,
+        work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, StoreError> {
         let result = async {
             let mut tx = self.begin().await?;
@@ -88,7 +88,7 @@ impl Connections {
     }
 
     /// A transaction that holds the write lock from its start, so that it never fails half way.
-    pub(super) async fn begin(&self) -> Result<Writing, sqlx::Error> {
+    pub(super) async fn begin(&self) -> sqlx::Result<Writing> {
         let permit = self.write_queue.acquire_for_engine().await;
         let connection = acquire(&self.write).await?;
         let tx = Transaction::begin(connection, Some(BEGIN.into_sql_str())).await?;
@@ -96,11 +96,11 @@ impl Connections {
     }
 
     /// A connection to read, for some time and no longer.
-    pub(super) async fn reader(&self) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+    pub(super) async fn reader(&self) -> sqlx::Result<PoolConnection<Sqlite>> {
         self.reader_for(READ_TIMEOUT).await
     }
 
-    async fn reader_for(&self, time: Duration) -> Result<PoolConnection<Sqlite>, sqlx::Error> {
+    async fn reader_for(&self, time: Duration) -> sqlx::Result<PoolConnection<Sqlite>> {
         const PROGRESS_STEPS: i32 = 10_000;
         let mut connection = self.read.acquire().await?;
         let started = Instant::now();
@@ -140,7 +140,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+    pub(super) async fn commit(self) -> sqlx::Result<()> {
         let Self { tx, permit } = self;
         let committed = tx.commit().await;
         drop(permit);
@@ -179,7 +179,7 @@ pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOpt
 /// Waits a little before the next try to connect; gives the error back when it is no use. The first
 /// connections to a new file all want to turn it to WAL, and SQLite does not wait for that lock as it
 /// does for others.
-pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> Result<(), sqlx::Error> {
+pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> sqlx::Result<()> {
     const RETRY_DELAY: Duration = Duration::from_millis(20);
     if !is_busy(&error) || since.elapsed() >= BUSY_TIMEOUT {
         return Err(error);

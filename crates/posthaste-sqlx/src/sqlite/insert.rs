@@ -14,7 +14,7 @@ pub(super) async fn insert(
     statements: &Statements,
     connection: &mut SqliteConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     match rows {
         [] => Ok(Vec::new()),
         [row] => insert_one(statements, connection, row).await.map(|seq| vec![seq]),
@@ -26,7 +26,7 @@ async fn insert_one(
     statements: &Statements,
     connection: &mut SqliteConnection,
     row: &NewRow,
-) -> Result<Option<i64>, sqlx::Error> {
+) -> sqlx::Result<Option<i64>> {
     let row = values(row);
     let answer = ready::<Sqlite>(&statements.insert_one)
         .bind(row.event_id.to_owned())
@@ -54,7 +54,7 @@ async fn insert_many(
     statements: &Statements,
     connection: &mut SqliteConnection,
     rows: &[NewRow],
-) -> Result<Vec<Option<i64>>, sqlx::Error> {
+) -> sqlx::Result<Vec<Option<i64>>> {
     let batch = statements.insert_many(rows);
     let answer = ready::<Sqlite>(batch.statement)
         .bind(batch.rows)
@@ -71,5 +71,5 @@ async fn insert_many(
     let last_of = ready::<Sqlite>(&statements.last_of).bind(ids(rows)).bind(inserted.cast_signed());
     let written = last_of.fetch_all(connection).await?;
     let pairs = written.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
-    Ok(seqs_by_id(rows, pairs.collect::<Result<_, sqlx::Error>>()?))
+    Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))
 }

@@ -8,9 +8,9 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::{SqliteStore, value};
-use crate::lease::LeaseDialect;
 use crate::queries::SqlQuery;
 use crate::row::RowReader;
+use crate::store::lease::LeaseDialect;
 
 /// The rows that these leases hold. `+`, so that nobody looks for the ids in their own index.
 macro_rules! held {

@@ -219,7 +219,7 @@ async fn read_state(connection: &mut SqliteConnection, sql: &Sql) -> Result<Sche
     Ok(SchemaState::of_version(recorded, LATEST))
 }
 
-async fn columns_of(connection: &mut SqliteConnection, table: &str) -> Result<Vec<String>, sqlx::Error> {
+async fn columns_of(connection: &mut SqliteConnection, table: &str) -> sqlx::Result<Vec<String>> {
     // Generated columns too, which table_info leaves out.
     let rows = sqlx::query("SELECT lower(name) FROM pragma_table_xinfo(?1)")
         .bind(table)

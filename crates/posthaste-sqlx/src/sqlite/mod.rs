@@ -71,17 +71,20 @@ use writer::WriterState;
 /// service that is exhausted never stops it, nor the reverse. Several processes may share a file.
 pub type SqliteStore = SqlStore<Sqlite>;
 
-/// Opens a [`SqliteStore`].
+/// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
 
 /// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
+/// Its methods are those of [`Writer`].
 pub type SqliteWriter = Writer<Sqlite>;
 
 /// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
+/// Its methods are those of [`Tx`].
 pub type SqliteTx = Tx<Sqlite>;
 
 /// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the
 /// [`SqliteConnection`](sqlx::SqliteConnection).
+/// Its methods are those of [`Savepoint`].
 pub type SqliteSavepoint<'a> = Savepoint<'a, Sqlite>;
 
 impl SqliteStore {

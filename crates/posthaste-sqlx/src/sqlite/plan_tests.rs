@@ -4,10 +4,10 @@
 use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, claim, lease, purge, settle, stats};
-use crate::backlog::BacklogDialect as _;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::sql::Sql;
-use crate::stats::StatsDialect as _;
+use crate::store::backlog::BacklogDialect as _;
+use crate::store::diagnose::DiagnoseDialect as _;
+use crate::store::stats::StatsDialect as _;
 
 /// What a plan must show, and whether it may sort.
 struct Expected<'s> {

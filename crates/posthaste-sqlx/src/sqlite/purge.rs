@@ -5,8 +5,8 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, value};
-use crate::purge::PurgeDialect;
 use crate::sql::Sql;
+use crate::store::purge::PurgeDialect;
 
 pub(super) const OLD_DONE: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{table}_done"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= ?1
@@ -49,11 +49,7 @@ impl PurgeDialect for Sqlite {
         store.connections().engine_in_transaction(work).await
     }
 
-    async fn purge_in(
-        sql: &Sql,
-        connection: &mut SqliteConnection,
-        purge: &Purge,
-    ) -> Result<u64, sqlx::Error> {
+    async fn purge_in(sql: &Sql, connection: &mut SqliteConnection, purge: &Purge) -> sqlx::Result<u64> {
         let before = purge.now.unwrap_or_else(Timestamp::now) - purge.older_than;
         if purge.what == Purgeable::Archived {
             let query = sql.query(FORGET).bind(before.as_micros()).bind(value::limit(purge.limit));
@@ -75,7 +71,7 @@ impl PurgeDialect for Sqlite {
         Ok(seqs.len() as u64)
     }
 
-    async fn delete(sql: &Sql, connection: &mut SqliteConnection, seqs: &[i64]) -> Result<(), sqlx::Error> {
+    async fn delete(sql: &Sql, connection: &mut SqliteConnection, seqs: &[i64]) -> sqlx::Result<()> {
         if !seqs.is_empty() {
             sql.query(DELETE).bind(value::seqs(seqs)).execute(connection).await?;
         }
@@ -83,11 +79,7 @@ impl PurgeDialect for Sqlite {
     }
 }
 
-pub(super) async fn archive(
-    sql: &Sql,
-    connection: &mut SqliteConnection,
-    seqs: &[i64],
-) -> Result<(), sqlx::Error> {
+pub(super) async fn archive(sql: &Sql, connection: &mut SqliteConnection, seqs: &[i64]) -> sqlx::Result<()> {
     if !seqs.is_empty() {
         sql.query(ARCHIVE).bind(value::seqs(seqs)).execute(&mut *connection).await?;
     }

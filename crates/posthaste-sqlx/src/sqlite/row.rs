@@ -63,18 +63,18 @@ impl ReadColumns for SqliteRow {
 }
 
 impl ReadValues for SqliteRow {
-    fn optional_int_at(&self, index: usize) -> Result<Option<i64>, sqlx::Error> {
+    fn optional_int_at(&self, index: usize) -> sqlx::Result<Option<i64>> {
         self.try_get(index)
     }
 
     /// One row that is not UTF-8 must not hide the others.
-    fn text_at(&self, index: usize) -> Result<Option<String>, sqlx::Error> {
+    fn text_at(&self, index: usize) -> sqlx::Result<Option<String>> {
         let text: Option<&[u8]> = self.try_get_unchecked(index)?;
         Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
     }
 
     /// A row is still one without its times.
-    fn time_at(&self, index: usize) -> Result<Option<Timestamp>, sqlx::Error> {
+    fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>> {
         Ok(self.try_get(index).ok().flatten().map(Timestamp::from_micros))
     }
 }

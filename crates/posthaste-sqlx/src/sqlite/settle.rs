@@ -14,8 +14,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::{SqliteStore, purge, value};
-use crate::purge::PurgeDialect as _;
-use crate::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::PurgeDialect as _;
+use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
 
 /// What was delivered, by seq and by id: whatever row has one of these numbers and one of these ids is an event
 /// that was delivered. `+`, so that nobody looks for the ids in their own index.
@@ -128,7 +128,7 @@ impl SqliteStore {
         lean: &[&Settlement],
         general: &[&Settlement],
         now: Timestamp,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let mut changed = SettledRows::new();
         if !lean.is_empty() {
             changed = self.settle_lean(connection, settle, lean, now).await?;
@@ -152,7 +152,7 @@ impl SqliteStore {
         settle: &Settle<'_>,
         lean: &[&Settlement],
         now: Timestamp,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let seqs: Vec<i64> = lean.iter().map(|settlement| settlement.lease.seq).collect();
         let ids: Vec<&str> = lean.iter().map(|settlement| settlement.lease.id.as_str()).collect();
         let rows = match settle.on_done {
@@ -181,7 +181,7 @@ impl SqliteStore {
         settle: &Settle<'_>,
         general: &[&Settlement],
         now: Timestamp,
-    ) -> Result<SettledRows, sqlx::Error> {
+    ) -> sqlx::Result<SettledRows> {
         let entries: Vec<Entry<'_>> = general.iter().map(|settlement| Entry::new(settlement, now)).collect();
         let entries = serde_json::to_string(&entries).map_err(|error| sqlx::Error::Encode(error.into()))?;
         let query = self.sql().query(GENERAL).bind(entries).bind(settle.owner.as_str().to_owned());
@@ -193,7 +193,7 @@ impl SqliteStore {
 /// The rows that a statement changed, by `seq`.
 type SettledRows = HashMap<i64, SettledRow>;
 
-fn general_row(row: &SqliteRow) -> Result<(i64, SettledRow), sqlx::Error> {
+fn general_row(row: &SqliteRow) -> sqlx::Result<(i64, SettledRow)> {
     // Whatever a foreign program left there, a row that is given up keeps it.
     let attempts = row.try_get(2).unwrap_or_default();
     Ok((row.try_get(0)?, SettledRow::new(row.try_get(1)?, attempts)))

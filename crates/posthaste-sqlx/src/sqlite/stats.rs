@@ -9,7 +9,7 @@ use super::SqliteStore;
 use crate::queries::SqlQuery;
 use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
-use crate::stats::{DoneRows, StatsDialect, estimate};
+use crate::store::stats::{DoneRows, StatsDialect, estimate};
 
 macro_rules! states {
     () => {
@@ -80,7 +80,7 @@ impl StatsDialect for Sqlite {
         query.bind(Timestamp::now().as_micros())
     }
 
-    async fn estimate_archived(sql: &Sql, connection: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    async fn estimate_archived(sql: &Sql, connection: &mut SqliteConnection) -> sqlx::Result<u64> {
         Ok(estimate::<Self>(sql, connection, &ARCHIVED_ROWS).await?.rows)
     }
 
@@ -88,7 +88,7 @@ impl StatsDialect for Sqlite {
         sql: &Sql,
         connection: &mut SqliteConnection,
         now: Option<Timestamp>,
-    ) -> Result<Option<Duration>, sqlx::Error> {
+    ) -> sqlx::Result<Option<Duration>> {
         let now = now.unwrap_or_else(Timestamp::now);
         let query = sql.scalar::<_, Option<i64>>(OLDEST_PENDING).bind(now.as_micros());
         let oldest = query.fetch_one(connection).await?;
@@ -108,63 +108,25 @@ impl StatsDialect for Sqlite {
 
 #[cfg(test)]
 mod tests {
-    use posthaste::admin::{Admin as _, BacklogBy, Estimated};
-
     use super::super::SqliteStore;
-
-    /// One in ten is a retry, and one in five waits for tomorrow.
-    const ROWS: &str = r#"
-WITH RECURSIVE n (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
-INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)
-SELECT 'event' || n, 'Tested', '{}', iif(n % 10 = 0, 2, 0), iif(n % 5 = 0, 9000000000000000, 0) FROM n"#;
-
-    fn rows(first: u32, last: u32) -> String {
-        ROWS.replace("{first}", &first.to_string()).replace("{last}", &last.to_string())
-    }
-
-    fn is_about(count: u64, real: u64) -> bool {
-        count.abs_diff(real) * 20 <= real
-    }
+    use crate::store::stats::tests::{
+        Script, counts_are_exact_up_to_the_limit_and_estimates_beyond_it as check,
+    };
 
     #[tokio::test]
     async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it() {
         let options = "sqlite::memory:".parse().expect("a good URL");
         let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
-        let change = async |text: &str| {
-            let mut connection = store.connections().write.acquire().await.expect("a connection");
-            let query = store.sql().query_of::<sqlx::Sqlite>(&[text]);
-            query.execute(&mut *connection).await.expect("rows");
-            drop(connection);
-            store.stats().await.expect("stats work")
+        let script = Script {
+            rows: r#"
+WITH RECURSIVE n (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM n WHERE n < {last})
+INSERT INTO "{table}" (event_id, event_type, payload, status, available_at)
+SELECT 'event' || n, 'Tested', '{}', iif(n % 10 = 0, 2, 0), iif(n % 5 = 0, 9000000000000000, 0) FROM n"#,
+            done: r#"UPDATE "{table}" SET status = iif(seq % 5 = 0, 0, 1), done_at = 1"#,
+            dead: r#"UPDATE "{table}" SET status = 3"#,
+            archive: r#"INSERT INTO "{table}_archive" ({columns}) SELECT {columns} FROM "{table}""#,
+            archive_error: 7_500,
         };
-        let stats = change(&rows(1, 100_000)).await;
-        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
-        assert_eq!(stats.estimated, Estimated::default());
-        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
-
-        let stats = change(&rows(100_001, 150_000)).await;
-        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
-        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
-        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
-        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
-        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
-
-        let ended = r#"UPDATE "{table}" SET status = iif(seq % 5 = 0, 0, 1), done_at = 1"#;
-        let stats = change(ended).await;
-        assert_eq!((stats.new, stats.retry), (30_000, 0));
-        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
-        assert!(is_about(stats.done, 120_000), "{stats:?}");
-
-        let stats = change(r#"UPDATE "{table}" SET status = 3"#).await;
-        assert_eq!((stats.new, stats.done), (0, 0));
-        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
-        assert!(is_about(stats.dead, 150_000), "{stats:?}");
-
-        let columns = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
-            available_at, created_at, inserted_at, lease_token";
-        let archive =
-            format!(r#"INSERT INTO "{{table}}_archive" ({columns}) SELECT {columns} FROM "{{table}}""#);
-        let stats = change(&archive).await;
-        assert!(stats.estimated.archived && is_about(stats.archived, 150_000), "{stats:?}");
+        check(&store, script).await;
     }
 }

@@ -80,7 +80,7 @@ impl WriterDialect for Sqlite {
         statements: &Statements,
         connection: &mut SqliteConnection,
         rows: &[NewRow],
-    ) -> Result<Vec<Option<i64>>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<Option<i64>>> {
         insert::insert(statements, connection, rows).await
     }
 }
@@ -89,7 +89,7 @@ impl WriterDialect for Sqlite {
 pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,
-) -> Result<Vec<(i64, String)>, sqlx::Error> {
+) -> sqlx::Result<Vec<(i64, String)>> {
     let rows = ready::<Sqlite>(&statements.identify).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
@@ -100,7 +100,7 @@ pub(super) async fn identify(
 /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
 /// temporary database's. A BEGIN would tell as well, but would stay open if the caller was dropped
 /// before its ROLLBACK. Not a prepared statement: SQLite looks when it parses the text.
-async fn is_in_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+async fn is_in_transaction(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
     match connection.execute("PRAGMA temp.synchronous = OFF").await {
         Ok(_) => Ok(false),
         Err(error) => match error.as_database_error() {

@@ -24,10 +24,7 @@ pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
 }
 
 /// The names, and whether they may be used.
-async fn read(
-    store: &MySqlStore,
-    connection: &mut MySqlConnection,
-) -> Result<HashMap<String, bool>, sqlx::Error> {
+async fn read(store: &MySqlStore, connection: &mut MySqlConnection) -> sqlx::Result<HashMap<String, bool>> {
     let statement = match store.0.state.flavour {
         Flavour::MariaDb => ON_MARIADB,
         Flavour::MySql => ON_MYSQL,

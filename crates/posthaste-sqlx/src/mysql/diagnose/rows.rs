@@ -7,8 +7,8 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use super::super::value::micros;
-use crate::diagnose::DiagnoseDialect;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 const DOUBTFUL: &str = "SELECT attempts < 0, headers, event_id, lost_leases FROM (
@@ -46,10 +46,7 @@ WHERE parked = ? ORDER BY seq LIMIT 100"
         super::findings(store, tolerance).await
     }
 
-    async fn read_doubtful(
-        sql: &Sql,
-        connection: &mut MySqlConnection,
-    ) -> Result<(u64, LostLeases), sqlx::Error> {
+    async fn read_doubtful(sql: &Sql, connection: &mut MySqlConnection) -> sqlx::Result<(u64, LostLeases)> {
         let rows = sql.query::<MySql>(DOUBTFUL).fetch_all(connection).await?;
         let mut lost = LostLeases::default();
         for row in &rows {
@@ -58,7 +55,7 @@ WHERE parked = ? ORDER BY seq LIMIT 100"
         Ok((rows.iter().filter(|row| is_unreadable(row)).count() as u64, lost))
     }
 
-    async fn read_clock(connection: &mut MySqlConnection) -> Result<Timestamp, sqlx::Error> {
+    async fn read_clock(connection: &mut MySqlConnection) -> sqlx::Result<Timestamp> {
         Ok(Timestamp::from_micros(sqlx::query(CLOCK).fetch_one(connection).await?.try_get(0)?))
     }
 }

@@ -8,8 +8,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::row::ReadValues as _;
+use crate::store::diagnose::DiagnoseDialect as _;
 
 /// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
 const SESSIONS: &str =
@@ -45,21 +45,18 @@ pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Vec<F
 
 async fn ask(
     store: &MySqlStore,
-    question: impl AsyncFnOnce(&mut MySqlConnection) -> Result<Vec<Finding>, sqlx::Error> + Clone,
+    question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<Vec<Finding>> + Clone,
 ) -> Result<Vec<Finding>, StoreError> {
     store.read(question).await
 }
 
-async fn clock(connection: &mut MySqlConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+async fn clock(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let before = Timestamp::now();
     let store = MySql::read_clock(connection).await?;
     Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
 }
 
-async fn sessions(
-    connection: &mut MySqlConnection,
-    tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+async fn sessions(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let least = i64::try_from(tolerance.transaction.as_micros()).unwrap_or(i64::MAX);
     let rows = sqlx::query(SESSIONS).bind(least).fetch_all(connection).await?;
     let session = |row: &MySqlRow| {
@@ -77,10 +74,7 @@ async fn sessions(
     rows.iter().map(session).filter_map(Result::transpose).collect()
 }
 
-async fn history(
-    connection: &mut MySqlConnection,
-    tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+async fn history(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let waiting = match status(connection, HISTORY).await? {
         Some(waiting) => waiting,
         None => sqlx::query(HISTORY_ON_MYSQL).fetch_one(connection).await?.count_at(0)?,
@@ -99,10 +93,7 @@ async fn history(
     )])
 }
 
-async fn connections(
-    connection: &mut MySqlConnection,
-    tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+async fn connections(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let taken = status(connection, CONNECTED).await?.unwrap_or_default();
     let row = sqlx::query(LIMITS).fetch_one(connection).await?;
     let advice = "raise max_connections, or use smaller pools";
@@ -114,10 +105,7 @@ async fn connections(
 }
 
 /// A number of the server's, if it has one of that name.
-async fn status(
-    connection: &mut MySqlConnection,
-    statement: &'static str,
-) -> Result<Option<u64>, sqlx::Error> {
+async fn status(connection: &mut MySqlConnection, statement: &'static str) -> sqlx::Result<Option<u64>> {
     let row = sqlx::raw_sql(statement).fetch_optional(connection).await?;
     let value = row.map(|row| row.try_get::<String, _>(1)).transpose()?;
     Ok(value.and_then(|value| value.parse().ok()))

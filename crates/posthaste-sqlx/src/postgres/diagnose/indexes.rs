@@ -8,7 +8,7 @@ use super::super::PgStore;
 use super::super::migrate::INDEXES;
 use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
-use crate::stats::StatsDialect as _;
+use crate::store::stats::StatsDialect as _;
 
 /// Every index of the table: its name, whether it can be used, and the column that it alone makes unique.
 const FOUND: &str = r#"SELECT c.relname::text, i.indisvalid AND i.indisready,
@@ -42,7 +42,7 @@ pub(super) async fn findings(store: &PgStore) -> Vec<Finding> {
     seen.await.unwrap_or_default()
 }
 
-async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
+async fn read(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<Vec<Finding>> {
     let rows = sql.fresh::<Postgres>(FOUND).fetch_all(&mut *connection).await?;
     let found = rows.iter().map(Index::read).collect::<Result<Vec<_>, _>>()?;
     let mut findings = missing(sql, &found);
@@ -60,7 +60,7 @@ struct Index {
 }
 
 impl Index {
-    fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+    fn read(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self { name: row.try_get(0)?, is_usable: row.try_get(1)?, key: row.try_get(2)? })
     }
 }
@@ -93,7 +93,7 @@ fn invalid(sql: &Sql, name: &str) -> Finding {
 }
 
 /// The settings are those of the engine, which leave the planner no choice if the index fits.
-async fn unused(sql: &Sql, connection: &mut PgConnection) -> Result<Option<Finding>, sqlx::Error> {
+async fn unused(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<Option<Finding>> {
     Postgres::read_in_order(connection).await?;
     let rows = sql.fresh::<Postgres>(CLAIM).fetch_all(connection).await?;
     let plan = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<String>, _>>()?;

@@ -28,7 +28,7 @@ pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
 
 /// Two connections that are both open have two processes on the server, always the same ones. Behind a pooler
 /// both are lent the one that is free, or now this one and now that.
-pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) -> Result<bool, sqlx::Error> {
+pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) -> sqlx::Result<bool> {
     let mut before = None;
     for _ in 0..MAX_COMPARISONS {
         let now = (process(one).await?, process(other).await?);
@@ -41,6 +41,6 @@ pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) 
 }
 
 /// Asked in the simple protocol: nothing is prepared.
-async fn process(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+async fn process(connection: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }

@@ -7,8 +7,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::Time;
-use crate::diagnose::DiagnoseDialect;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 pub(in super::super) const DOUBTFUL: &str = r#"SELECT attempts < 0, headers, event_id, lost_leases FROM (
@@ -33,10 +33,7 @@ WHERE parked = $1 ORDER BY parked, seq LIMIT 100"#;
         super::findings(store, tolerance).await
     }
 
-    async fn read_doubtful(
-        sql: &Sql,
-        connection: &mut PgConnection,
-    ) -> Result<(u64, LostLeases), sqlx::Error> {
+    async fn read_doubtful(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<(u64, LostLeases)> {
         let rows = sql.fresh::<Postgres>(DOUBTFUL).fetch_all(connection).await?;
         let mut lost = LostLeases::default();
         for row in &rows {
@@ -45,7 +42,7 @@ WHERE parked = $1 ORDER BY parked, seq LIMIT 100"#;
         Ok((rows.iter().filter(|row| is_unreadable(row)).count() as u64, lost))
     }
 
-    async fn read_clock(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
+    async fn read_clock(connection: &mut PgConnection) -> sqlx::Result<Timestamp> {
         let query = sqlx::query("SELECT clock_timestamp()").persistent(false);
         Ok(query.fetch_one(connection).await?.try_get::<Time, _>(0)?.0)
     }

@@ -9,8 +9,8 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::interval;
-use crate::diagnose::DiagnoseDialect as _;
 use crate::row::ReadValues as _;
+use crate::store::diagnose::DiagnoseDialect as _;
 
 /// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
 /// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.
@@ -64,18 +64,18 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Find
 
 async fn ask(
     store: &PgStore,
-    question: impl AsyncFnOnce(&mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> + Clone,
+    question: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<Vec<Finding>> + Clone,
 ) -> Result<Vec<Finding>, StoreError> {
     store.read(question).await
 }
 
-async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let before = Timestamp::now();
     let store = Postgres::read_clock(connection).await?;
     Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
 }
 
-async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let rows = fetch(connection, SESSIONS, tolerance.transaction).await?;
     let session = |row: &PgRow| {
         let (pid, user, application, state) = (
@@ -95,7 +95,7 @@ async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> Resul
     flatten(rows.iter().map(session))
 }
 
-async fn prepared(connection: &mut PgConnection, tolerance: &Tolerance) -> Result<Vec<Finding>, sqlx::Error> {
+async fn prepared(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let rows = fetch(connection, PREPARED, tolerance.transaction).await?;
     let transaction = |row: &PgRow| {
         let (gid, owner) = (row.try_get::<&str, _>(0)?, row.try_get::<&str, _>(1)?);
@@ -106,7 +106,7 @@ async fn prepared(connection: &mut PgConnection, tolerance: &Tolerance) -> Resul
     flatten(rows.iter().map(transaction))
 }
 
-async fn slots(connection: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
+async fn slots(connection: &mut PgConnection) -> sqlx::Result<Vec<Finding>> {
     let rows = sqlx::query(SLOTS).persistent(false).fetch_all(connection).await?;
     let slot = |row: &PgRow| {
         let (name, age) = (row.try_get::<&str, _>(0)?, row.count_at(1)?);
@@ -129,7 +129,7 @@ async fn dead_rows(
     store: &PgStore,
     connection: &mut PgConnection,
     tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+) -> sqlx::Result<Vec<Finding>> {
     let Some(row) = store.sql().fresh::<Postgres>(DEAD_ROWS).fetch_optional(connection).await? else {
         return Ok(Vec::new());
     };
@@ -165,10 +165,7 @@ async fn dead_rows(
     Ok(vec![finding("dead-tuples", what, advice)])
 }
 
-async fn connections(
-    connection: &mut PgConnection,
-    tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+async fn connections(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     let row = sqlx::query(CONNECTIONS).persistent(false).fetch_one(connection).await?;
     let limits = [
         ("the server", "raise max_connections, use smaller pools, or put a PgBouncer before it"),
@@ -181,10 +178,7 @@ async fn connections(
     flatten(limits.into_iter().enumerate().map(limit))
 }
 
-async fn notify_queue(
-    connection: &mut PgConnection,
-    tolerance: &Tolerance,
-) -> Result<Vec<Finding>, sqlx::Error> {
+async fn notify_queue(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
     const SCALE: f64 = 1e9;
     let row = sqlx::query(NOTIFY_QUEUE).persistent(false).fetch_one(connection).await?;
     let used: f64 = row.try_get(0)?;
@@ -208,7 +202,7 @@ async fn fetch(
     connection: &mut PgConnection,
     statement: &'static str,
     age: Duration,
-) -> Result<Vec<PgRow>, sqlx::Error> {
+) -> sqlx::Result<Vec<PgRow>> {
     sqlx::query(statement).persistent(false).bind(interval(age)).fetch_all(connection).await
 }
 
@@ -219,13 +213,11 @@ fn open_transaction(
     age: usize,
     tolerance: &Tolerance,
     advice: String,
-) -> Result<Option<Finding>, sqlx::Error> {
+) -> sqlx::Result<Option<Finding>> {
     let age = Duration::try_from_secs_f64(row.try_get(age)?).unwrap_or_default();
     Ok(Finding::open_transaction(who, age, Timestamp::now(), tolerance, advice))
 }
 
-fn flatten(
-    findings: impl Iterator<Item = Result<Option<Finding>, sqlx::Error>>,
-) -> Result<Vec<Finding>, sqlx::Error> {
+fn flatten(findings: impl Iterator<Item = sqlx::Result<Option<Finding>>>) -> sqlx::Result<Vec<Finding>> {
     findings.filter_map(Result::transpose).collect()
 }

@@ -54,7 +54,7 @@ async fn log(store: &SqliteStore, tolerance: &Tolerance) -> Result<Option<Findin
 }
 
 /// How many pages of the log somebody keeps there.
-async fn left_over(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+async fn left_over(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
     let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await?;
     Ok(row.try_get::<i64, _>(1)? - row.try_get::<i64, _>(2)?)
 }

@@ -27,7 +27,7 @@ WHERE status IN (0, 2) ORDER BY seq LIMIT 1"#,
     ),
 ];
 
-pub(super) async fn read(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
+pub(super) async fn read(sql: &Sql, connection: &mut SqliteConnection) -> sqlx::Result<Vec<Finding>> {
     let found: HashSet<String> =
         sql.scalar::<Sqlite, String>(FOUND).fetch_all(&mut *connection).await?.into_iter().collect();
     let mut findings = Vec::new();

@@ -5,9 +5,9 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::super::SqliteStore;
-use crate::diagnose::DiagnoseDialect;
 use crate::row::ReadValues as _;
 use crate::sql::Sql;
+use crate::store::diagnose::DiagnoseDialect;
 
 /// The oldest rows only: a sign that something is wrong, not a census.
 const UNREADABLE: &str = r#"SELECT count(*) FROM (
@@ -39,10 +39,7 @@ FROM "{table}" INDEXED BY "{table}_parked" WHERE parked = ?1 ORDER BY seq LIMIT 
         super::findings(store, tolerance).await
     }
 
-    async fn read_doubtful(
-        sql: &Sql,
-        connection: &mut SqliteConnection,
-    ) -> Result<(u64, LostLeases), sqlx::Error> {
+    async fn read_doubtful(sql: &Sql, connection: &mut SqliteConnection) -> sqlx::Result<(u64, LostLeases)> {
         let unreadable = sql.query::<Sqlite>(UNREADABLE).fetch_one(&mut *connection).await?.count_at(0)?;
         let mut lost = LostLeases::default();
         for row in sql.query::<Sqlite>(LOST).fetch_all(connection).await? {
@@ -52,7 +49,7 @@ FROM "{table}" INDEXED BY "{table}_parked" WHERE parked = ?1 ORDER BY seq LIMIT 
         Ok((unreadable, lost))
     }
 
-    async fn read_clock(_connection: &mut SqliteConnection) -> Result<Timestamp, sqlx::Error> {
+    async fn read_clock(_connection: &mut SqliteConnection) -> sqlx::Result<Timestamp> {
         Ok(Timestamp::now())
     }
 }

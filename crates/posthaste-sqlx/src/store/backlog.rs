@@ -5,9 +5,9 @@ use std::time::Duration;
 use posthaste::GLOBAL;
 use posthaste::admin::{Backlog, BacklogBy, BacklogGroup};
 
+use super::stats::StatsDialect;
 use crate::row::ReadValues;
 use crate::sql::Sql;
-use crate::stats::StatsDialect;
 
 /// How one database groups what waits. The statements return the type or the tenant, how many events wait, and
 /// whatever [`age`](Self::age) reads.
@@ -20,7 +20,7 @@ pub(crate) trait BacklogDialect: StatsDialect {
     const MORE: &'static str;
 
     /// How long the oldest event of a group has waited.
-    fn age(row: &Self::Row) -> Result<Option<Duration>, sqlx::Error>;
+    fn age(row: &Self::Row) -> sqlx::Result<Option<Duration>>;
 }
 
 pub(crate) async fn read_backlog<D: BacklogDialect>(
@@ -28,7 +28,7 @@ pub(crate) async fn read_backlog<D: BacklogDialect>(
     connection: &mut D::Connection,
     by: BacklogBy,
     limit: usize,
-) -> Result<Backlog, sqlx::Error> {
+) -> sqlx::Result<Backlog> {
     D::read_in_order(connection).await?;
     // One more than asked for shows whether there are more.
     let query = match by {
@@ -43,6 +43,6 @@ pub(crate) async fn read_backlog<D: BacklogDialect>(
     Ok(Backlog::largest(groups, limit, more))
 }
 
-fn group<D: BacklogDialect>(row: &D::Row) -> Result<BacklogGroup, sqlx::Error> {
+fn group<D: BacklogDialect>(row: &D::Row) -> sqlx::Result<BacklogGroup> {
     Ok(BacklogGroup { key: row.text_at(0)?, count: row.count_at(1)?, oldest: D::age(row)? })
 }

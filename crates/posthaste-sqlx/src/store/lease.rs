@@ -3,7 +3,7 @@
 use posthaste::StoreError;
 use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 
-use crate::store::{SqlStore, StoreDialect};
+use super::{SqlStore, StoreDialect};
 
 /// How one database changes the rows that leases hold.
 pub(crate) trait LeaseDialect: StoreDialect {

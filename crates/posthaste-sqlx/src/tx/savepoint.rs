@@ -6,8 +6,8 @@ use posthaste::writer::{Ledger, Scope};
 use posthaste::{Event, EventId, StoreError, WriteError};
 use sqlx::{Connection as _, Transaction};
 
+use super::{TxDialect, expect_usable};
 use crate::transaction_depth::transaction_depth;
-use crate::tx::{TxDialect, expect_usable};
 use crate::writer::{Writer, failed};
 
 /// A savepoint in a [`Tx`](crate::Tx) or in another savepoint. Derefs to the driver's connection. Dropped

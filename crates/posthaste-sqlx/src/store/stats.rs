@@ -5,11 +5,11 @@ use std::time::Duration;
 use posthaste::admin::Stats;
 use posthaste::{StoreError, Timestamp};
 
+use super::{SqlStore, StoreDialect};
 use crate::queries::{Queries, SqlQuery};
 use crate::row::ReadValues;
 use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, is_too_many};
 use crate::sql::{self, Sql};
-use crate::store::{SqlStore, StoreDialect};
 
 /// How one database counts.
 pub(crate) trait StatsDialect: StoreDialect + Queries {
@@ -24,9 +24,7 @@ pub(crate) trait StatsDialect: StoreDialect + Queries {
     const DONE_ROWS: DoneRows;
 
     /// Lets statements of this transaction end at their limit.
-    fn read_in_order(
-        _connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+    fn read_in_order(_connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
         async { Ok(()) }
     }
 
@@ -53,13 +51,13 @@ pub(crate) trait StatsDialect: StoreDialect + Queries {
     fn estimate_archived(
         sql: &Sql,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     fn read_oldest_pending(
         sql: &Sql,
         connection: &mut Self::Connection,
         now: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Option<Duration>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Option<Duration>>> + Send;
 
     /// The same for an engine.
     fn oldest_pending(
@@ -81,7 +79,7 @@ pub(crate) enum DoneRows {
 pub(crate) async fn read_stats<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
-) -> Result<Stats, sqlx::Error> {
+) -> sqlx::Result<Stats> {
     D::read_in_order(connection).await?;
     let bounded = D::fetch_one(D::fresh(sql, D::BOUNDED), connection).await?;
     let mut stats = read_pending::<D>(sql, connection, bounded.count_at(0)?).await?;
@@ -100,7 +98,7 @@ async fn read_pending<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     counted: u64,
-) -> Result<Stats, sqlx::Error> {
+) -> sqlx::Result<Stats> {
     if is_too_many(counted) {
         return Ok(estimate::<D>(sql, connection, &D::PENDING_ROWS).await?.pending());
     }
@@ -113,7 +111,7 @@ async fn estimate_ended<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     stats: &mut Stats,
-) -> Result<(), sqlx::Error> {
+) -> sqlx::Result<()> {
     if is_too_many(stats.dead) {
         stats.dead = at_least_counted(estimate::<D>(sql, connection, &D::DEAD_ROWS).await?.rows);
         stats.estimated.dead = true;
@@ -143,9 +141,79 @@ pub(crate) async fn estimate<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
     rows: &SampledRows,
-) -> Result<Estimate, sqlx::Error> {
+) -> sqlx::Result<Estimate> {
     let span = Span::read(&D::fetch_one(D::fresh(sql, rows.span), connection).await?)?;
     let Some(span) = span else { return Ok(Estimate::default()) };
     let samples = D::bind_clock(sql.at_positions(rows.sample, &span.sample_positions()));
     span.read_estimate(&D::fetch_all(samples, connection).await?)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use posthaste::admin::{Admin as _, BacklogBy, Estimated, Stats};
+
+    use crate::SqlStore;
+    use crate::store::Dialect;
+    use crate::store::admin::Access;
+
+    /// What one database is told to do.
+    pub(crate) struct Script {
+        /// Inserts the rows from `{first}` to `{last}`: one in ten is a retry, and one in five waits for tomorrow.
+        pub(crate) rows: &'static str,
+        /// Ends all rows but one in five, which are new.
+        pub(crate) done: &'static str,
+        /// Ends all rows without success.
+        pub(crate) dead: &'static str,
+        /// Copies `{columns}` of all rows into the archive.
+        pub(crate) archive: &'static str,
+        /// How far off the estimate of the archive may be.
+        pub(crate) archive_error: u64,
+    }
+
+    const COLUMNS: &str = "seq, event_id, event_type, payload, status, attempts, deferrals, lost_leases, replays, \
+        available_at, created_at, inserted_at, lease_token";
+
+    fn is_about(count: u64, real: u64) -> bool {
+        count.abs_diff(real) * 20 <= real
+    }
+
+    async fn change<D: Dialect>(store: &SqlStore<D>, text: &str) -> Stats {
+        let changed = store.call(Access::Write, async |connection| {
+            D::execute(store.sql().query_of(&[text]), connection).await.map(drop)
+        });
+        changed.await.expect("the rows change");
+        store.stats().await.expect("stats work")
+    }
+
+    pub(crate) async fn counts_are_exact_up_to_the_limit_and_estimates_beyond_it<D: Dialect>(
+        store: &SqlStore<D>,
+        script: Script,
+    ) {
+        let stats = change(store, &script.rows.replace("{first}", "1").replace("{last}", "100000")).await;
+        assert_eq!((stats.new, stats.retry, stats.due, stats.scheduled), (90_000, 10_000, 80_000, 20_000));
+        assert_eq!(stats.estimated, Estimated::default());
+        assert!(!store.backlog(BacklogBy::Type, 10).await.expect("backlog works").complete, "the oldest");
+
+        let more = script.rows.replace("{first}", "100001").replace("{last}", "150000");
+        let stats = change(store, &more).await;
+        assert_eq!(stats.estimated, Estimated { pending: true, ..Estimated::default() });
+        assert!(is_about(stats.new, 135_000) && is_about(stats.retry, 15_000), "{stats:?}");
+        assert!(is_about(stats.due, 120_000) && is_about(stats.scheduled, 30_000), "{stats:?}");
+        let backlog = store.backlog(BacklogBy::Type, 10).await.expect("backlog works");
+        assert_eq!((backlog.groups[0].count, backlog.complete), (20_000, false));
+
+        let stats = change(store, script.done).await;
+        assert_eq!((stats.new, stats.retry), (30_000, 0));
+        assert_eq!(stats.estimated, Estimated { done: true, ..Estimated::default() });
+        assert!(is_about(stats.done, 120_000), "{stats:?}");
+
+        let stats = change(store, script.dead).await;
+        assert_eq!((stats.new, stats.done), (0, 0));
+        assert_eq!(stats.estimated, Estimated { dead: true, ..Estimated::default() });
+        assert!(is_about(stats.dead, 150_000), "{stats:?}");
+
+        let stats = change(store, &script.archive.replace("{columns}", COLUMNS)).await;
+        let archive_error = stats.archived.abs_diff(150_000);
+        assert!(stats.estimated.archived && archive_error <= script.archive_error, "{stats:?}");
+    }
 }

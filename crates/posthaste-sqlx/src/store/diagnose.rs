@@ -5,12 +5,12 @@ use posthaste::admin::{
 };
 use posthaste::{StoreError, Timestamp};
 
-use crate::admin::AdminDialect;
-use crate::dialect::Dialect;
+use super::Dialect;
+use super::SqlStore;
+use super::admin::AdminDialect;
 use crate::findings::ParkedRoutes;
 use crate::row::ReadValues;
 use crate::sql::Sql;
-use crate::store::SqlStore;
 
 /// What one database says about itself and its rows. Nothing here reads more than a bounded number of rows.
 pub(crate) trait DiagnoseDialect: AdminDialect {
@@ -34,11 +34,9 @@ pub(crate) trait DiagnoseDialect: AdminDialect {
     fn read_doubtful(
         sql: &Sql,
         connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<(u64, LostLeases), sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<(u64, LostLeases)>> + Send;
 
-    fn read_clock(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Timestamp, sqlx::Error>> + Send;
+    fn read_clock(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<Timestamp>> + Send;
 }
 
 impl<D: Dialect> SqlStore<D> {
@@ -52,7 +50,7 @@ impl<D: Dialect> SqlStore<D> {
 async fn observe_rows<D: DiagnoseDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
-) -> Result<RowObservations, sqlx::Error> {
+) -> sqlx::Result<RowObservations> {
     D::read_in_order(connection).await?;
     let (unreadable, lost_leases) = D::read_doubtful(sql, connection).await?;
     let newest = D::fetch_all(D::fresh(sql, D::NEWEST), connection).await?;
@@ -74,7 +72,7 @@ fn time<R: ReadValues>(row: &R, index: usize) -> Option<Timestamp> {
 async fn read_parked<D: DiagnoseDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
-) -> Result<Vec<ParkedRoute>, sqlx::Error> {
+) -> sqlx::Result<Vec<ParkedRoute>> {
     let mut routes = ParkedRoutes::default();
     while let Some(last) = routes.last() {
         let query = D::bind_text(D::fresh(sql, D::PARKED), D::text(&last));
@@ -95,7 +93,7 @@ async fn read_parked<D: DiagnoseDialect>(
 async fn read_paused<D: DiagnoseDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
-) -> Result<Vec<PausedRoute>, sqlx::Error> {
+) -> sqlx::Result<Vec<PausedRoute>> {
     let rows = D::fetch_all(D::fresh(sql, D::PAUSED_BY), connection).await?;
     let paused = |row: &D::Row| {
         let route = row.text_at(0)?.unwrap_or_default();

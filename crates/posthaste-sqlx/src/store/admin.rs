@@ -10,16 +10,16 @@ use posthaste::admin::{
 use posthaste::store::Purge;
 use posthaste::{EventDetail, EventId, EventRow, GLOBAL, StoreError};
 
-use crate::backlog::{BacklogDialect, read_backlog};
-use crate::dialect::Dialect;
+use super::Dialect;
+use super::SqlStore;
+use super::backlog::{BacklogDialect, read_backlog};
+use super::purge::PurgeDialect;
+use super::stats::read_stats;
 use crate::filter::{Conditions, FilterDialect};
 use crate::page::cut_page;
-use crate::purge::PurgeDialect;
 use crate::queries::SqlQuery;
 use crate::row::{ReadValues, detail, view};
 use crate::sql::{self, Sql};
-use crate::stats::read_stats;
-use crate::store::SqlStore;
 
 /// What operators' tools say to one database.
 pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
@@ -49,7 +49,7 @@ pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
         connection: &mut Self::Connection,
         seqs: &[i64],
         forget_progress: bool,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// A connection for one call of an operator.
     type Session: DerefMut<Target = Self::Connection> + Send;
@@ -57,13 +57,13 @@ pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
     fn open_session(
         connections: &Self::Connections,
         access: Access,
-    ) -> impl Future<Output = Result<Self::Session, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
 
     /// Commits what went well.
     fn close_session<T: Send>(
         session: Self::Session,
-        result: Result<T, sqlx::Error>,
-    ) -> impl Future<Output = Result<T, sqlx::Error>> + Send;
+        result: sqlx::Result<T>,
+    ) -> impl Future<Output = sqlx::Result<T>> + Send;
 
     /// Waits, and returns whether to try again what has failed so many times.
     fn wait_before_retry(
@@ -208,7 +208,7 @@ struct Action<'a> {
 impl<D: AdminDialect> SqlStore<D> {
     pub(crate) async fn read<T: Send>(
         &self,
-        work: impl AsyncFnOnce(&mut D::Connection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut D::Connection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         self.call(Access::Read, work).await
     }
@@ -216,7 +216,7 @@ impl<D: AdminDialect> SqlStore<D> {
     pub(crate) async fn call<T: Send>(
         &self,
         access: Access,
-        work: impl AsyncFnOnce(&mut D::Connection) -> Result<T, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut D::Connection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, StoreError> {
         let mut tries = 1;
         loop {
@@ -231,8 +231,8 @@ impl<D: AdminDialect> SqlStore<D> {
     async fn try_call<T: Send>(
         &self,
         access: Access,
-        work: impl AsyncFnOnce(&mut D::Connection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, sqlx::Error> {
+        work: impl AsyncFnOnce(&mut D::Connection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let mut session = D::open_session(self.connections(), access).await?;
         let result = work(&mut session).await;
         D::close_session(session, result).await
@@ -242,7 +242,7 @@ impl<D: AdminDialect> SqlStore<D> {
     async fn act(
         &self,
         action: Action<'_>,
-        work: impl AsyncFnOnce(&mut D::Connection) -> Result<u64, sqlx::Error> + Clone,
+        work: impl AsyncFnOnce(&mut D::Connection) -> sqlx::Result<u64> + Clone,
     ) -> Result<u64, StoreError> {
         self.call(Access::Write, async |connection| {
             let rows = work(&mut *connection).await?;
@@ -276,7 +276,7 @@ impl<D: AdminDialect> SqlStore<D> {
         connection: &mut D::Connection,
         filter: &Filter,
         limit: usize,
-    ) -> Result<Vec<i64>, sqlx::Error> {
+    ) -> sqlx::Result<Vec<i64>> {
         let Some(conditions) = Conditions::dead::<D>(filter) else { return Ok(Vec::new()) };
         let tail = format!(" ORDER BY o.seq LIMIT {}{}", sql::limit(limit), D::FOR_UPDATE);
         let rows = D::fetch_all(conditions.query::<D>(self.sql(), "o.seq", &tail), connection).await?;
@@ -303,7 +303,7 @@ impl<D: AdminDialect> SqlStore<D> {
     }
 }
 
-fn dead_group<R: ReadValues>(row: &R) -> Result<DeadGroup, sqlx::Error> {
+fn dead_group<R: ReadValues>(row: &R) -> sqlx::Result<DeadGroup> {
     Ok(DeadGroup {
         aggregate_type: row.text_at(0)?.unwrap_or_default(),
         event_type: row.text_at(1)?.unwrap_or_default(),
@@ -315,7 +315,7 @@ fn dead_group<R: ReadValues>(row: &R) -> Result<DeadGroup, sqlx::Error> {
 }
 
 /// Its columns: `seq`, `at`, `actor`, `action`, `target`, `rows`.
-fn audit_entry<R: ReadValues>(row: &R) -> Result<AuditEntry, sqlx::Error> {
+fn audit_entry<R: ReadValues>(row: &R) -> sqlx::Result<AuditEntry> {
     Ok(AuditEntry {
         seq: row.int_at(0)?,
         at: row.time_at(1)?.unwrap_or_default(),

@@ -1,5 +1,8 @@
 //! A transaction that tells the outbox how it ended.
 
+mod open_tx;
+mod savepoint;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,10 +12,11 @@ use posthaste::{CommitError, Event, EventId, StoreError, WriteError};
 use posthaste_sql_writer::WriterContext;
 use sqlx::{Database, Pool};
 
-use crate::open_tx::OpenTx;
-use crate::savepoint::Savepoint;
 use crate::transaction_depth::{acquire, transaction_depth};
 use crate::writer::{Writer, WriterDialect, failed};
+use open_tx::OpenTx;
+
+pub use savepoint::Savepoint;
 
 /// How one database begins a transaction, and how it proves and ends it.
 pub(crate) trait TxDialect: WriterDialect {

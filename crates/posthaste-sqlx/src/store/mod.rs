@@ -1,5 +1,14 @@
 //! The store of any SQL database: what it keeps, and the calls of the engine.
 
+pub(crate) mod admin;
+pub(crate) mod backlog;
+pub(crate) mod claim;
+pub(crate) mod diagnose;
+pub(crate) mod lease;
+pub(crate) mod purge;
+pub(crate) mod settle;
+pub(crate) mod stats;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -14,12 +23,15 @@ use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::OpenError;
-use crate::dialect::Dialect;
 use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::tx::TxDialect;
 use crate::writer::{Statements, Writer};
+use claim::ClaimDialect;
+use diagnose::DiagnoseDialect;
+use lease::LeaseDialect;
+use settle::SettleDialect;
 
 /// What a store of one database is made of.
 pub(crate) trait StoreDialect: TxDialect {
@@ -50,6 +62,19 @@ pub(crate) trait StoreDialect: TxDialect {
         async {}
     }
 }
+
+/// A database for which there is a store: everything in which it differs from the others. Each part is a trait in the
+/// file of the same name, here and with the database.
+pub(crate) trait Dialect: ClaimDialect + SettleDialect + LeaseDialect + DiagnoseDialect {}
+
+#[cfg(feature = "postgres")]
+impl Dialect for sqlx::Postgres {}
+
+#[cfg(feature = "mysql")]
+impl Dialect for sqlx::MySql {}
+
+#[cfg(feature = "sqlite")]
+impl Dialect for sqlx::Sqlite {}
 
 /// The connections of a store.
 pub(crate) trait Connections: fmt::Debug + Send + Sync {

@@ -6,8 +6,8 @@ use sqlx::SqlSafeStr as _;
 use sqlx::pool::PoolConnection;
 use sqlx_core::transaction::TransactionManager as _;
 
+use super::TxDialect;
 use crate::cancel_safety::run_to_completion;
-use crate::tx::TxDialect;
 
 /// Dropped unfinished, it is rolled back.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct OpenTx<D: TxDialect> {
 
 impl<D: TxDialect> OpenTx<D> {
     /// Begins a transaction, or leaves no trace of it.
-    pub(crate) async fn begin(connection: PoolConnection<D>, permit: D::Permit) -> Result<Self, sqlx::Error> {
+    pub(crate) async fn begin(connection: PoolConnection<D>, permit: D::Permit) -> sqlx::Result<Self> {
         let mut tx = Self { connection, interrupted: false, open: false, permit };
         run_to_completion(async move {
             D::TransactionManager::begin(&mut tx.connection, Some(D::BEGIN.into_sql_str())).await?;
@@ -35,14 +35,14 @@ impl<D: TxDialect> OpenTx<D> {
         .await
     }
 
-    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn commit(mut self) -> sqlx::Result<()> {
         let committed = D::TransactionManager::commit(&mut self.connection).await;
         self.open = committed.is_err();
         D::written(&mut self.permit);
         committed
     }
 
-    pub(crate) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+    pub(crate) async fn rollback(mut self) -> sqlx::Result<()> {
         if self.interrupted {
             // The server rolls back what its client leaves.
             return Ok(());

@@ -3,8 +3,8 @@
 use posthaste::StoreError;
 use posthaste::store::Purge;
 
+use super::{SqlStore, StoreDialect};
 use crate::sql::Sql;
-use crate::store::{SqlStore, StoreDialect};
 
 /// How one database deletes rows.
 pub(crate) trait PurgeDialect: StoreDialect {
@@ -15,13 +15,13 @@ pub(crate) trait PurgeDialect: StoreDialect {
         sql: &Sql,
         connection: &mut Self::Connection,
         purge: &Purge,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     fn delete(
         sql: &Sql,
         connection: &mut Self::Connection,
         seqs: &[i64],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
     /// Sees that there is room for what is about to be archived.
     fn prepare_archive(_store: &SqlStore<Self>) -> impl Future<Output = ()> + Send {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use posthaste::store::{Claim, Claimed};
 use posthaste::{StoreError, Timestamp};
 
+use super::{SqlStore, StoreDialect};
 use crate::server_state_cache::ServerState;
-use crate::store::{SqlStore, StoreDialect};
 
 /// How one database claims.
 pub(crate) trait ClaimDialect: StoreDialect {

@@ -3,7 +3,7 @@
 use posthaste::store::{Lease, Settle, Settled, Settlement, Verdict};
 use posthaste::{Status, StoreError};
 
-use crate::store::{SqlStore, StoreDialect};
+use super::{SqlStore, StoreDialect};
 
 /// How one database writes outcomes back.
 pub(crate) trait SettleDialect: StoreDialect {
