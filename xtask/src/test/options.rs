@@ -51,6 +51,12 @@ impl Options {
         self.package.is_some() || self.test.is_some() || self.filter.is_some()
     }
 
+    /// Whether the test programs of this package and target are asked for.
+    pub(super) fn want_program(&self, package: &str, target: &str) -> bool {
+        self.package.as_ref().is_none_or(|wanted| wanted == package)
+            && self.test.as_ref().is_none_or(|wanted| wanted == target)
+    }
+
     /// Whether a step of this name is asked for.
     pub(super) fn wants(&self, step: &str) -> bool {
         self.step.as_ref().is_none_or(|wanted| step.contains(wanted.as_str()))

@@ -54,7 +54,11 @@ pub(super) fn build(
     let mut diagnostics = Vec::new();
     for message in BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines() {
         let message = message?;
-        Program::read(&message).filter(|program| program.is_wanted(options)).into_iter().for_each(&built);
+        let program = Program::read(&message);
+        program
+            .filter(|program| options.want_program(&program.package, &program.target))
+            .into_iter()
+            .for_each(&built);
         diagnostics.extend(diagnostic(&message));
     }
     Ok((child.wait()?.success(), diagnostics))
@@ -70,11 +74,6 @@ fn diagnostic(message: &str) -> Option<String> {
 }
 
 impl Program {
-    fn is_wanted(&self, options: &Options) -> bool {
-        options.test.as_ref().is_none_or(|test| *test == self.target)
-            && options.package.as_ref().is_none_or(|package| *package == self.package)
-    }
-
     /// The program that runs first has the lowest one.
     pub(super) fn rank(&self) -> usize {
         SLOWEST_PROGRAMS.iter().position(|name| *name == self.target).unwrap_or(SLOWEST_PROGRAMS.len())
@@ -88,7 +87,7 @@ impl Program {
         }
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
         Some(Self {
-            package: folder.file_name()?.to_str()?.to_owned(),
+            package: package_name(message["package_id"].as_str()?)?.to_owned(),
             target: message["target"]["name"].as_str()?.to_owned(),
             executable: message["executable"].as_str()?.into(),
             folder,
@@ -114,6 +113,12 @@ impl Program {
     }
 }
 
+/// `path+file:///x/posthaste#0.1.0`, or `path+file:///x/examples#posthaste-examples@0.1.0` if the folder is called otherwise.
+fn package_name(id: &str) -> Option<&str> {
+    let (folder, version) = id.rsplit_once('#')?;
+    version.split_once('@').map(|(name, _)| name).or_else(|| folder.rsplit('/').next())
+}
+
 impl std::fmt::Display for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.package, self.target)
@@ -136,10 +141,12 @@ mod tests {
     #[test]
     fn test_program_is_read_from_a_message_of_cargo() {
         let message = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/posthaste/Cargo.toml",
-            "target":{"name":"outbox"},"profile":{"test":true},"executable":"/x/target/debug/deps/outbox-1"}"#;
+            "package_id":"path+file:///x/crates/posthaste#0.1.0","target":{"name":"outbox"},"profile":{"test":true},"executable":"/x/target/debug/deps/outbox-1"}"#;
         let program = Program::read(message).unwrap();
         assert_eq!(program.to_string(), "posthaste/outbox");
         assert_eq!(program.folder, Path::new("/x/crates/posthaste"));
+        let renamed = message.replace("crates/posthaste#0.1.0", "examples#posthaste-examples@0.1.0");
+        assert_eq!(Program::read(&renamed).unwrap().to_string(), "posthaste-examples/outbox");
         assert_eq!(Program::read(&message.replace("\"test\":true", "\"test\":false")), None);
         assert_eq!(Program::read(&message.replace("\"/x/target/debug/deps/outbox-1\"", "null")), None);
         assert_eq!(Program::read("   Compiling something"), None);

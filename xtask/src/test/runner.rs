@@ -131,6 +131,8 @@ impl Runner {
     fn command(&self, program: &Program) -> Command {
         let mut command = program.command();
         command.envs(self.seeds.map(|seeds| ("POSTHASTE_SIM_SEEDS", seeds)));
+        // For trybuild, which compiles all dependencies again, in a workspace without our profiles.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0");
         if let Some(servers) = &self.servers {
             // Ignored tests are those that need a server.
             command.arg("--include-ignored").envs(servers.iter().cloned());

@@ -32,11 +32,29 @@ pub(super) fn build_command(options: &Options) -> Option<Cargo> {
     (!filters.is_empty()).then(|| command.args(&filters.concat()))
 }
 
+fn all() -> Vec<Target> {
+    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    let mut targets = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let found = package["targets"].as_array().into_iter().flatten();
+        targets.extend(found.filter_map(|target| Target::read(package["name"].as_str()?, target)));
+    }
+    targets
+}
+
 impl Target {
+    fn read(package: &str, target: &Value) -> Option<Self> {
+        Some(Self {
+            package: package.to_owned(),
+            name: target["name"].as_str()?.to_owned(),
+            kind: target["kind"][0].as_str()?.to_owned(),
+            source: target["src_path"].as_str()?.into(),
+        })
+    }
+
     fn is_wanted(&self, options: &Options) -> bool {
-        let is_asked_for = options.test.as_ref().is_none_or(|test| *test == self.name)
-            && options.package.as_ref().is_none_or(|package| *package == self.package);
-        is_asked_for
+        options.want_program(&self.package, &self.name)
             && match self.kind.as_str() {
                 "lib" | "proc-macro" | "test" => true,
                 // The tests of its package build it as a program, with all warnings: it need not be one of tests too.
@@ -70,29 +88,6 @@ fn has_tests(source: &Path) -> bool {
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
-
-fn all() -> Vec<Target> {
-    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    packages
-        .flat_map(|package| {
-            let targets = package["targets"].as_array().into_iter().flatten();
-            targets.filter_map(|target| Target::read(package["name"].as_str()?, target))
-        })
-        .collect()
-}
-
-impl Target {
-    fn read(package: &str, target: &Value) -> Option<Self> {
-        Some(Self {
-            package: package.to_owned(),
-            name: target["name"].as_str()?.to_owned(),
-            kind: target["kind"][0].as_str()?.to_owned(),
-            source: target["src_path"].as_str()?.into(),
-        })
-    }
 }
 
 #[cfg(test)]
