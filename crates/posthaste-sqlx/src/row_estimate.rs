@@ -161,8 +161,8 @@ where
 }
 
 /// Counts of pending rows, as they stand in [`Stats`].
-fn pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Stats {
-    Stats { new, retry, due, leased, parked, scheduled, ..Stats::default() }
+fn pending(states: [u64; 6]) -> Stats {
+    Stats::of_pending(states)
 }
 
 /// An estimate is never below what was counted.

@@ -55,7 +55,8 @@ impl Outbox {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
     ///
-    /// let config = Config { workers: Some(8), ..Config::default() };
+    /// let mut config = Config::default();
+    /// config.workers = Some(8);
     /// let routes = Routes::new().handle("UserCreated", async |_: Delivery| ());
     /// let outbox = Outbox::from_config(MemoryStore::new(), config, routes).start()?;
     /// # outbox.shutdown().await;

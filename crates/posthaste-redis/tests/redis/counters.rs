@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use posthaste::store::{
-    Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Settle, Settlement, Store as _, Verdict,
-};
+use posthaste::store::{Backoff, Claim, Owner, Settle, Settlement, Store as _, Verdict};
 use posthaste::{Event, Outbox, Routes};
 use redis::AsyncCommands as _;
 
@@ -66,24 +64,20 @@ async fn writes_deaths_and_repairs_are_counted() {
     let _: () = connection.zadd(key(&name, "pending"), "nobody", 0).await.expect("ZADD");
     let _: () = connection.hset(key(&name, "entries"), "lost", "{}").await.expect("HSET");
 
-    let (owner, lease) = (Owner::from("me"), Duration::from_secs(30));
-    let (token, skip_recent, order) = (LeaseToken::random(), Duration::ZERO, ClaimOrder::Due);
-    let (limit, max_bytes) = (10, usize::MAX);
-    let claim = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
+    let owner = Owner::from("me");
+    let claim = Claim::new(&owner, Duration::from_secs(30), 10);
     let claimed = store.claim(&claim).await.expect("the claim works").events;
-    let backoff = Backoff { max_attempts: 1, delays: Arc::new([]) };
+    let backoff = Backoff::new(1, []);
     let verdicts = [
         Verdict::Done,
         Verdict::Dead { reason: "no".to_owned() },
         Verdict::Failed { error: "no".to_owned(), backoff },
     ];
-    let settlement = |(leased, verdict): (&posthaste::store::Leased, Verdict)| Settlement {
-        lease: leased.lease.clone(),
-        verdict,
-        delivered: Vec::new(),
+    let settlement = |(leased, verdict): (&posthaste::store::Leased, Verdict)| {
+        Settlement::new(leased.lease.clone(), verdict)
     };
     let settlements: Vec<Settlement> = claimed.iter().zip(verdicts).map(settlement).collect();
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let settle = Settle::new(&owner, &settlements);
     store.settle(&settle).await.expect("the settlement works");
     store.repair_worker().run_once().await.expect("the repair works");
 

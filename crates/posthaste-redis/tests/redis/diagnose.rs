@@ -84,7 +84,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     let store = store_on(&server).await;
     set(&server, "maxmemory", "1gb").await;
     assert_eq!(diagnosed(&store, Tolerance::default()).await, []);
-    let findings = diagnosed(&store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed(&store, Tolerance::default().with_used(0)).await;
     let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
     assert_eq!(codes, ["redis-memory", "connection-limit"]);
     assert!(findings[0].what.contains("of the 1024 MiB of its maxmemory"), "{findings:?}");
@@ -117,7 +117,7 @@ async fn every_primary_of_a_cluster_is_asked() {
     let name = support::fresh_name();
     let store = RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs");
     let store = store.name(name.clone()).shards(6).connect().await.expect("the store opens");
-    let findings = diagnosed(&store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed(&store, Tolerance::default().with_used(0)).await;
     let nodes: std::collections::BTreeSet<&str> = findings
         .iter()
         .filter(|finding| finding.code == "connection-limit")

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
+use posthaste::store::{Claim, Owner, Store as _};
 use posthaste::{Event, Outbox, Routes, Status, StoreError};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use posthaste_testkit::certificates::certificates_for;
@@ -27,16 +27,7 @@ fn with_sources(error: &dyn Error) -> String {
 
 pub(crate) async fn claim(store: &RedisStore) -> Result<posthaste::store::Claimed, StoreError> {
     let owner = Owner::from("me");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(30),
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    };
+    let claim = Claim::new(&owner, Duration::from_secs(30), 10);
     store.claim(&claim).await
 }
 
@@ -401,10 +392,7 @@ async fn large_payloads_are_claimed_in_answers_that_stay_small() {
         writer.write(event).await.expect("it is stored");
     }
     let owner = Owner::from("me");
-    let (token, order, skip_recent) = (LeaseToken::random(), ClaimOrder::Due, Duration::ZERO);
-    let lease = Duration::from_secs(30);
-    let (limit, max_bytes) = (EVENTS, usize::MAX);
-    let request = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
+    let request = Claim::new(&owner, Duration::from_secs(30), EVENTS);
     let claimed = store.claim(&request).await.expect("the claim works");
     assert_eq!(claimed.events.len(), EVENTS);
     assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));

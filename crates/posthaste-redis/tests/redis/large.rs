@@ -133,9 +133,8 @@ async fn purge_deletes_large_rows_in_several_steps_and_all_of_them() {
     let (_server, store, mut connection) = with_large_bodies(EVENTS).await;
     store.repair_worker().run_once().await.expect("the repair works");
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.expect("RESETSTAT");
-    let purge =
-        Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 1000, now: None };
-    assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), EVENTS as u64);
+    let purge = Purge::new(Purgeable::Any, Duration::ZERO, 1000);
+    assert_eq!(store.purge_batch(&purge).await.expect("the purge works"), EVENTS as u64);
     let calls = calls(&mut connection, "hdel").await;
     assert!(calls >= 6, "a call for bodies and one for states in each of three steps: {calls}");
     assert_eq!(store.stats().await.expect("stats").new, 0);

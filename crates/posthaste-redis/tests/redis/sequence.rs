@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use posthaste::admin::Admin as _;
 use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Release, Renew, Settle, Settled, Settlement,
-    Store as _, Verdict,
+    Claim, Lease, LeaseToken, Owner, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::{Event, EventId, Outbox, Routes, Status, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore};
@@ -20,8 +19,8 @@ use crate::support::{self, engine, event, key};
 const VALID_BODY: &str = r#"{"event_type":"Foreign","payload":"{}"}"#;
 
 async fn settle(store: &RedisStore, owner: &Owner, lease: &Lease, verdict: Verdict) -> Settled {
-    let settlements = [Settlement { lease: lease.clone(), verdict, delivered: Vec::new() }];
-    let settle = Settle { owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let settlements = [Settlement::new(lease.clone(), verdict)];
+    let settle = Settle::new(owner, &settlements);
     store.settle(&settle).await.expect("the settlement works").remove(0)
 }
 
@@ -48,14 +47,13 @@ async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
     let mut leases = Vec::new();
     for n in [3, 5000, 9000] {
         let id = arrive(&name, ms, n, token, &owner).await;
-        leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
+        leases.push(Lease::new(id, ((ms << 12) + n) << 8, token));
     }
-    let renew =
-        Renew { owner: &owner, leases: &leases, lease: Duration::from_secs(60), start: false, now: None };
+    let renew = Renew::new(&owner, &leases, Duration::from_secs(60));
     assert_eq!(store.renew(&renew).await.expect("the renewal works"), leases);
     let elsewhere: Vec<Lease> =
-        leases.iter().map(|lease| Lease { seq: lease.seq + (1 << 8), ..lease.clone() }).collect();
-    let release = Release { owner: &owner, leases: &elsewhere, now: None };
+        leases.iter().map(|lease| Lease::new(lease.id.clone(), lease.seq + (1 << 8), lease.token)).collect();
+    let release = Release::new(&owner, &elsewhere);
     assert_eq!(store.release(&release).await.expect("the release works"), 0);
     for (lease, elsewhere) in leases.iter().zip(&elsewhere) {
         let failed = Verdict::Dead { reason: "no".to_owned() };
@@ -99,16 +97,8 @@ async fn arrived(name: &OutboxName) -> BTreeMap<EventId, i64> {
 }
 
 async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> Vec<Lease> {
-    let claim = Claim {
-        owner: &Owner::from("me"),
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(3600),
-        limit,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent,
-        now: None,
-    };
+    let owner = Owner::from("me");
+    let claim = Claim::new(&owner, Duration::from_secs(3600), limit).with_skip_recent(skip_recent);
     let claimed = store.claim(&claim).await.expect("the claim works");
     claimed.events.into_iter().map(|leased| leased.lease).collect()
 }
@@ -134,7 +124,7 @@ async fn arrivals_keep_their_places_however_few_are_claimed() {
             assert_eq!(leases.len(), n);
             for lease in leases {
                 assert_eq!(lease.seq, places[&lease.id], "of {limit} at once");
-                let before = Lease { token: LeaseToken::random(), ..lease };
+                let before = Lease::new(lease.id, lease.seq, LeaseToken::random());
                 assert_eq!(settle(&store, &Owner::from("me"), &before, Verdict::Done).await, Settled::Done);
             }
         }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use posthaste::store::{
-    Claim, ClaimOrder, Claimed, LeaseToken, OnDone, Owner, Settle, Settled, Settlement, Store as _, Verdict,
-};
+use posthaste::store::{Claim, Claimed, Owner, Settle, Settled, Settlement, Store as _, Verdict};
 use posthaste::{Admin as _, Event, Outbox, Recorder, Route, Routes};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::{wait_until, within_timeout};
@@ -38,16 +36,7 @@ pub(crate) async fn write(store: &RedisStore, events: Vec<Event>) {
 }
 
 pub(crate) async fn claim(store: &RedisStore, owner: &Owner, max_bytes: usize) -> Claimed {
-    let claim = Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(3600),
-        limit: 100,
-        max_bytes,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    };
+    let claim = Claim::new(owner, Duration::from_secs(3600), 100).with_max_bytes(max_bytes);
     store.claim(&claim).await.expect("the claim works")
 }
 
@@ -79,8 +68,8 @@ async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
     assert_ne!(claimed[0].lease.seq, claimed[1].lease.seq);
     for (pending, leased) in [1, 0].into_iter().zip(&claimed) {
         let lease = leased.lease.clone();
-        let settlements = [Settlement { lease, verdict: Verdict::Done, delivered: Vec::new() }];
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        let settlements = [Settlement::new(lease, Verdict::Done)];
+        let settle = Settle::new(&owner, &settlements);
         assert_eq!(store.settle(&settle).await.expect("the settlement works"), [Settled::Done]);
         assert_eq!(store.stats().await.expect("stats").new, pending);
     }
@@ -152,7 +141,7 @@ async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other
         assert!(claims <= SHARDS, "each shard has had its turn");
         let claimed = claim(&store, &owner, 50_000).await;
         // An engine does so between two claims; it takes no turn.
-        let unpark = posthaste::store::Unpark { route: "mail", limit: 1, now: None };
+        let unpark = posthaste::store::Unpark::new("mail", 1);
         assert_eq!(store.unpark(&unpark).await.expect("nothing is parked"), 0);
         assert!(!claimed.events.is_empty() && claimed.cut);
         if bytes_of(&claimed) > 50_000 {
@@ -176,7 +165,7 @@ async fn parked_and_paused_routes_are_answered_from_all_shards() {
     for (leased, route) in claimed.iter().zip(&routes) {
         let leases = std::slice::from_ref(&leased.lease);
         let duration = Duration::from_secs(3600);
-        let park = posthaste::store::Park { owner: &owner, leases, route, duration, now: None };
+        let park = posthaste::store::Park::new(&owner, leases, route, duration);
         assert_eq!(store.park(&park).await.expect("parking works"), 1);
     }
     assert!(store.pause("mail", "ann").await.expect("it is paused"));

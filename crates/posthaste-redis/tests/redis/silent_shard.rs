@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use posthaste::Admin as _;
 use posthaste::store::{
-    Lease, Leased, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Unpark,
-    Verdict,
+    Lease, Leased, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::{RedisCluster, RedisServer};
@@ -112,22 +111,22 @@ async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_sta
     let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
     let leases: Vec<Lease> = fixture.all(&owner).await.into_iter().map(|leased| leased.lease).collect();
     fixture.silent_node().suspend();
-    let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
+    let renew = Renew::new(&owner, &leases, HOUR);
     let held =
         within_timeout("they are renewed", fixture.store.renew(&renew)).await.expect("the others answer");
     assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
+    let park = Park::new(&owner, &leases, "mail", HOUR);
     let parked =
         within_timeout("they are parked", fixture.store.park(&park)).await.expect("the others answer");
     assert_eq!(parked, others.len() as u64);
-    let unpark = Unpark { route: "mail", limit: 100, now: None };
+    let unpark = Unpark::new("mail", 100);
     let unparked =
         within_timeout("they come back", fixture.store.unpark(&unpark)).await.expect("the others answer");
     assert_eq!(unparked, others.len() as u64);
     let again = claim(&fixture.store, &owner, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
-    let release = Release { owner: &owner, leases: &leases, now: None };
+    let release = Release::new(&owner, &leases);
     let released = within_timeout("they are released", fixture.store.release(&release))
         .await
         .expect("the others answer");
@@ -141,13 +140,9 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     let fixture = Fixture::new().await;
     let (owner, others) = (Owner::from("me"), fixture.on_the_others().await);
     let claimed = fixture.all(&owner).await;
-    let settlement = |leased: &Leased| Settlement {
-        lease: leased.lease.clone(),
-        verdict: Verdict::Done,
-        delivered: Vec::new(),
-    };
+    let settlement = |leased: &Leased| Settlement::new(leased.lease.clone(), Verdict::Done);
     let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let settle = Settle::new(&owner, &settlements);
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
     fixture.silent_node().suspend();
     for known in [Settled::Done, Settled::Stale] {
@@ -172,14 +167,10 @@ async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
     let fixture = Fixture::new().await;
     let owner = Owner::from("me");
     let mut claimed = fixture.all(&owner).await;
-    let settlement = |leased: &Leased| Settlement {
-        lease: leased.lease.clone(),
-        verdict: Verdict::Done,
-        delivered: Vec::new(),
-    };
+    let settlement = |leased: &Leased| Settlement::new(leased.lease.clone(), Verdict::Done);
     let settle = async |leased: &[Leased]| {
         let settlements: Vec<Settlement> = leased.iter().map(settlement).collect();
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        let settle = Settle::new(&owner, &settlements);
         fixture.store.settle(&settle).await
     };
     let tag_of =

@@ -102,7 +102,7 @@ impl ForeignTableStore {
     /// The same filter for rows that were given up; none if it asks for others, or if there can be none.
     fn dead(&self, filter: &Filter) -> Option<Filter> {
         let fits = filter.status.is_none_or(|status| status == Status::Dead) && self.layout().can_fail();
-        fits.then(|| Filter { status: Some(Status::Dead), ..filter.clone() })
+        fits.then(|| filter.clone().with_status(Status::Dead))
     }
 
     /// A change of nothing is not noted. The log is the only record, so that it goes by a name of its own, which

@@ -234,18 +234,14 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use futures_util::future::join_all;
-    use posthaste::store::{
-        ClaimOrder, LeaseToken, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
-    };
+    use posthaste::store::{Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict};
     use tokio::time::{interval, timeout};
 
     use super::*;
     use crate::foreign::ForeignTableStore;
 
     fn claim(owner: &Owner) -> Claim<'_> {
-        let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
-        let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
-        Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
+        Claim::new(owner, Duration::from_secs(30), 1)
     }
 
     /// Divides rows of these sizes; returns how many fit, are left, and were measured in each step.
@@ -337,13 +333,12 @@ pub(crate) mod tests {
             assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
             let verdict = Verdict::Done;
             let lease = claimed.events[0].lease.clone();
-            let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
-            let settle =
-                Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+            let settlements = [Settlement::new(lease, verdict)];
+            let settle = Settle::new(&owner, &settlements);
             assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
             let (what, older_than, archive) = (Purgeable::Done, Duration::ZERO, false);
-            let purge = Purge { what, older_than, archive, limit: 1, now: None };
-            assert_eq!(store.purge(&purge).await.expect("a purge of the engine's"), 1);
+            let purge = Purge::new(what, older_than, 1).with_archive(archive);
+            assert_eq!(store.purge_batch(&purge).await.expect("a purge of the engine's"), 1);
             let purged = posthaste::Admin::purge(&store, &purge, "ann").await;
             assert_eq!(purged.expect("an operator's change"), 0);
         };

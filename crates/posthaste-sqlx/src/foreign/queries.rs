@@ -68,7 +68,9 @@ pub(super) async fn stats(table: &dyn ForeignTable) -> Result<Stats, StoreError>
         archived: count("archived"),
         total: count("total"),
     };
-    Ok(Stats { oldest_pending: oldest(table, Caller::Operator).await?, ..counts.stats() })
+    let mut stats = counts.stats();
+    stats.oldest_pending = oldest(table, Caller::Operator).await?;
+    Ok(stats)
 }
 
 pub(super) async fn backlog(
@@ -96,7 +98,7 @@ pub(super) async fn backlog(
 }
 
 fn group(row: &QueryRow) -> BacklogGroup {
-    BacklogGroup { key: text(row, "group_key"), count: number(row, "events"), oldest: age(row, "first") }
+    BacklogGroup::new(text(row, "group_key"), number(row, "events"), age(row, "first"))
 }
 
 pub(super) async fn count(table: &dyn ForeignTable, filter: &Filter) -> Result<u64, StoreError> {
@@ -153,14 +155,13 @@ FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
 }
 
 fn dead_group(row: &QueryRow) -> DeadGroup {
-    DeadGroup {
-        aggregate_type: text(row, "aggregate").unwrap_or_default(),
-        event_type: text(row, "kind").unwrap_or_default(),
-        reason: text(row, "reason").unwrap_or_default(),
-        count: number(row, "events"),
-        first: time(row, "first"),
-        last: time(row, "last"),
-    }
+    let text = |column: &str| text(row, column).unwrap_or_default();
+    let (first, last) = (time(row, "first"), time(row, "last"));
+    DeadGroup::new(text("aggregate"), text("kind"), text("reason")).with_deaths(
+        number(row, "events"),
+        first,
+        last,
+    )
 }
 
 /// Rows that match wait again.

@@ -259,23 +259,17 @@ fn dead_group(row: &MySqlRow) -> Result<DeadGroup, sqlx::Error> {
     let time = |index: usize| -> Result<Option<Timestamp>, sqlx::Error> {
         Ok(row.try_get::<Option<i64>, _>(index)?.map(Timestamp::from_micros))
     };
-    Ok(DeadGroup {
-        aggregate_type: row.try_get(0)?,
-        event_type: row.try_get(1)?,
-        reason: row.try_get(2)?,
-        count: count(row, 3)?,
-        first: time(4)?,
-        last: time(5)?,
-    })
+    let group = DeadGroup::new(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    Ok(group.with_deaths(count(row, 3)?, time(4)?, time(5)?))
 }
 
 fn audit_entry(row: &MySqlRow) -> Result<AuditEntry, sqlx::Error> {
-    Ok(AuditEntry {
-        seq: row.try_get("seq")?,
-        at: Timestamp::from_micros(row.try_get("at")?),
-        actor: row.try_get("actor")?,
-        action: row.try_get("action")?,
-        target: row.try_get("target")?,
-        rows: count(row, 5)?,
-    })
+    Ok(AuditEntry::new(
+        row.try_get("seq")?,
+        Timestamp::from_micros(row.try_get("at")?),
+        row.try_get("actor")?,
+        row.try_get("action")?,
+        row.try_get("target")?,
+        count(row, 5)?,
+    ))
 }

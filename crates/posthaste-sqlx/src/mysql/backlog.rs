@@ -53,5 +53,5 @@ pub(super) async fn read(
 fn group(row: &MySqlRow) -> Result<BacklogGroup, sqlx::Error> {
     let age: i64 = row.try_get(2)?;
     let oldest = Some(Duration::from_micros(age.try_into().unwrap_or(0)));
-    Ok(BacklogGroup { key: row.try_get(0)?, count: count(row, 1)?, oldest })
+    Ok(BacklogGroup::new(row.try_get(0)?, count(row, 1)?, oldest))
 }

@@ -149,7 +149,10 @@ impl MySqlStore {
             (_, ClaimOrder::Due) => self.take_by_due(claim, now).await?,
         };
         let TakenRows { events, malformed, cut, .. } = taken;
-        Ok(Claimed { events, malformed, cut, paused, parked })
+        let mut claimed = Claimed::default();
+        (claimed.events, claimed.malformed, claimed.cut) = (events, malformed, cut);
+        (claimed.paused, claimed.parked) = (paused, parked);
+        Ok(claimed)
     }
 
     async fn server_state(&self) -> Result<ServerState, StoreError> {

@@ -72,7 +72,7 @@ impl MySqlStore {
     pub(super) async fn purge_rows(&self, purge: &Purge) -> Result<u64, StoreError> {
         let mut steps = RowSteps::new(purge.limit);
         while let Some(limit) = steps.next() {
-            steps.found(self.purge_step(&Purge { limit, ..purge.clone() }).await?);
+            steps.found(self.purge_step(&purge.clone().with_limit(limit)).await?);
         }
         Ok(steps.total())
     }

@@ -53,7 +53,7 @@ impl Store for MySqlStore {
         self.unpark_rows(unpark).await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         self.purge_rows(purge).await
     }
 

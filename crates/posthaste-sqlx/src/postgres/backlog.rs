@@ -44,5 +44,5 @@ pub(super) async fn read(
 
 fn group(row: &PgRow) -> Result<BacklogGroup, sqlx::Error> {
     let (oldest, now): (Time, Time) = (row.try_get(2)?, row.try_get(3)?);
-    Ok(BacklogGroup { key: row.try_get(0)?, count: count(row, 1)?, oldest: Some(now.0.since(oldest.0)) })
+    Ok(BacklogGroup::new(row.try_get(0)?, count(row, 1)?, Some(now.0.since(oldest.0))))
 }

@@ -113,7 +113,8 @@ impl PgStore {
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let state = self.server_state().await?;
         let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
-        let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
+        let mut claimed = Claimed::default();
+        (claimed.paused, claimed.parked) = (state.paused, parked);
         if claim.limit == 0 {
             return Ok(claimed);
         }

@@ -53,7 +53,7 @@ impl Conditions {
         if filter.status.is_some_and(|status| status != Status::Dead) {
             return None;
         }
-        Some(Self::new(&Filter { status: Some(Status::Dead), ..filter.clone() }))
+        Some(Self::new(&filter.clone().with_status(Status::Dead)))
     }
 
     pub(super) fn after(mut self, seq: Option<i64>) -> Self {

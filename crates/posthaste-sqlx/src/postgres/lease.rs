@@ -88,5 +88,5 @@ impl PgStore {
 
 fn held(row: &PgRow) -> Result<Lease, sqlx::Error> {
     let (id, seq, token): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    Ok(Lease { id: EventId::from(id), seq, token: token.into() })
+    Ok(Lease::new(EventId::from(id), seq, token.into()))
 }

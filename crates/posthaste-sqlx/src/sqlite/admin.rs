@@ -59,8 +59,9 @@ impl Admin for SqliteStore {
     async fn stats(&self) -> Result<Stats, StoreError> {
         let now = Timestamp::now();
         let oldest_pending = self.oldest_pending_at(now).await?;
-        let stats = self.read(async |connection| stats::read(self.sql(), connection, now).await).await?;
-        Ok(Stats { oldest_pending, ..stats })
+        let mut stats = self.read(async |connection| stats::read(self.sql(), connection, now).await).await?;
+        stats.oldest_pending = oldest_pending;
+        Ok(stats)
     }
 
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
@@ -254,23 +255,17 @@ impl SqliteStore {
 fn dead_group(row: &SqliteRow) -> Result<DeadGroup, sqlx::Error> {
     // A foreign program may have left anything there; a group without its times is still one.
     let time = |index: usize| row.try_get(index).ok().flatten().map(Timestamp::from_micros);
-    Ok(DeadGroup {
-        aggregate_type: lossy(row, 0)?,
-        event_type: lossy(row, 1)?,
-        reason: lossy(row, 2)?,
-        count: row.try_get(3)?,
-        first: time(4),
-        last: time(5),
-    })
+    let group = DeadGroup::new(lossy(row, 0)?, lossy(row, 1)?, lossy(row, 2)?);
+    Ok(group.with_deaths(row.try_get(3)?, time(4), time(5)))
 }
 
 fn audit_entry(row: &SqliteRow) -> Result<AuditEntry, sqlx::Error> {
-    Ok(AuditEntry {
-        seq: row.try_get("seq")?,
-        at: Timestamp::from_micros(row.try_get("at")?),
-        actor: row.try_get("actor")?,
-        action: row.try_get("action")?,
-        target: row.try_get("target")?,
-        rows: row.try_get("rows")?,
-    })
+    Ok(AuditEntry::new(
+        row.try_get("seq")?,
+        Timestamp::from_micros(row.try_get("at")?),
+        row.try_get("actor")?,
+        row.try_get("action")?,
+        row.try_get("target")?,
+        row.try_get("rows")?,
+    ))
 }

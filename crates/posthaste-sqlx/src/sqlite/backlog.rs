@@ -54,5 +54,5 @@ fn group(row: &SqliteRow, now: Timestamp) -> Result<BacklogGroup, sqlx::Error> {
     let key = row.try_get_unchecked::<Option<&[u8]>, _>(0)?;
     let oldest = row.try_get::<Option<i64>, _>(2)?.map(|oldest| now.since(Timestamp::from_micros(oldest)));
     let key = key.map(|key| String::from_utf8_lossy(key).into_owned());
-    Ok(BacklogGroup { key, count: count(row, 1)?, oldest })
+    Ok(BacklogGroup::new(key, count(row, 1)?, oldest))
 }

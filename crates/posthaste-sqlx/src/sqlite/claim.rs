@@ -83,7 +83,8 @@ impl SqliteStore {
         let now = claim.now.unwrap_or_else(Timestamp::now);
         let ServerState { paused, .. } = self.server_state().await?;
         let parked = self.0.parked_names.names(|| self.clone().read_parked_names()).await;
-        let mut claimed = Claimed { paused, parked, ..Claimed::default() };
+        let mut claimed = Claimed::default();
+        (claimed.paused, claimed.parked) = (paused, parked);
         if claim.limit == 0 || !self.is_anything_due(now).await? {
             return Ok(claimed);
         }

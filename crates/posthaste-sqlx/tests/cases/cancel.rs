@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Claim, ClaimOrder, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle,
-    Settlement, Store as _, Unpark, Verdict,
+    Claim, ClaimOrder, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settlement,
+    Store as _, Unpark, Verdict,
 };
 use posthaste::{Admin, BoxError, CommitError, EventId, Outbox, Recorder, StoreError, WriteError};
 use sqlx::pool::PoolConnection;
@@ -336,23 +336,13 @@ const STORE_CALLS: usize = 22;
 async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
     let now = None;
     let held = leases.clone();
-    let settlement =
-        |lease: &Lease| Settlement { lease: lease.clone(), verdict: Verdict::Done, delivered: vec![] };
-    let claim = |order| Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_millis(1),
-        limit: 5,
-        max_bytes: usize::MAX,
-        order,
-        skip_recent: Duration::ZERO,
-        now,
-    };
+    let settlement = |lease: &Lease| Settlement::new(lease.clone(), Verdict::Done);
+    let claim = |order| Claim::new(owner, Duration::from_millis(1), 5).with_order(order).at(now);
     let settle = async |on_done, nth: usize| {
         let settlements: Vec<_> = held.iter().skip(nth).take(1).map(settlement).collect();
-        store.settle(&Settle { owner, settlements: &settlements, on_done, now }).await
+        store.settle(&Settle::new(owner, &settlements).with_on_done(on_done).at(now)).await
     };
-    let purge = |archive, what| Purge { what, older_than: HOUR, archive, limit: 5, now };
+    let purge = |archive, what| Purge::new(what, HOUR, 5).with_archive(archive).at(now);
     let page = PageRequest::first(5);
     match n {
         0 | 1 => {
@@ -364,16 +354,12 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         4 => drop(settle(OnDone::Delete, 2).await?),
         5 => {
             let lease = Duration::from_millis(1);
-            drop(store.renew(&Renew { owner, leases: &held, lease, start: false, now }).await?);
+            drop(store.renew(&Renew::new(owner, &held, lease).at(now)).await?);
         }
-        6 => drop(store.release(&Release { owner, leases: &held, now }).await?),
-        7 => drop(
-            store
-                .park(&Park { owner, leases: &held, route: "r", duration: Duration::from_millis(1), now })
-                .await?,
-        ),
-        8 => drop(store.unpark(&Unpark { route: "r", limit: 5, now }).await?),
-        9 => drop(posthaste::Store::purge(store, &purge(true, Purgeable::Done)).await?),
+        6 => drop(store.release(&Release::new(owner, &held).at(now)).await?),
+        7 => drop(store.park(&Park::new(owner, &held, "r", Duration::from_millis(1)).at(now)).await?),
+        8 => drop(store.unpark(&Unpark::new("r", 5).at(now)).await?),
+        9 => drop(store.purge_batch(&purge(true, Purgeable::Done)).await?),
         10 => drop(store.oldest_pending(now).await?),
         11 => drop(store.stats().await?),
         12 => drop(store.count(&Filter::default()).await?),

@@ -2,7 +2,7 @@
 
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
-use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
+use posthaste::store::{Owner, Purge, Purgeable, Store as _};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
 use crate::cases::foreign as cases;
@@ -99,7 +99,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     )
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
-    let purge = |what, archive, older_than| Purge { what, older_than, archive, limit: 10, now: None };
+    let purge = |what, archive, older_than| Purge::new(what, older_than, 10).with_archive(archive);
     let before = rows_read(&db).await;
     let archived = Admin::purge(&store, &purge(Purgeable::Done, true, HOUR), "ann").await;
     let replayed = store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await;
@@ -133,7 +133,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
     let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
-    let claim = Claim { limit: 400, max_bytes: 1500, ..cases::request(&owner) };
+    let claim = cases::request(&owner).with_limit(400).with_max_bytes(1500);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.

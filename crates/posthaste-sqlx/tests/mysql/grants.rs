@@ -140,11 +140,9 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         _ => Outcome::done(),
     });
     let routes = posthaste::Routes::new().add(posthaste::Route::fallback().deliver_to(recorder.clone()));
-    let purge = PurgeConfig {
-        on_done: OnDone::Archive,
-        dead: Retention::delete_after(std::time::Duration::ZERO),
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_on_done(OnDone::Archive)
+        .with_dead(Retention::delete_after(std::time::Duration::ZERO));
     let outbox = Outbox::builder(store.clone(), routes).single_node().purge(purge).start().unwrap();
     within_timeout("both are delivered", recorder.wait_for(2)).await;
     wait_until("they are settled", async || w.db.count(Status::New).await == 0).await;
@@ -175,7 +173,7 @@ async fn viewer_looks_and_operator_acts() {
     assert_eq!(viewer.stats().await.unwrap().dead, 1);
     assert_eq!(viewer.list(&Filter::default(), &PageRequest::first(5)).await.unwrap().items.len(), 1);
     viewer.audit(&PageRequest::first(5)).await.unwrap();
-    let strict = Tolerance { transaction: Duration::ZERO, dead_rows: u64::MAX, ..Tolerance::default() };
+    let strict = Tolerance::default().with_transaction(Duration::ZERO).with_dead_rows(u64::MAX);
     let findings = diagnosed_with(&viewer, strict).await;
     assert_eq!(findings.len(), 1, "the transactions of others are not shown: {findings:?}");
     assert_found(&findings, "dead-events", &["DEAD events: 1"]);

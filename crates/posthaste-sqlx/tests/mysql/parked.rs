@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
+use posthaste::store::{Claim, Owner, Store as _};
 use posthaste_sqlx::MySqlStore;
 
 use crate::support::log::Log;
@@ -33,9 +33,8 @@ async fn claims_go_on_where_the_names_of_parked_rows_cannot_be_read() {
     let log = Log::of_thread();
     let store = MySqlStore::builder(&db.options.clone().username(&name)).connect().await;
     let store = store.expect("the store opens");
-    let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(60));
-    let (max_bytes, order, skip_recent) = (usize::MAX, ClaimOrder::Due, Duration::ZERO);
-    let claim = Claim { owner: &owner, token, lease, limit: 10, max_bytes, order, skip_recent, now: None };
+    let owner = Owner::from("tester");
+    let claim = Claim::new(&owner, Duration::from_secs(60), 10);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.parked.len()), (1, 0));
     wait_until("an administrator is told", async || log.text().contains("may SELECT the column `parked`"))

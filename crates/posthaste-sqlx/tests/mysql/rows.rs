@@ -6,10 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Tolerance};
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Renew, Settle, Settlement, Store as _, Verdict};
 use posthaste::writer::NewRow;
 use posthaste::{Admin as _, Event, EventId, EventRow, Status, Timestamp};
 use posthaste_sqlx::MySqlStore;
@@ -158,8 +155,8 @@ async fn times_of_the_first_and_the_last_years_and_none_at_all_spoil_nothing() {
     for delivery in recorder.deliveries() {
         let _ = (delivery.occurred_at().to_string(), format!("{delivery:?}"));
     }
-    let old = Purge { what: Purgeable::Any, older_than: HOUR, archive: true, limit: 500, now: None };
-    posthaste::Store::purge(&db.store, &old).await.expect("a purge");
+    let old = Purge::new(Purgeable::Any, HOUR, 500).with_archive(true);
+    db.store.purge_batch(&old).await.expect("a purge");
     db.close().await;
 }
 
@@ -239,7 +236,7 @@ async fn process_in_newfoundland() {
     tx.write(builder("plain").build().unwrap()).await.unwrap();
     tx.commit().await.unwrap();
     let delay = Some(Duration::from_micros(90_000_001));
-    let after = NewRow { event: builder("after").build().unwrap(), delay, lease: None };
+    let after = NewRow::new(builder("after").build().unwrap()).with_delay(delay);
     let mut tx = pool.begin().await.unwrap();
     store.insert_rows(&mut tx, &[after]).await.unwrap();
     tx.commit().await.unwrap();
@@ -257,16 +254,7 @@ async fn process_in_newfoundland() {
 
     let (owner, lease) = (Owner::random("me"), Duration::from_micros(30_000_007));
     let claim = async |now| {
-        let claim = Claim {
-            owner: &owner,
-            token: LeaseToken::random(),
-            lease,
-            limit: 5,
-            max_bytes: usize::MAX,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now,
-        };
+        let claim = Claim::new(&owner, lease, 5).at(now);
         store.claim(&claim).await.unwrap().events
     };
     let claimed = claim(None).await;
@@ -281,16 +269,10 @@ async fn process_in_newfoundland() {
     // With a clock of the caller's own, everything is where it says.
     let now = Timestamp::from_micros(locked_at.as_micros() + 1_000_003);
     let leases = [claimed[0].lease.clone()];
-    store
-        .renew(&Renew { owner: &owner, leases: &leases, lease, start: false, now: Some(now) })
-        .await
-        .unwrap();
+    store.renew(&Renew::new(&owner, &leases, lease).at(now)).await.unwrap();
     assert_eq!(row("plain").await.available_at.as_micros(), now.as_micros() + 30_000_007);
-    let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
-    store
-        .settle(&Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: Some(now) })
-        .await
-        .unwrap();
+    let settlements = [Settlement::new(leases[0].clone(), Verdict::Done)];
+    store.settle(&Settle::new(&owner, &settlements).at(now)).await.unwrap();
     assert_eq!(row("plain").await.done_at, Some(now));
     let due = row("after").await.available_at;
     assert!(claim(Some(Timestamp::from_micros(due.as_micros() - 1))).await.is_empty(), "not yet");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::{OnDone, Purge, Purgeable};
-use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Status};
+use posthaste::{Admin as _, EventId, Outbox, Outcome, Recorder, RetryPolicy, Status, Store};
 use posthaste_sqlx::PgStore;
 
 use crate::support::log::Log;
@@ -25,8 +25,8 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
             "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
             _ => Outcome::done(),
         });
-        let retry = RetryPolicy { max_attempts: 3, ..RetryPolicy::default() };
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let retry = RetryPolicy::default().with_max_attempts(3);
+        let purge = PurgeConfig::default().with_on_done(on_done);
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
         write(&db, &outbox, &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
@@ -57,12 +57,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_secs(60)))
+        .with_dead(Retention::archive_after(Duration::from_secs(60)))
+        .with_batch(2);
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
     write(&db, &outbox, &ids).await;
@@ -89,7 +87,7 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
 
 async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let recorder = Recorder::new();
-    let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
     write(db, &outbox, &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
@@ -190,18 +188,12 @@ async fn deliveries_are_archived_while_somebody_reads_the_archive() {
     db.execute("SELECT outbox_event_archive_day('2026-01-01')").await;
     let mut dump = db.pool.begin().await.expect("a transaction");
     sqlx::raw_sql("LOCK TABLE outbox_event_archive IN ACCESS SHARE MODE").execute(&mut *dump).await.unwrap();
-    let purge = Purge {
-        what: Purgeable::Archived,
-        older_than: Duration::ZERO,
-        archive: false,
-        limit: 100,
-        now: None,
-    };
+    let purge = Purge::new(Purgeable::Archived, Duration::ZERO, 100);
     archive_one(&db, &db.store, "a").await;
-    let gone = posthaste::Store::purge(&db.store, &purge).await.expect("a purge that leaves the day alone");
+    let gone = db.store.purge_batch(&purge).await.expect("a purge that leaves the day alone");
     assert_eq!((gone, db.int(PARTITION_COUNT_SQL).await), (1, 1), "the event lay in the last partition");
     dump.rollback().await.expect("the dump ends");
-    posthaste::Store::purge(&db.store, &purge).await.expect("a purge");
+    db.store.purge_batch(&purge).await.expect("a purge");
     assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
@@ -229,10 +221,9 @@ async fn last_partition_of_the_archive_is_emptied_piece_by_piece() {
     for n in 0..5 {
         archived_at(&db, &n.to_string(), &format!("2026-01-01 12:0{n}Z")).await;
     }
-    let purge =
-        Purge { what: Purgeable::Archived, older_than: Duration::ZERO, archive: false, limit: 2, now: None };
+    let purge = Purge::new(Purgeable::Archived, Duration::ZERO, 2);
     for gone in [2, 2, 1] {
-        assert_eq!(posthaste::Store::purge(&db.store, &purge).await.unwrap(), gone);
+        assert_eq!(db.store.purge_batch(&purge).await.unwrap(), gone);
     }
     db.close().await;
 }

@@ -142,11 +142,9 @@ async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         "dead" => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let purge = PurgeConfig {
-        on_done: OnDone::Archive,
-        dead: Retention::delete_after(std::time::Duration::ZERO),
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_on_done(OnDone::Archive)
+        .with_dead(Retention::delete_after(std::time::Duration::ZERO));
     let outbox = engine(&store, &recorder).purge(purge).start().unwrap();
     let mut tx = store.writer(&outbox).begin(&pool).await.unwrap();
     tx.write_all(events(&["hot", "dead"])).await.unwrap();
@@ -198,7 +196,7 @@ async fn viewer_reads_everything_and_changes_nothing() {
     assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
     w.db.store.pause("a", "me").await.unwrap();
-    let strict = Tolerance { paused: Duration::ZERO, transaction: Duration::ZERO, ..Tolerance::default() };
+    let strict = Tolerance::default().with_paused(Duration::ZERO).with_transaction(Duration::ZERO);
     let findings = diagnosed_with(&store, strict).await;
     assert_eq!(findings.len(), 1, "the transactions of others are not shown: {findings:?}");
     assert_found(&findings, "paused-route", &["by \"me\""]);

@@ -440,7 +440,7 @@ proptest! {
             tx.write_all(events(&["a", "b"])).await.expect("written");
             tx.commit().await.expect("committed");
             let recorder = Recorder::new();
-            let purge = posthaste::config::PurgeConfig { on_done: posthaste::store::OnDone::Archive, ..Default::default() };
+            let purge = posthaste::config::PurgeConfig::default().with_on_done(posthaste::store::OnDone::Archive);
             let outbox = engine(&store, &recorder).purge(purge).start().expect("a good configuration");
             within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
             assert_eq!((delivered(&recorder).len(), store.stats().await.expect("it works").archived), (2, 2));

@@ -146,14 +146,8 @@ async fn times_without_end_and_before_christ_spoil_nothing() {
     for delivery in recorder.deliveries() {
         let _ = (delivery.occurred_at().to_string(), format!("{delivery:?}"));
     }
-    let old = posthaste::store::Purge {
-        what: posthaste::store::Purgeable::Any,
-        older_than: HOUR,
-        archive: true,
-        limit: 500,
-        now: None,
-    };
-    posthaste::Store::purge(&db.store, &old).await.expect("a purge");
+    let old = posthaste::store::Purge::new(posthaste::store::Purgeable::Any, HOUR, 500).with_archive(true);
+    db.store.purge_batch(&old).await.expect("a purge");
     db.close().await;
 }
 

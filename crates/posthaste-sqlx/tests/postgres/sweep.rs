@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::StoreError;
-use posthaste::store::{Claim, ClaimOrder, Claimed, LeaseToken, Owner, Store as _};
+use posthaste::store::{Claim, Claimed, Owner, Store as _};
 use posthaste_sqlx::PgStore;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
@@ -55,9 +55,8 @@ impl RestrictedStore {
     }
 
     async fn claim(&self, limit: usize) -> Result<Claimed, StoreError> {
-        let (owner, token, lease) = (Owner::from("tester"), LeaseToken::random(), Duration::from_secs(1));
-        let (max_bytes, order, skip_recent) = (usize::MAX, ClaimOrder::Due, Duration::ZERO);
-        let claim = Claim { owner: &owner, token, lease, limit, max_bytes, order, skip_recent, now: None };
+        let owner = Owner::from("tester");
+        let claim = Claim::new(&owner, Duration::from_secs(1), limit);
         self.store.claim(&claim).await
     }
 

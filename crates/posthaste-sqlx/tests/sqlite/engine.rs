@@ -18,7 +18,8 @@ const fn millis(n: u64) -> Duration {
 }
 
 fn quick_retries(max_attempts: u32) -> RetryPolicy {
-    RetryPolicy { max_attempts, base_delay: millis(20), max_delay: millis(80), jitter: (1.0, 1.0) }
+    let retry = RetryPolicy::default().with_max_attempts(max_attempts).without_jitter();
+    retry.with_base_delay(millis(20)).with_max_delay(millis(80))
 }
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
@@ -59,11 +60,8 @@ async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
 async fn two_events_with_the_same_number_are_archived_both() {
     let db = Db::new().await;
     let recorder = Recorder::new();
-    let outbox = db
-        .engine(&recorder)
-        .purge(PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() })
-        .start()
-        .unwrap();
+    let outbox =
+        db.engine(&recorder).purge(PurgeConfig::default().with_on_done(OnDone::Archive)).start().unwrap();
     for id in ["a", "b"] {
         write(&db, &outbox, &[id]).await;
         until_status(&db, id, Status::Archived).await;
@@ -158,7 +156,7 @@ async fn delivered_rows_are_kept_deleted_or_archived() {
             "fails-once" if delivery.attempt == 1 => Outcome::retry("once"),
             _ => Outcome::done(),
         });
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let purge = PurgeConfig::default().with_on_done(on_done);
         let outbox = db.engine(&recorder).retry(quick_retries(3)).purge(purge).start().unwrap();
         write(&db, &outbox, &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
@@ -191,12 +189,10 @@ async fn purge_takes_what_is_old_enough_and_nothing_else() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_secs(60)))
+        .with_dead(Retention::archive_after(Duration::from_secs(60)))
+        .with_batch(2);
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     write(&db, &outbox, &["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"])
         .await;

@@ -51,11 +51,12 @@ impl Settings {
             mode: config.mode,
             hot_path: matches!(config.mode, Mode::SingleNode | Mode::MultiNode),
             workers: if strict { 1 } else { config.workers.unwrap_or(4) },
-            queue: QueueConfig {
-                fairness: if strict { Fairness::HotFirst } else { config.queue.fairness },
-                ..config.queue.clone()
-            },
-            retry: if strict { RetryPolicy { max_attempts: 1, ..retry } } else { retry },
+            queue: config.queue.clone().with_fairness(if strict {
+                Fairness::HotFirst
+            } else {
+                config.queue.fairness
+            }),
+            retry: if strict { retry.with_max_attempts(1) } else { retry },
             poller: config.poller.clone(),
             order: if strict { ClaimOrder::Seq } else { ClaimOrder::Due },
             lease: config.lease.clone(),

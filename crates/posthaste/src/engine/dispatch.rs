@@ -149,6 +149,7 @@ fn item(leased: Leased, route: usize, probe: bool) -> QueuedEvent {
     QueuedEvent {
         delivery: Delivery {
             attempt: leased.attempts.saturating_add(1),
+            deferrals: leased.deferrals,
             replays: leased.replays,
             ..Delivery::first(leased.event)
         },
@@ -174,5 +175,5 @@ fn undecodable(engine: &EngineState, row: Malformed) -> Settlement {
 }
 
 fn dead(lease: Lease, reason: String) -> Settlement {
-    Settlement { lease, verdict: Verdict::Dead { reason: cut_error(reason) }, delivered: Vec::new() }
+    Settlement::new(lease, Verdict::Dead { reason: cut_error(reason) })
 }

@@ -78,7 +78,7 @@ async fn committed_event_goes_hot_without_a_read_of_the_store() {
 async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 1, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(1);
     let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
     let first = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -304,7 +304,8 @@ async fn configuration_builds_every_mode() {
         (Mode::WriterOnly, 0, false),
     ] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let config = Config { mode, ..Config::default() };
+        let mut config = Config::default();
+        config.mode = mode;
         let routes = if mode == Mode::WriterOnly { Routes::new() } else { routes_to(&recorder) };
         let outbox = Outbox::from_config(store.clone(), config, routes).build().expect("a good config");
         assert!(format!("{outbox:?}").contains("built"));
@@ -353,8 +354,8 @@ fn builder_reports_every_problem_at_once() {
         .workers(0)
         .poll_batch(0)
         .payload_bytes(0)
-        .retry(posthaste::RetryPolicy { max_attempts: 0, ..plain_retry(1) })
-        .queue(QueueConfig { hot: 0, cold: 0, bytes: 0, ..QueueConfig::default() })
+        .retry(plain_retry(1).with_max_attempts(0))
+        .queue(QueueConfig::default().with_hot(0).with_cold(0).with_bytes(0))
         .metrics_prefix("1")
         .build()
         .expect_err("all wrong");

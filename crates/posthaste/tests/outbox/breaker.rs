@@ -170,9 +170,8 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     let outbox = single_node(&store, routes).start().expect("start");
     let id = commit_one(&store.memory, &outbox, "Made").await;
     eventually(secs(1), || row(&store.memory, &id).last_error.is_some()).await;
-    let everything =
-        Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 10, now: None };
-    assert_eq!(Store::purge(&store.memory, &everything).await.expect("purge"), 1);
+    let everything = Purge::new(Purgeable::Any, Duration::ZERO, 10);
+    assert_eq!(store.memory.purge_batch(&everything).await.expect("purge"), 1);
     let before = store.count(Call::Claim);
     sleep(HOUR).await;
     let claims = store.count(Call::Claim) - before;

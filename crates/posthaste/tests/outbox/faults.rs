@@ -154,7 +154,7 @@ async fn store_whose_other_calls_fail_or_panic_still_delivers_everything_once() 
             let (store, recorder) = (FaultyStore::new(), Recorder::new());
             let slow = SlowDestination { takes: millis(700), recorder: recorder.clone() };
             let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
-            let queue = QueueConfig { hot: 5, cold: 20, ..QueueConfig::default() };
+            let queue = QueueConfig::default().with_hot(5).with_cold(20);
             let outbox =
                 single_node(&store, routes).queue(queue).poll_interval(secs(1)).start().expect("start");
             store.break_call(call, fault);
@@ -228,7 +228,11 @@ async fn shutdown_finishes_what_is_queued_within_the_drain() {
 #[tokio::test(start_paused = true)]
 async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next() {
     let (store, begun, next) = (FaultyStore::new(), GatedDestination::new(), Recorder::new());
-    let config = || Config { workers: Some(4), ..Config::relay() };
+    let config = || {
+        let mut config = Config::relay();
+        config.workers = Some(4);
+        config
+    };
     let old = Outbox::from_config(store.clone(), config(), routes_to(&begun)).start().expect("start");
     let ids = commit(&store.memory, &old, events("Made", 100)).await;
     while begun.gate.entered() < 4 {
@@ -261,7 +265,11 @@ async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
         sleep(secs(5)).await;
         Outcome::no_answer("it hangs")
     });
-    let config = || Config { workers: Some(4), ..Config::relay() };
+    let config = || {
+        let mut config = Config::relay();
+        config.workers = Some(4);
+        config
+    };
     let broken = Routes::new().add(Route::fallback().deliver_to(hangs));
     let old = Outbox::from_config(store.clone(), config(), broken).start().expect("start");
     let ids = commit(&store.memory, &old, events("Made", 8)).await;
@@ -339,7 +347,7 @@ async fn dropped_shutdown_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn engine_never_holds_more_than_its_bounds() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::with(Recorder::new().publisher(10)));
-    let queue = QueueConfig { hot: 300, cold: 200, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(300).with_cold(200);
     let builder = single_node(&store, routes_to(&slow)).workers(4).queue(queue).poll_batch(500);
     let outbox = builder.publish_timeout(DAY).start().expect("start");
     let mut ids = Vec::new();
@@ -367,7 +375,7 @@ async fn engine_never_holds_more_than_its_bounds() {
 #[tokio::test(start_paused = true)]
 async fn poller_claims_only_what_fits_and_nothing_while_the_cold_queue_is_full() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let queue = QueueConfig { cold: 5, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_cold(5);
     let builder = single_node(&store, routes_to(&slow)).workers(1).queue(queue);
     let outbox = builder.poll_interval(secs(1)).start().expect("start");
     let ids = insert_foreign(&store.memory, "Made", 30);
@@ -412,7 +420,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
 #[tokio::test(start_paused = true)]
 async fn queues_hold_no_more_bytes_than_allowed() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let queue = QueueConfig { bytes: 8 << 20, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(8 << 20);
     let builder = single_node(&store, routes_to(&slow)).workers(2).queue(queue);
     let outbox = builder.start().expect("start");
     let big = bytes::Bytes::from(vec![b'x'; (1 << 20) - 10]);
@@ -435,7 +443,7 @@ async fn queues_hold_no_more_bytes_than_allowed() {
 #[tokio::test(start_paused = true)]
 async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let queue = QueueConfig { bytes: 1 << 20, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(1 << 20);
     let outbox = single_node(&store, routes_to(&recorder)).queue(queue).start().expect("start");
     let payload = Some(bytes::Bytes::from(vec![b'1'; 2 << 20]));
     let huge = RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() };
@@ -517,13 +525,11 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder)
         .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
-    let purge = PurgeConfig {
-        done: Retention::archive_after(secs(60)),
-        dead: Retention::delete_after(secs(120)),
-        batch: 7,
-        interval: DAY,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::archive_after(secs(60)))
+        .with_dead(Retention::delete_after(secs(120)))
+        .with_batch(7)
+        .with_interval(DAY);
     let outbox = single_node(&store, routes).purge(purge).start().expect("start");
     let mut batch = events("Made", 30);
     batch.extend(events("Bad", 20));
@@ -543,7 +549,7 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
 #[tokio::test(start_paused = true)]
 async fn delivered_rows_can_be_deleted_at_once() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let purge = PurgeConfig { on_done: OnDone::Delete, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Delete);
     let outbox = single_node(&store, routes_to(&recorder)).purge(purge).start().expect("start");
     let ids = commit(&store.memory, &outbox, events("Made", 30)).await;
     outbox.idle().await.expect("idle");

@@ -114,7 +114,7 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
 async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_full() {
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 8, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(8);
     let outbox =
         single_node(&store, routes).workers(1).queue(queue).poll_interval(HOUR).start().expect("start");
     let mut ids = vec![commit_one(&store.memory, &outbox, "Made").await];

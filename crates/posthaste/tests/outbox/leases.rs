@@ -143,7 +143,7 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
         store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() });
     }
     let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let queue = QueueConfig { bytes: 3 << 20, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(3 << 20);
     let builder = Outbox::builder(faulty.clone(), routes_to(&slow)).lease(secs(600)).workers(1).queue(queue);
     let full = builder.start().expect("start");
     sleep(millis(50)).await;

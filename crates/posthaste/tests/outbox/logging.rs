@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder as MetricsRecorder, SharedString, Unit,
 };
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Settle, Settlement, Store as _, Verdict,
-};
+use posthaste::store::{Claim, Owner, Settle, Settlement, Store as _, Verdict};
 use posthaste::{
     BoxError, Delivery, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status,
     Unrecoverable, WriterHook, interceptor,
@@ -36,7 +33,7 @@ async fn dropping_from_the_hot_queue_warns_once_a_second() {
     let log = log_of_posthaste();
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 4, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(4);
     let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
 
     commit(&store.memory, &outbox, events("Made", 50)).await;
@@ -252,7 +249,7 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
     });
     let slow = GatedDestination::with(recorder);
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
-    let queue = QueueConfig { hot: 10, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(10);
     let builder = single_node(&store, routes).name("orders").queue(queue);
     let outbox =
         metrics::with_local_recorder(&numbers, || builder.retry(plain_retry(5)).start()).expect("start");
@@ -381,20 +378,9 @@ async fn late_success_on_a_dead_row_is_counted() {
 /// Makes a row DEAD as another engine would that gave up on it.
 async fn kill(store: &MemoryStore, id: &EventId) {
     let owner = Owner::from("another engine");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: secs(30),
-        limit: 1,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: Some(store.now() + secs(3600)),
-    };
+    let claim = Claim::new(&owner, secs(30), 1).at(store.now() + secs(3600));
     let lease = store.claim(&claim).await.expect("claim").events.remove(0).lease;
     assert_eq!(lease.id, *id);
-    let dead =
-        Settlement { lease, verdict: Verdict::Dead { reason: "given up".to_owned() }, delivered: Vec::new() };
-    let settle = Settle { owner: &owner, settlements: &[dead], on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await.expect("settle");
+    let dead = Settlement::new(lease, Verdict::Dead { reason: "given up".to_owned() });
+    store.settle(&Settle::new(&owner, &[dead])).await.expect("settle");
 }

@@ -116,19 +116,13 @@ async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
     sleep(secs(60)).await;
     insert_foreign(&store, "Made", 10);
     let owner = posthaste::store::Owner::random("another engine");
-    let claim = posthaste::store::Claim {
-        owner: &owner,
-        token: posthaste::store::LeaseToken::random(),
-        lease: secs(30),
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: posthaste::store::ClaimOrder::Due,
-        skip_recent: secs(0),
-        now: None,
-    };
+    let claim = posthaste::store::Claim::new(&owner, secs(30), 10)
+        .with_token(posthaste::store::LeaseToken::random())
+        .with_order(posthaste::store::ClaimOrder::Due)
+        .with_skip_recent(secs(0));
     let claimed = store.claim(&claim).await.expect("claim");
     let leases: Vec<_> = claimed.events.into_iter().map(|leased| leased.lease).collect();
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: 24 * HOUR, now: None };
+    let park = Park::new(&owner, &leases, "mail", 24 * HOUR);
     assert_eq!(store.park(&park).await.expect("park"), 10);
     eventually(HOUR, || recorder.count() == 10).await;
     drop(outbox);

@@ -21,7 +21,7 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 
 /// Room for thousands of claimed events.
 fn large_queue() -> QueueConfig {
-    QueueConfig { cold: 4000, ..QueueConfig::default() }
+    QueueConfig::default().with_cold(4000)
 }
 
 // A deferred row is due again before the engine knows that it was deferred.
@@ -307,7 +307,7 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
     const KIB: usize = 1024;
     let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(300 * KIB);
     let builder = single_node(&store, routes_to(&slow)).workers(1).payload_bytes(200 * KIB);
     let outbox = builder.queue(queue).poll_interval(secs(3)).start().expect("start");
     outbox.idle().await.expect("idle");

@@ -23,7 +23,8 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 #[test]
 fn routes_are_refused_by_a_check_as_by_an_outbox() {
     let routes = || routes_to(&Recorder::new()).add(Route::event("Made").rate(0.0));
-    let config = Config { workers: Some(0), ..Config::default() };
+    let mut config = Config::default();
+    config.workers = Some(0);
     let checked = routes().check(&config).unwrap_err();
     assert_eq!(checked.problems.len(), 4, "{checked}");
     let built = Outbox::from_config(MemoryStore::new(), config, routes()).build().unwrap_err();
@@ -142,7 +143,7 @@ async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
 
     broken.store(false, Ordering::SeqCst);
     assert!(store.memory.replay(&ids[0], &Replay::by("test")).await.expect("replay"));
-    let all_over = Replay { actor: "test", forget_progress: true };
+    let all_over = Replay::by("test").with_forget_progress(true);
     assert!(store.memory.replay(&ids[1], &all_over).await.expect("replay"));
     outbox.idle().await.expect("idle");
     assert_eq!(count_in(&store.memory, Status::Done), 2);
@@ -472,7 +473,7 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
     use posthaste::config::{Fairness, QueueConfig};
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
         let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-        let queue = QueueConfig { fairness, ..QueueConfig::default() };
+        let queue = QueueConfig::default().with_fairness(fairness);
         let builder = single_node(&store, routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
         commit_one(&store.memory, &outbox, "Made").await;
@@ -498,7 +499,7 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
         let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
         let routes = routes_to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
         insert_foreign(&store.memory, "Made", count);
-        let queue = QueueConfig { cold, ..QueueConfig::default() };
+        let queue = QueueConfig::default().with_cold(cold);
         let builder = single_node(&store, routes).queue(queue).poll_batch(batch);
         let outbox = builder.poll_interval(secs(60)).start().expect("start");
 

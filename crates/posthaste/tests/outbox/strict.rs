@@ -198,8 +198,8 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
     tokio::time::sleep(secs(3)).await;
     write(&store.memory, vec![Event::json("Paid", "x").expect("a good event")]).await;
     store.memory.pause("Paid", "operator").await.expect("pause");
-    let everything = Purge { what: Purgeable::Any, older_than: secs(2), archive: false, limit: 1, now: None };
-    assert_eq!(Store::purge(&store.memory, &everything).await.expect("purge"), 1);
+    let everything = Purge::new(Purgeable::Any, secs(2), 1);
+    assert_eq!(store.memory.purge_batch(&everything).await.expect("purge"), 1);
 
     let before = store.count(Call::Claim);
     tokio::time::sleep(secs(600)).await;
@@ -216,12 +216,10 @@ async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() 
     let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");
     let written = write(&store, vec![sized(1000), sized(1400), sized(10)]).await;
-    let config = Config {
-        mode: Mode::Strict,
-        payload_bytes: 1500,
-        queue: QueueConfig { bytes: 2000, ..QueueConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.mode = Mode::Strict;
+    config.payload_bytes = 1500;
+    config.queue = QueueConfig::default().with_bytes(2000);
     let routes = Routes::new().add(Route::event("Placed").deliver_to(slow.clone()));
     let outbox = Outbox::from_config(store.clone(), config, routes).start().expect("start");
 

@@ -78,7 +78,9 @@ pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<E
 
 impl EventListArgs {
     fn filter(&self) -> Filter {
-        Filter { parked: self.parked.clone(), ..self.filter.with(self.status.map(Status::from)) }
+        let mut filter = self.filter.with(self.status.map(Status::from));
+        filter.parked.clone_from(&self.parked);
+        filter
     }
 }
 

@@ -105,12 +105,11 @@ impl DeadGroupKey {
     /// The reason of a group is the beginning of its errors, so this may mean more events than the group has:
     /// whoever replays is told their number first.
     pub(super) fn filter(&self) -> Filter {
-        Filter {
-            aggregate_type: Some(self.aggregate_type.clone()),
-            event_type: Some(self.event_type.clone()),
-            error_contains: Some(self.reason.clone()).filter(|reason| !reason.is_empty()),
-            ..Filter::dead()
-        }
+        let mut filter = Filter::dead()
+            .with_aggregate_type(self.aggregate_type.clone())
+            .with_event_type(self.event_type.clone());
+        filter.error_contains = Some(self.reason.clone()).filter(|reason| !reason.is_empty());
+        filter
     }
 }
 
@@ -156,7 +155,8 @@ mod tests {
             parked,
             calls: None,
         };
-        let stats = Stats { parked: 7, ..Stats::default() };
+        let mut stats = Stats::default();
+        stats.parked = 7;
         let parked = |routes: &[RouteSnapshot]| other_routes(&stats, routes).and_then(|others| others.parked);
         assert_eq!(parked(&[paused(Some(5))]), Some(2));
         assert_eq!(parked(&[paused(Some(7))]), None);

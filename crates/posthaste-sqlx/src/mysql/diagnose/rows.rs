@@ -50,15 +50,15 @@ pub(super) async fn read(
 ) -> Result<RowObservations, sqlx::Error> {
     let doubtful = sql.query::<MySql>(DOUBTFUL).fetch_all(&mut *connection).await?;
     let newest = sql.query::<MySql>(NEWEST).fetch_all(&mut *connection).await?;
-    Ok(RowObservations {
-        unreadable: doubtful.iter().filter(|row| is_unreadable(row)).count() as u64,
-        lost_leases: lost_leases(&doubtful)?,
-        parked: read_parked(sql, connection).await?,
-        paused: read_paused(sql, connection).await?,
-        // A date of zeros is no time.
-        written: newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect(),
-        now: read_clock(connection).await?,
-    })
+    let mut observed = RowObservations::default();
+    observed.unreadable = doubtful.iter().filter(|row| is_unreadable(row)).count() as u64;
+    observed.lost_leases = lost_leases(&doubtful)?;
+    observed.parked = read_parked(sql, connection).await?;
+    observed.paused = read_paused(sql, connection).await?;
+    // A date of zeros is no time.
+    observed.written = newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect();
+    observed.now = read_clock(connection).await?;
+    Ok(observed)
 }
 
 pub(super) async fn read_clock(connection: &mut MySqlConnection) -> Result<Timestamp, sqlx::Error> {
@@ -87,7 +87,7 @@ async fn read_parked(sql: &Sql, connection: &mut MySqlConnection) -> Result<Vec<
     while let Some(last) = routes.last() {
         let row = sql.query::<MySql>(PARKED).bind(last).fetch_one(&mut *connection).await?;
         let (route, waiting) = (row.try_get::<String, _>(0)?, count(&row, 1)?);
-        let mut parked = ParkedRoute { route, waiting, ..ParkedRoute::default() };
+        let mut parked = ParkedRoute::new(route, waiting);
         let query = sql.query::<MySql>(PARKED_ROWS).bind(parked.route.clone());
         for row in query.fetch_all(&mut *connection).await? {
             if let Some(inserted_at) = time(&row, 0) {
@@ -101,7 +101,6 @@ async fn read_parked(sql: &Sql, connection: &mut MySqlConnection) -> Result<Vec<
 
 async fn read_paused(sql: &Sql, connection: &mut MySqlConnection) -> Result<Vec<PausedRoute>, sqlx::Error> {
     let rows = sql.query::<MySql>(PAUSED).fetch_all(connection).await?;
-    let paused =
-        |row: &MySqlRow| Ok(PausedRoute { route: row.try_get(0)?, since: time(row, 1), by: row.try_get(2)? });
+    let paused = |row: &MySqlRow| Ok(PausedRoute::new(row.try_get(0)?, time(row, 1), row.try_get(2)?));
     rows.iter().map(paused).collect()
 }

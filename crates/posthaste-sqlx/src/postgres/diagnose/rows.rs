@@ -36,17 +36,15 @@ pub(super) async fn read(sql: &Sql, connection: &mut PgConnection) -> Result<Row
     read_in_order(connection).await?;
     let doubtful = sql.fresh::<Postgres>(DOUBTFUL).fetch_all(&mut *connection).await?;
     let newest = sql.fresh::<Postgres>(NEWEST).fetch_all(&mut *connection).await?;
-    Ok(RowObservations {
-        unreadable: doubtful.iter().filter(|row| is_unreadable(row)).count() as u64,
-        lost_leases: lost_leases(&doubtful)?,
-        parked: read_parked(sql, connection).await?,
-        paused: read_paused(sql, connection).await?,
-        written: newest
-            .iter()
-            .map(|row| Ok((time(row, 0)?, time(row, 1)?)))
-            .collect::<Result<_, sqlx::Error>>()?,
-        now: read_clock(connection).await?,
-    })
+    let mut observed = RowObservations::default();
+    observed.unreadable = doubtful.iter().filter(|row| is_unreadable(row)).count() as u64;
+    observed.lost_leases = lost_leases(&doubtful)?;
+    observed.parked = read_parked(sql, connection).await?;
+    observed.paused = read_paused(sql, connection).await?;
+    let written = newest.iter().map(|row| Ok((time(row, 0)?, time(row, 1)?)));
+    observed.written = written.collect::<Result<_, sqlx::Error>>()?;
+    observed.now = read_clock(connection).await?;
+    Ok(observed)
 }
 
 pub(super) async fn read_clock(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
@@ -77,7 +75,7 @@ async fn read_parked(sql: &Sql, connection: &mut PgConnection) -> Result<Vec<Par
         let query = sql.fresh::<Postgres>(PARKED).bind(value::text(&last).into_owned());
         let row = query.fetch_one(&mut *connection).await?;
         let (route, waiting) = (row.try_get::<String, _>(0)?, count(&row, 1)?);
-        let mut parked = ParkedRoute { route, waiting, ..ParkedRoute::default() };
+        let mut parked = ParkedRoute::new(route, waiting);
         let query = sql.fresh::<Postgres>(PARKED_ROWS).bind(parked.route.clone());
         for row in query.fetch_all(&mut *connection).await? {
             parked.see(time(&row, 0)?, row.try_get(1)?);
@@ -89,8 +87,6 @@ async fn read_parked(sql: &Sql, connection: &mut PgConnection) -> Result<Vec<Par
 
 async fn read_paused(sql: &Sql, connection: &mut PgConnection) -> Result<Vec<PausedRoute>, sqlx::Error> {
     let rows = sql.fresh::<Postgres>(PAUSED).fetch_all(connection).await?;
-    let paused = |row: &PgRow| {
-        Ok(PausedRoute { route: row.try_get(0)?, since: Some(time(row, 1)?), by: row.try_get(2)? })
-    };
+    let paused = |row: &PgRow| Ok(PausedRoute::new(row.try_get(0)?, Some(time(row, 1)?), row.try_get(2)?));
     rows.iter().map(paused).collect()
 }

@@ -47,14 +47,14 @@ pub(super) async fn read(
     for row in sql.query::<Sqlite>(LOST).fetch_all(&mut *connection).await? {
         lost_leases.add(&lossy(&row, 0)?, row.try_get::<i64, _>(1)?.try_into().unwrap_or(u32::MAX));
     }
-    Ok(RowObservations {
-        now: Timestamp::now(),
-        unreadable: unreadable.unsigned_abs(),
-        lost_leases,
-        parked: read_parked(sql, connection).await?,
-        paused: read_paused(sql, connection).await?,
-        written: newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect(),
-    })
+    let mut observed = RowObservations::default();
+    observed.now = Timestamp::now();
+    observed.unreadable = unreadable.unsigned_abs();
+    observed.lost_leases = lost_leases;
+    observed.parked = read_parked(sql, connection).await?;
+    observed.paused = read_paused(sql, connection).await?;
+    observed.written = newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect();
+    Ok(observed)
 }
 
 /// A foreign program may have left anything there.
@@ -67,7 +67,7 @@ async fn read_parked(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec
     while let Some(last) = routes.last() {
         let row = sql.query::<Sqlite>(PARKED).bind(last).fetch_one(&mut *connection).await?;
         let (route, waiting) = (lossy(&row, 0)?, count(&row, 1)?);
-        let mut parked = ParkedRoute { route, waiting, ..ParkedRoute::default() };
+        let mut parked = ParkedRoute::new(route, waiting);
         let query = sql.query::<Sqlite>(PARKED_ROWS).bind(parked.route.clone());
         for row in query.fetch_all(&mut *connection).await? {
             if let Some(inserted_at) = time(&row, 0) {
@@ -82,8 +82,6 @@ async fn read_parked(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec
 
 async fn read_paused(sql: &Sql, connection: &mut SqliteConnection) -> Result<Vec<PausedRoute>, sqlx::Error> {
     let rows = sql.query::<Sqlite>(PAUSED).fetch_all(connection).await?;
-    let paused = |row: &SqliteRow| {
-        Ok(PausedRoute { route: lossy(row, 0)?, since: time(row, 1), by: Some(lossy(row, 2)?) })
-    };
+    let paused = |row: &SqliteRow| Ok(PausedRoute::new(lossy(row, 0)?, time(row, 1), Some(lossy(row, 2)?)));
     rows.iter().map(paused).collect()
 }

@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 
 /// Events that wait for one route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParkedRoute {
     /// What their rows are parked for.
     pub route: String,
@@ -23,6 +24,11 @@ pub struct ParkedRoute {
 }
 
 impl ParkedRoute {
+    /// So many events are parked under this name.
+    pub fn new(route: impl Into<String>, waiting: u64) -> Self {
+        Self { route: route.into(), waiting, ..Self::default() }
+    }
+
     /// Learns age and reason of one of the events. How many there are is the store's to count.
     pub fn see(&mut self, inserted_at: Timestamp, last_error: Option<&str>) {
         let reason = last_error.map(str::to_owned);
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn events_of_a_paused_route_are_no_finding_of_their_own() {
         let since = Some(Timestamp::default());
-        let paused = vec![PausedRoute { route: "mail".to_owned(), since, by: None }];
+        let paused = vec![PausedRoute::new("mail".to_owned(), since, None)];
         let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];
         assert!(found(&RowObservations { paused, parked: rows, ..RowObservations::default() }).is_empty());
     }

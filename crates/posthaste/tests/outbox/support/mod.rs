@@ -268,7 +268,7 @@ impl Store for FaultyStore {
         }
         let is_down = |settlement: &&Settlement| settlement.lease.seq % 2 == 1;
         let up: Vec<Settlement> = settle.settlements.iter().filter(|one| !is_down(one)).cloned().collect();
-        let settle_up = Settle { settlements: &up, ..settle.clone() };
+        let settle_up = Settle::new(settle.owner, &up).with_on_done(settle.on_done).at(settle.now);
         let mut known = self.with_fault(Call::Settle, self.memory.settle(&settle_up)).await?.into_iter();
         let answer = |one| if is_down(&one) { None } else { known.next() };
         Ok(settle.settlements.iter().map(answer).map(|one| one.unwrap_or(Settled::Unknown)).collect())
@@ -290,8 +290,8 @@ impl Store for FaultyStore {
         self.with_fault(Call::Unpark, self.memory.unpark(unpark)).await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        self.with_fault(Call::Purge, self.memory.purge(purge)).await
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.with_fault(Call::Purge, self.memory.purge_batch(purge)).await
     }
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
@@ -387,7 +387,7 @@ pub fn eventually(within: Duration, is_so: impl Fn() -> bool) -> impl Future<Out
 
 /// No jitter, so that the times are known: 100 ms, 200 ms, 400 ms…
 pub fn plain_retry(max_attempts: u32) -> RetryPolicy {
-    RetryPolicy { max_attempts, base_delay: millis(100), max_delay: secs(60), jitter: (1.0, 1.0) }
+    RetryPolicy::default().with_max_attempts(max_attempts).with_base_delay(millis(100)).without_jitter()
 }
 
 /// A handler's gate: deliveries wait in front of it until it opens.
