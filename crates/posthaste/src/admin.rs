@@ -23,7 +23,7 @@ pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
 pub use self::row_findings::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 pub use self::tolerance::Tolerance;
-pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
+pub use crate::route::ParkReason;
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak
 /// to this trait and contain no SQL; the engine does not see it.
@@ -190,7 +190,7 @@ pub struct Filter {
     pub aggregate_id: Option<String>,
     /// Only this tenant.
     pub tenant_id: Option<String>,
-    /// Only rows parked for this route.
+    /// Only rows that are parked under this name, a [`ParkReason`] as text.
     pub parked: Option<String>,
     /// Only rows whose `last_error` contains this text.
     pub error_contains: Option<String>,

@@ -202,8 +202,8 @@ impl Builder<Concurrent> {
         self.change(|config| config.mode = Mode::Strict).in_mode()
     }
 
-    /// Writes only: a relay elsewhere, or change data capture, delivers. It has no routes, and needs to be
-    /// started only for its age-based purge.
+    /// Writes only: a relay elsewhere, or change data capture, delivers. Routes would be ignored and are refused
+    /// when it is built: give [`Routes::new`]. It needs to be started only for its age-based purge.
     pub fn writer_only(self) -> Builder<WriterOnly> {
         self.change(|config| config.mode = Mode::WriterOnly).in_mode()
     }

@@ -94,7 +94,7 @@ pub struct EventRow {
     pub lost_leases: u32,
     /// How often an operator replayed it.
     pub replays: u32,
-    /// The route it waits for.
+    /// What it is parked for: see [`ParkReason`](crate::admin::ParkReason).
     pub parked: Option<String>,
     /// Destinations of a fan-out that have it.
     pub progress: BTreeSet<String>,

@@ -9,7 +9,7 @@ use super::queued_event::QueuedEvent;
 use super::suspect_event::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
-use crate::route::SUSPECTS;
+use crate::route::ParkReason;
 use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlement, Verdict};
 
 /// What became of the events of a claim.
@@ -46,7 +46,7 @@ pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant
         engine.park(route, &leases).await;
     }
     if !placement.suspects.is_empty() {
-        engine.park_for(SUSPECTS, &placement.suspects).await;
+        engine.park_for(ParkReason::Suspect, &placement.suspects).await;
     }
     placed
 }

@@ -66,7 +66,7 @@ impl<'a> Release<'a> {
     }
 }
 
-/// Held rows whose route is closed.
+/// Held rows that have to wait for their route.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Park<'a> {
@@ -74,7 +74,7 @@ pub struct Park<'a> {
     pub owner: &'a Owner,
     /// The leases.
     pub leases: &'a [Lease],
-    /// The closed route.
+    /// What they are parked for, as it is kept in `parked`: a [`ParkReason`](crate::admin::ParkReason) as text.
     pub route: &'a str,
     /// When they become due by themselves.
     pub duration: Duration,
@@ -95,11 +95,11 @@ impl<'a> Park<'a> {
     }
 }
 
-/// Parked rows whose route is open again.
+/// Parked rows that need not wait any longer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unpark<'a> {
-    /// The route.
+    /// What they are parked for.
     pub route: &'a str,
     /// At most so many rows.
     pub limit: usize,

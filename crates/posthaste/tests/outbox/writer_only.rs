@@ -1,6 +1,6 @@
 //! An outbox that only writes has nothing that only an engine needs.
 
-use posthaste::{Config, MemoryStore, Mode, Outbox, Routes};
+use posthaste::{Config, MemoryStore, Mode, Outbox, Recorder, Route, Routes};
 
 /// Nothing polls and nothing queues where nothing is delivered: a file that says otherwise is mistaken.
 #[test]
@@ -19,4 +19,13 @@ fn writer_only_refuses_what_only_an_engine_needs() {
         .build()
         .expect_err("nothing is dispatched");
     assert!(error.to_string().contains("leave out interceptors"), "{error}");
+}
+
+/// They would be ignored, and their events would never arrive.
+#[test]
+fn writer_only_refuses_routes_and_says_where_they_belong() {
+    let routes = Routes::new().add(Route::fallback().deliver_to(Recorder::new()));
+    let error = Outbox::builder(MemoryStore::new(), routes).writer_only().build().expect_err("a route");
+    assert_eq!(error.problems.len(), 1, "{error}");
+    assert!(error.to_string().contains("routes: writer_only delivers nothing"), "{error}");
 }

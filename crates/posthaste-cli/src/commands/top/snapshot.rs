@@ -1,7 +1,7 @@
 //! A snapshot of an outbox, from a store or from a relay.
 
 use posthaste::Timestamp;
-use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
+use posthaste::admin::{Backlog, DeadGroup, Filter, ParkReason, Stats};
 use posthaste_admin::wire::{Row, Time};
 
 /// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
@@ -67,7 +67,7 @@ impl RouteState {
 
 /// The two names under which events wait for a route.
 pub(super) fn parked_names(route: &str) -> [String; 2] {
-    [route.to_owned(), probed(route)]
+    ParkReason::of_route(route).map(|reason| reason.to_string())
 }
 
 /// What waits for routes that are not among these: another engine closed them, or nobody has such a route.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
 use crate::admin::format::quoted;
-use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
+use crate::route::ParkReason;
 use crate::time::Timestamp;
 
 /// Events that wait for one route.
@@ -35,9 +35,9 @@ impl ParkedRoute {
         self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
     }
 
-    /// The name of the route. Events that were probes of it stand under a name of their own.
-    pub(super) fn name(&self) -> &str {
-        parked_for(&self.route)
+    /// Whether its events wait for this route, as probes of it or not.
+    pub(super) fn is_for(&self, route: &str) -> bool {
+        ParkReason::parse(&self.route).route() == Some(route)
     }
 
     fn join(&mut self, other: &Self) {
@@ -52,10 +52,10 @@ impl ParkedRoute {
 /// One finding for each route that nobody has paused.
 pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
-    let is_paused =
-        |parked: &&ParkedRoute| observed.paused.iter().any(|paused| paused.route == parked.name());
+    let is_paused = |parked: &&ParkedRoute| observed.paused.iter().any(|paused| parked.is_for(&paused.route));
     for parked in observed.parked.iter().filter(|parked| !is_paused(parked)) {
-        routes.entry(parked.name()).or_default().join(parked);
+        let name = ParkReason::parse(&parked.route).route().unwrap_or(&parked.route);
+        routes.entry(name).or_default().join(parked);
     }
     routes.into_iter().map(|(route, parked)| finding(route, &parked, observed.now)).collect()
 }
@@ -65,14 +65,15 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
     let age = parked.oldest.map(|oldest| format!(", the oldest for {}", format_duration(now.since(oldest))));
     let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
     let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
-    if route == NO_ROUTE {
+    let reason_parked = ParkReason::parse(route);
+    if reason_parked == ParkReason::NoRoute {
         return Finding::warning(
             "no-route",
             format!("events that no route takes: {waiting}{age}{reason}"),
             "add a route for their types: after the grace for events without a route they are DEAD",
         );
     }
-    if route == SUSPECTS {
+    if reason_parked == ParkReason::Suspect {
         return Finding::warning(
             "suspect-events",
             format!("events whose processes died again and again: {waiting}{age}{reason}"),

@@ -61,7 +61,7 @@ fn finding(paused: &PausedRoute, observed: &RowObservations) -> Finding {
     let waiting: u64 = observed
         .parked
         .iter()
-        .filter(|parked| parked.name() == paused.route)
+        .filter(|parked| parked.is_for(&paused.route))
         .map(|parked| parked.waiting)
         .sum();
     Finding::warning(
