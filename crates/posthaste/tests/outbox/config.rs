@@ -465,6 +465,26 @@ fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
 }
 
+/// What a configuration leaves out is said by its mode, and what comes of it is still a good configuration.
+#[test]
+fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
+    let resolved = |mode| {
+        let config = config_of(mode).resolved();
+        assert_eq!(config.validate(), Ok(()), "{mode:?}");
+        (config.workers, config.retry.map(|retry| retry.max_attempts), config.no_route_grace)
+    };
+    assert_eq!(resolved(Mode::MultiNode), (Some(4), Some(10), Some(secs(600))));
+    assert_eq!(resolved(Mode::SingleNode), (Some(4), Some(10), Some(Duration::ZERO)));
+    assert_eq!(resolved(Mode::Strict), (Some(1), Some(1), Some(Duration::ZERO)));
+    assert_eq!(resolved(Mode::WriterOnly), (None, None, None));
+
+    let mut config = Config::relay();
+    config.workers = Some(7);
+    config.no_route_grace = Some(secs(1));
+    let resolved = config.resolved();
+    assert_eq!((resolved.workers, resolved.no_route_grace), (Some(7), Some(secs(1))));
+}
+
 // S3-21: one worker and one attempt are what the mode does anyway.
 #[test]
 fn strict_mode_takes_the_values_it_has_by_itself() {
