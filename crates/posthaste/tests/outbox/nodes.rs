@@ -61,13 +61,13 @@ async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
     let healthy = Recorder::new();
     let builder = Outbox::builder(store.clone(), two_routes(&down, &healthy));
     let outbox = builder.poll_interval(millis(250)).poll_batch(500).start().expect("start");
-    let backlog = insert_foreign(&store.memory, "First", 20_000);
-    let writes = || backlog.iter().map(|id| store.memory.writes(id)).sum::<u64>();
-    let parked = || store.memory.rows().iter().filter(|row| row.parked.is_some()).count();
+    let backlog = insert_foreign(&store.inner, "First", 20_000);
+    let writes = || backlog.iter().map(|id| store.inner.writes(id)).sum::<u64>();
+    let parked = || store.inner.rows().iter().filter(|row| row.parked.is_some()).count();
     eventually(secs(60), || parked() >= 19_990).await;
     let (before, mut written) = (writes(), 0);
     for _ in 0..40 {
-        written += insert_foreign(&store.memory, "Second", 10).len();
+        written += insert_foreign(&store.inner, "Second", 10).len();
         eventually(secs(2), || healthy.count() == written).await;
         sleep(secs(60)).await;
     }

@@ -99,7 +99,7 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     let store = MemoryStore::new();
-    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
+    let slow = Slow::new(millis(100), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let queue = QueueConfig::default().with_bytes(MIB);
     let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue).workers(2);
@@ -119,7 +119,7 @@ async fn large_event_is_delivered_although_the_queue_is_never_empty() {
 /// One route with large events and a slow destination leaves room for the others, in bytes as well.
 #[tokio::test(start_paused = true)]
 async fn large_events_of_a_slow_route_leave_room_for_another() {
-    let (store, slow, quick) = (MemoryStore::new(), GatedDestination::new(), Recorder::new());
+    let (store, slow, quick) = (MemoryStore::new(), Gated::new(Recorder::new()), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()).concurrency(1))
         .add(Route::event("Small").deliver_to(quick.clone()));
@@ -131,7 +131,7 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
     insert_foreign(&store, "Small", 10);
     eventually(secs(5), || quick.count() == 10).await;
     slow.gate.open();
-    eventually(secs(120), || slow.recorder.count() == 200).await;
+    eventually(secs(120), || slow.inner.count() == 200).await;
     drop(outbox);
 }
 
@@ -155,7 +155,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
 #[tokio::test(start_paused = true)]
 async fn large_events_are_delivered_over_a_slow_line() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    (0..100).for_each(|_| insert_large(&store.memory, MIB));
+    (0..100).for_each(|_| insert_large(&store.inner, MIB));
     store.set_bandwidth(MIB);
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let builder = Outbox::builder(store.clone(), routes).store_timeout(secs(3));
