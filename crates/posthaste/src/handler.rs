@@ -159,10 +159,7 @@ where
     Fut: Future<Output: IntoOutcome> + Send,
 {
     async fn handle(&self, _: &S, delivery: Delivery) -> Outcome {
-        match delivery.payload_as::<T>() {
-            Ok(value) => self(value, delivery).await.into_outcome(),
-            Err(error) => Outcome::Dead(error_text(&error)),
-        }
+        handle_typed(delivery, |value, delivery| self(value, delivery)).await
     }
 }
 
@@ -174,9 +171,17 @@ where
     Fut: Future<Output: IntoOutcome> + Send,
 {
     async fn handle(&self, state: &S, delivery: Delivery) -> Outcome {
-        match delivery.payload_as::<T>() {
-            Ok(value) => self(State(state.clone()), value, delivery).await.into_outcome(),
-            Err(error) => Outcome::Dead(error_text(&error)),
-        }
+        handle_typed(delivery, |value, delivery| self(State(state.clone()), value, delivery)).await
+    }
+}
+
+/// A payload that is not a `T` would never become one.
+async fn handle_typed<T: TypedEvent, Fut: Future<Output: IntoOutcome>>(
+    delivery: Delivery,
+    handle: impl FnOnce(T, Delivery) -> Fut,
+) -> Outcome {
+    match delivery.payload_as() {
+        Ok(value) => handle(value, delivery).await.into_outcome(),
+        Err(error) => Outcome::Dead(error_text(&error)),
     }
 }

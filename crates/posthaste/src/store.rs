@@ -59,6 +59,11 @@ pub const MAX_LOST_LEASES: u32 = 20;
 /// There are no default methods, so that a wrapper cannot forget one. Requests and results may get further
 /// fields, so they are made by their constructors; what decides what a store does with a row
 /// ([`Verdict`], [`OnDone`], [`ClaimOrder`], [`Purgeable`]) is exhaustive, so that no store overlooks a new case.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no store",
+    note = "give a `MemoryStore`, or a store that another crate opens, such as `PgStore` of posthaste-sqlx; a pool or a \
+            connection is no store"
+)]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Leases up to `limit` due rows to the owner, in the order of [`Claim::order`].
