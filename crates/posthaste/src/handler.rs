@@ -24,6 +24,7 @@ use crate::event::TypedEvent;
     label = "expected an async function of a `Delivery`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
             types of all arguments, and return `()`, an `Outcome` or a `Result`",
+    note = "before the `Delivery` it may take the payload, as a type with `#[derive(Event)]`",
     note = "an async closure that uses a variable from outside is no handler: pass the variable by \
             `Routes::with_state` or `handler_with` and take it as `State`"
 )]
