@@ -116,12 +116,12 @@ impl Counter {
 }
 
 fn config(options: &Options) -> Config {
-    Config {
-        workers: Some(options.workers),
-        poller: PollerConfig { batch: 1000, interval: Duration::from_millis(100), ..PollerConfig::default() },
-        purge: PurgeConfig { on_done: OnDone::Delete, ..PurgeConfig::default() },
-        ..Config::default()
-    }
+    let mut config = Config::default();
+    config.workers = Some(options.workers);
+    config.poller.batch = 1000;
+    config.poller.interval = Duration::from_millis(100);
+    config.purge = PurgeConfig::default().with_on_done(OnDone::Delete);
+    config
 }
 
 fn events(count: usize) -> Result<Vec<Event>> {

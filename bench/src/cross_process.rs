@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use posthaste::config::PollerConfig;
-use posthaste::{Config, Delivery, Outbox, Routes, Store};
+use posthaste::{Delivery, Outbox, Routes, Store};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -36,10 +36,9 @@ pub(super) async fn latency<T: BenchTables>(
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let config = Config {
-        poller: PollerConfig { interval: POLL_INTERVAL, ..PollerConfig::default() },
-        ..measured_engine::config(load)
-    };
+    let mut config = measured_engine::config(load);
+    config.poller = PollerConfig::default();
+    config.poller.interval = POLL_INTERVAL;
     let engine = Outbox::from_config(reading, config, routes).start()?;
     let clock = CommitClock::default();
     let outbox = Outbox::builder(tables.store(), Routes::new()).writer_only().hook(clock.clone()).build()?;

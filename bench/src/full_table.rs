@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use posthaste::store::{
-    Backoff, Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settlement, Verdict,
-};
+use posthaste::store::{Backoff, Claim, OnDone, Owner, Purge, Purgeable, Settle, Settlement, Verdict};
 use posthaste::{Outbox, Routes, Store};
 use serde::Serialize;
 
@@ -135,7 +133,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
             self.turn_over(rows, &Verdict::Done, OnDone::Keep).await?;
             progress.filled(self.done_rows, rows);
         }
-        let backoff = Backoff { max_attempts: 10, delays: [FAR_FUTURE].into() };
+        let backoff = Backoff::new(10, [FAR_FUTURE]);
         let failed = Verdict::Failed { error: "not today".to_owned(), backoff };
         while self.future_rows < full.future_rows {
             let rows = FILL_BATCH_ROWS.min(full.future_rows - self.future_rows);
@@ -156,14 +154,8 @@ impl<T: BenchTables> HandDrivenTable<T> {
         let (claim, settle) = self.turn_over(BATCH_EVENTS, &Verdict::Done, OnDone::Keep).await?;
         self.claims.add(claim);
         self.settles.add(settle);
-        let purge = Purge {
-            what: Purgeable::Done,
-            older_than: Duration::ZERO,
-            archive: false,
-            limit: usize::try_from(BATCH_EVENTS)?,
-            now: None,
-        };
-        self.done_rows -= self.store.purge(&purge).await?;
+        let purge = Purge::new(Purgeable::Done, Duration::ZERO, usize::try_from(BATCH_EVENTS)?);
+        self.done_rows -= self.store.purge_batch(&purge).await?;
         Ok(())
     }
 
@@ -216,7 +208,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
     }
 
     pub(super) async fn settle(&self, settlements: &[Settlement], on_done: OnDone) -> anyhow::Result<()> {
-        let settle = Settle { owner: &self.owner, settlements, on_done, now: None };
+        let settle = Settle::new(&self.owner, settlements).with_on_done(on_done);
         let settled = self.store.settle(&settle).await?;
         let (settled, all) = (settled.len(), settlements.len());
         anyhow::ensure!(settled == all, "{settled} of {all} events were settled");
@@ -224,20 +216,11 @@ impl<T: BenchTables> HandDrivenTable<T> {
     }
 
     pub(super) async fn claim(&self, rows: u64, verdict: &Verdict) -> anyhow::Result<Vec<Settlement>> {
-        let claim = Claim {
-            owner: &self.owner,
-            token: LeaseToken::random(),
-            lease: FAR_FUTURE,
-            limit: usize::try_from(rows)?,
-            max_bytes: usize::MAX,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now: None,
-        };
+        let claim = Claim::new(&self.owner, FAR_FUTURE, usize::try_from(rows)?);
         let claimed = self.store.claim(&claim).await?;
         let found = claimed.events.len() as u64;
         anyhow::ensure!(found == rows, "{found} of {rows} events were claimed");
-        let settle = |lease| Settlement { lease, verdict: verdict.clone(), delivered: Vec::new() };
+        let settle = |lease| Settlement::new(lease, verdict.clone());
         Ok(claimed.events.into_iter().map(|leased| settle(leased.lease)).collect())
     }
 }

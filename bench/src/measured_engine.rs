@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use posthaste::config::{LeaseConfig, PollerConfig, QueueConfig};
+use posthaste::config::QueueConfig;
 use posthaste::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Unpark,
 };
@@ -69,15 +69,11 @@ impl CountingEngine {
 
 /// The defaults, but for a claim as large as the relay's.
 pub(super) fn config(load: &Load) -> Config {
-    Config {
-        workers: Some(load.workers),
-        poller: PollerConfig {
-            batch: CLAIM_EVENTS,
-            interval: Duration::from_millis(100),
-            ..PollerConfig::default()
-        },
-        ..Config::default()
-    }
+    let mut config = Config::default();
+    config.workers = Some(load.workers);
+    config.poller.batch = CLAIM_EVENTS;
+    config.poller.interval = Duration::from_millis(100);
+    config
 }
 
 /// An engine that runs and never delivers: its Writer does all that a Writer does on the hot path,
@@ -87,11 +83,10 @@ pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Resul
     // Nothing may become crowded or lapse while it is measured.
     let events = usize::try_from(load.events)?.saturating_mul(2).clamp(1_000, 1_000_000);
     let long = Duration::from_secs(3_600);
-    let config = Config {
-        queue: QueueConfig { hot: events, bytes: usize::MAX, ..QueueConfig::default() },
-        lease: LeaseConfig { duration: long, hot: long },
-        ..config(load)
-    };
+    let mut config = config(load);
+    config.queue = QueueConfig::default().with_hot(events).with_bytes(usize::MAX);
+    config.lease.duration = long;
+    config.lease.hot = long;
     Ok(Outbox::from_config(store, config, routes).start()?)
 }
 
@@ -159,8 +154,8 @@ impl Store for MeasuredStore {
         self.store.unpark(unpark).await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        self.store.purge(purge).await
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.store.purge_batch(purge).await
     }
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {

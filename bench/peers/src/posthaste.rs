@@ -37,11 +37,9 @@ pub(crate) async fn drain(database: &Database, load: &Load, rows: Rows) -> anyho
         Rows::Kept => OnDone::Keep,
         Rows::Deleted => OnDone::Delete,
     };
-    let config = Config {
-        poller: PollerConfig { batch: load.batch as usize, ..PollerConfig::default() },
-        purge: PurgeConfig { on_done, ..PurgeConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default();
+config.poller.batch = load.batch as usize;
+config.purge = PurgeConfig::default().with_on_done(on_done);
     let outbox = Outbox::from_config(store.clone(), config, routes).build()?;
     let started = Instant::now();
     outbox.start()?;

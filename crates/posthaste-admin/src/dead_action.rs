@@ -38,7 +38,7 @@ impl DeadAction<'_> {
         match self {
             Self::Replay(replay) => admin.replay(id, replay).await,
             Self::Discard(actor) => {
-                let only = Filter { id: Some(id.clone()), ..Filter::dead() };
+                let only = Filter::dead().with_id(id.clone());
                 Ok(admin.discard(&only, 1, actor).await? > 0)
             }
         }

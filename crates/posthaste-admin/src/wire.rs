@@ -166,23 +166,22 @@ impl From<&admin::Stats> for Stats {
 }
 
 impl From<Stats> for admin::Stats {
-    fn from(stats: Stats) -> Self {
-        let Pending { new, retry, due, leased, parked, scheduled } = stats.pending;
-        let Estimated { pending, done, dead, archived } = stats.estimated;
-        Self {
-            new,
-            retry,
-            done: stats.done,
-            dead: stats.dead,
-            archived: stats.archived,
-            due,
-            leased,
-            parked,
-            scheduled,
-            oldest_pending: age(stats.oldest_pending_seconds),
-            paused: stats.paused,
-            estimated: admin::Estimated { pending, done, dead, archived },
-        }
+    fn from(wire: Stats) -> Self {
+        let Estimated { pending, done, dead, archived } = wire.estimated;
+        let mut stats = Self::default();
+        stats.new = wire.pending.new;
+        stats.retry = wire.pending.retry;
+        stats.due = wire.pending.due;
+        stats.leased = wire.pending.leased;
+        stats.parked = wire.pending.parked;
+        stats.scheduled = wire.pending.scheduled;
+        stats.done = wire.done;
+        stats.dead = wire.dead;
+        stats.archived = wire.archived;
+        stats.oldest_pending = age(wire.oldest_pending_seconds);
+        stats.paused = wire.paused;
+        stats.estimated = admin::Estimated { pending, done, dead, archived };
+        stats
     }
 }
 
@@ -213,24 +212,21 @@ pub struct PendingGroup {
 }
 
 impl From<admin::Backlog> for Backlog {
-    fn from(admin::Backlog { groups, complete }: admin::Backlog) -> Self {
-        let group = |BacklogGroup { key, count, oldest }| PendingGroup {
-            key,
-            count,
-            oldest_seconds: oldest.map(|age: Duration| age.as_secs_f64()),
+    fn from(backlog: admin::Backlog) -> Self {
+        let group = |group: BacklogGroup| PendingGroup {
+            key: group.key,
+            count: group.count,
+            oldest_seconds: group.oldest.map(|age| age.as_secs_f64()),
         };
-        Self { groups: groups.into_iter().map(group).collect(), complete }
+        Self { groups: backlog.groups.into_iter().map(group).collect(), complete: backlog.complete }
     }
 }
 
 impl From<Backlog> for admin::Backlog {
-    fn from(Backlog { groups, complete }: Backlog) -> Self {
-        let group = |PendingGroup { key, count, oldest_seconds }| BacklogGroup {
-            key,
-            count,
-            oldest: age(oldest_seconds),
-        };
-        Self { groups: groups.into_iter().map(group).collect(), complete }
+    fn from(backlog: Backlog) -> Self {
+        let group =
+            |group: PendingGroup| BacklogGroup::new(group.key, group.count, age(group.oldest_seconds));
+        Self::new(backlog.groups.into_iter().map(group).collect(), backlog.complete)
     }
 }
 
@@ -337,7 +333,7 @@ pub struct Event {
 impl Event {
     /// Without headers and payload, which may hold personal data.
     pub fn without_content(detail: &EventDetail) -> Self {
-        let EventDetail { row, event } = detail;
+        let EventDetail { row, event, .. } = detail;
         Self {
             row: row.into(),
             topic: event.topic().map(str::to_owned),
@@ -419,15 +415,8 @@ impl From<&admin::DeadGroup> for DeadGroup {
 
 impl From<DeadGroup> for admin::DeadGroup {
     fn from(group: DeadGroup) -> Self {
-        let DeadGroup { aggregate_type, event_type, reason, count, first, last } = group;
-        Self {
-            aggregate_type,
-            event_type,
-            reason,
-            count,
-            first: first.map(|Time(at)| at),
-            last: last.map(|Time(at)| at),
-        }
+        let (first, last) = (group.first.map(|Time(at)| at), group.last.map(|Time(at)| at));
+        Self::new(group.aggregate_type, group.event_type, group.reason).with_deaths(group.count, first, last)
     }
 }
 
@@ -525,7 +514,7 @@ pub struct Finding {
 
 impl From<admin::Finding> for Finding {
     fn from(finding: admin::Finding) -> Self {
-        let admin::Finding { code, severity, what, advice } = finding;
+        let admin::Finding { code, severity, what, advice, .. } = finding;
         Self { code: code.to_owned(), severity, what, advice }
     }
 }

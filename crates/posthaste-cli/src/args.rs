@@ -79,16 +79,15 @@ impl FilterArgs {
 
     /// These conditions, and a status.
     pub(crate) fn with(&self, status: Option<Status>) -> Filter {
-        Filter {
-            status,
-            event_type: self.event_type.clone(),
-            aggregate_type: self.aggregate_type.clone(),
-            aggregate_id: self.aggregate_id.clone(),
-            tenant_id: self.tenant.clone(),
-            error_contains: self.error.clone(),
-            older_than: self.older_than,
-            ..Filter::default()
-        }
+        let mut filter = Filter::default();
+        filter.status = status;
+        filter.event_type.clone_from(&self.event_type);
+        filter.aggregate_type.clone_from(&self.aggregate_type);
+        filter.aggregate_id.clone_from(&self.aggregate_id);
+        filter.tenant_id.clone_from(&self.tenant);
+        filter.error_contains.clone_from(&self.error);
+        filter.older_than = self.older_than;
+        filter
     }
 }
 
@@ -146,7 +145,7 @@ pub(crate) struct PageArgs {
 
 impl PageArgs {
     pub(crate) fn request(self) -> PageRequest {
-        PageRequest { after: self.after, limit: self.limit }
+        PageRequest::after(self.after, self.limit)
     }
 }
 

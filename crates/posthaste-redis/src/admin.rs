@@ -70,13 +70,13 @@ impl Admin for RedisStore {
                 }
                 if items.len() == limit {
                     let next = items.last().map(|row: &EventRow| row.seq).or(page.after);
-                    return Ok(Page { items, next });
+                    return Ok(Page::new(items, next));
                 }
                 items.push(row);
             }
             match read.next {
-                None => return Ok(Page { items, next: None }),
-                Some(next) if budget.is_over() => return Ok(Page { items, next: Some(next) }),
+                None => return Ok(Page::new(items, None)),
+                Some(next) if budget.is_over() => return Ok(Page::new(items, Some(next))),
                 Some(next) => after = Some(next),
             }
         }
@@ -151,17 +151,17 @@ impl Admin for RedisStore {
         for entry in entries.ids.iter().take(limit) {
             let sid = StreamId::parse(&entry.id).unwrap_or_default();
             let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
-            items.push(AuditEntry {
-                seq: sid.seq(0),
-                at: Timestamp::from_micros(sid.ms * 1000),
-                actor: text("actor"),
-                action: text("action"),
-                target: text("target"),
-                rows: entry.get("rows").unwrap_or_default(),
-            });
+            items.push(AuditEntry::new(
+                sid.seq(0),
+                Timestamp::from_micros(sid.ms * 1000),
+                text("actor"),
+                text("action"),
+                text("target"),
+                entry.get("rows").unwrap_or_default(),
+            ));
         }
         let next = items.last().map(|entry| entry.seq).filter(|_| entries.ids.len() > limit);
-        Ok(Page { items, next })
+        Ok(Page::new(items, next))
     }
 }
 
@@ -269,11 +269,11 @@ impl RedisStore {
             return Ok(0);
         }
         let target = filter.to_string();
-        let dead = Filter { status: Some(Status::Dead), ..filter.clone() };
+        let dead = filter.clone().with_status(Status::Dead);
         let (mut count, mut after) = (0, None);
         loop {
             let missing = limit - count;
-            let page = PageRequest { after, limit: missing };
+            let page = PageRequest::after(after, missing);
             let page = self.list(&dead, &page).await?;
             // Others may have changed some of them, so that fewer than were found are.
             count += self.change(change, &page.items, &target).await? as usize;
@@ -323,13 +323,12 @@ fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
         let reason: String =
             row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
         let key = (row.aggregate_type, row.event_type, reason);
-        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
-            aggregate_type: aggregate_type.clone(),
-            event_type: event_type.clone(),
-            reason: reason.clone(),
-            count: 0,
-            first: row.done_at,
-            last: row.done_at,
+        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| {
+            DeadGroup::new(aggregate_type.clone(), event_type.clone(), reason.clone()).with_deaths(
+                0,
+                row.done_at,
+                row.done_at,
+            )
         });
         group.count += 1;
         group.first = group.first.min(row.done_at);

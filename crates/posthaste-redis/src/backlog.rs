@@ -34,7 +34,7 @@ fn add(groups: &mut HashMap<Option<String>, BacklogGroup>, row: &EventRow, by: B
         BacklogBy::Type => Some(format!("{}:{}", row.aggregate_type, row.event_type)),
         BacklogBy::Tenant => row.tenant_id.clone(),
     };
-    let new = |key: &Option<String>| BacklogGroup { key: key.clone(), count: 0, oldest: None };
+    let new = |key: &Option<String>| BacklogGroup::new(key.clone(), 0, None);
     let group = groups.entry(key).or_insert_with_key(new);
     group.count += 1;
     group.oldest = group.oldest.max(Some(now.since(row.inserted_at)));

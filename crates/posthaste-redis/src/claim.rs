@@ -222,19 +222,19 @@ impl RedisStore {
     ) -> Result<Leased, Malformed> {
         let (id, state) = (String::from_utf8_lossy(id), RowState::parse(&String::from_utf8_lossy(state)));
         let decoded = event_body::decode(&id, Some(body), state.inserted_at(), Extent::Whole);
-        let lease =
-            Lease { id: decoded.event.id().clone(), seq: state.sid.seq(shard.number), token: claim.token };
+        let lease = Lease::new(decoded.event.id().clone(), state.sid.seq(shard.number), claim.token);
         match state.defect().or(decoded.defect) {
-            Some(reason) => Err(Malformed { lease, reason }),
-            None => Ok(Leased {
-                lease,
-                event: decoded.event,
-                attempts: state.attempts(),
-                lost_leases: state.lost,
-                replays: state.replays,
-                age: now.since(state.inserted_at()),
-                progress: state.progress,
-            }),
+            Some(reason) => Err(Malformed::new(lease, reason)),
+            None => {
+                let mut leased = Leased::new(lease, decoded.event);
+                leased.attempts = state.attempts();
+                leased.deferrals = state.deferrals;
+                leased.lost_leases = state.lost;
+                leased.replays = state.replays;
+                leased.age = now.since(state.inserted_at());
+                leased.progress = state.progress;
+                Ok(leased)
+            }
         }
     }
 

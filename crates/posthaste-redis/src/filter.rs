@@ -18,7 +18,8 @@ pub(crate) fn kinds(filter: &Filter) -> &'static [&'static str] {
 pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
     let by_kind = match filter.status {
         Some(Status::New | Status::Retry) => return false,
-        status => Filter { status, ..Filter::default() },
+        Some(status) => Filter::status(status),
+        None => Filter::default(),
     };
     *filter == by_kind
 }

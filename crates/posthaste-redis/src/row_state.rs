@@ -13,7 +13,7 @@ use crate::keys::StreamId;
 pub(crate) struct RowState {
     status: Option<i64>,
     attempts: Option<i64>,
-    deferrals: u32,
+    pub(crate) deferrals: u32,
     pub(crate) lost: u32,
     pub(crate) replays: u32,
     pub(crate) sid: StreamId,
@@ -102,35 +102,24 @@ impl AdminRow {
         let state = RowState::parse(self.state.as_deref().unwrap_or("0"));
         let DecodedEvent { event, payload_bytes, defect } =
             event_body::decode(&self.id, self.body.as_deref(), state.inserted_at(), extent);
-        let row = EventRow {
-            seq: state.sid.seq(self.shard),
-            id: event.id().clone(),
-            event_type: event.event_type().to_owned(),
-            aggregate_type: event.aggregate_type().to_owned(),
-            aggregate_id: event.aggregate_id().map(str::to_owned),
-            tenant_id: event.tenant_id().map(str::to_owned),
-            payload_bytes,
-            status: state.status(),
-            attempts: state.attempts(),
-            deferrals: state.deferrals,
-            lost_leases: state.lost,
-            replays: state.replays,
-            available_at: self
-                .due
-                .map(Timestamp::from_micros)
-                .or(state.done_at)
-                .unwrap_or(state.inserted_at()),
-            created_at: event.occurred_at(),
-            inserted_at: state.inserted_at(),
-            done_at: state.done_at,
-            malformed: state.defect().or(defect),
-            parked: state.parked,
-            progress: state.progress,
-            last_error: state.error,
-            locked_by: state.owner,
-            locked_at: state.locked_at,
-        };
-        EventDetail { row, event }
+        let mut row = EventRow::of(state.sid.seq(self.shard), &event);
+        row.payload_bytes = payload_bytes;
+        row.status = state.status();
+        row.attempts = state.attempts();
+        row.deferrals = state.deferrals;
+        row.lost_leases = state.lost;
+        row.replays = state.replays;
+        let due = self.due.map(Timestamp::from_micros).or(state.done_at);
+        row.available_at = due.unwrap_or(state.inserted_at());
+        row.inserted_at = state.inserted_at();
+        row.done_at = state.done_at;
+        row.malformed = state.defect().or(defect);
+        row.parked = state.parked;
+        row.progress = state.progress;
+        row.last_error = state.error;
+        row.locked_by = state.owner;
+        row.locked_at = state.locked_at;
+        EventDetail::new(row, event)
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, Replay};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release,
-    Renew, Settle, Settlement, Store as _, Unpark, Verdict,
+    Backoff, Claim, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
+    Settle, Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::writer::{NewLease, NewRow};
 use posthaste::{Event, EventId, Outbox, Routes, StoreError, Timestamp};
@@ -133,18 +133,16 @@ impl Scene {
 
     async fn insert(&mut self, n: usize, leased: bool) -> Vec<Lease> {
         let token = LeaseToken::random();
-        let lease = leased.then(|| NewLease { owner: self.owner.clone(), token, duration: HOUR });
-        let row = |_| NewRow { event: event(), delay: None, lease: lease.clone() };
+        let lease = leased.then(|| NewLease::new(self.owner.clone(), token, HOUR));
+        let row = |_| NewRow::new(event()).with_lease(lease.clone());
         let rows: Vec<NewRow> = (0..n).map(row).collect();
         let url = variable("POSTHASTE_TEST_REDIS_URL");
         let client = redis::Client::open(url).expect("a good URL");
         let mut connection = client.get_multiplexed_async_connection().await.expect("the server answers");
         let seqs = self.store.insert_rows(&mut connection, &rows).await.expect("the insert works");
         self.ids.extend(rows.iter().map(|row| row.event.id().to_string()));
-        let lease = |(row, seq): (&NewRow, Option<i64>)| Lease {
-            id: row.event.id().clone(),
-            seq: seq.expect("a new id"),
-            token,
+        let lease = |(row, seq): (&NewRow, Option<i64>)| {
+            Lease::new(row.event.id().clone(), seq.expect("a new id"), token)
         };
         rows.iter().zip(seqs).map(lease).collect()
     }
@@ -156,13 +154,11 @@ impl Scene {
         verdict: &Verdict,
         on_done: OnDone,
     ) -> Result<(), StoreError> {
-        let settlement = |lease: &Lease| Settlement {
-            lease: lease.clone(),
-            verdict: verdict.clone(),
-            delivered: vec!["mail".to_owned()],
+        let settlement = |lease: &Lease| {
+            Settlement::new(lease.clone(), verdict.clone()).with_delivered(vec!["mail".to_owned()])
         };
         let settlements: Vec<Settlement> = leases.iter().map(settlement).collect();
-        let settle = Settle { owner: &self.owner, settlements: &settlements, on_done, now: None };
+        let settle = Settle::new(&self.owner, &settlements).with_on_done(on_done);
         store.settle(&settle).await.map(|_| ())
     }
 
@@ -172,7 +168,7 @@ impl Scene {
     }
 
     async fn park(&self, store: &RedisStore, leases: &[Lease]) -> Result<(), StoreError> {
-        let park = Park { owner: &self.owner, leases, route: "mail", duration: HOUR, now: None };
+        let park = Park::new(&self.owner, leases, "mail", HOUR);
         store.park(&park).await.map(|_| ())
     }
 
@@ -208,7 +204,7 @@ fn event() -> Event {
 }
 
 fn failed() -> Verdict {
-    Verdict::Failed { error: "no".to_owned(), backoff: Backoff { max_attempts: 5, delays: [HOUR].into() } }
+    Verdict::Failed { error: "no".to_owned(), backoff: Backoff::new(5, [HOUR]) }
 }
 
 fn dead() -> Verdict {
@@ -398,7 +394,7 @@ fault_cases! {
         scene.park(store, &scene.leased()).await
     };
     unpark: Kept, async |_, store| {
-        store.unpark(&Unpark { route: "mail", limit: 10, now: None }).await.map(|_| ())
+        store.unpark(&Unpark::new("mail", 10)).await.map(|_| ())
     };
     purge_done: MayGo, async |_, store| purge(store, Purgeable::Done, false).await;
     purge_dead_into_the_archive: Kept, async |_, store| purge(store, Purgeable::Dead, true).await;
@@ -444,6 +440,6 @@ async fn purge_before_the_repair_takes_no_row_that_a_failed_replay_made_pending(
 }
 
 async fn purge(store: &RedisStore, what: Purgeable, archive: bool) -> Result<(), StoreError> {
-    let purge = Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
-    posthaste::Store::purge(store, &purge).await.map(|_| ())
+    let purge = Purge::new(what, Duration::ZERO, 10).with_archive(archive);
+    store.purge_batch(&purge).await.map(|_| ())
 }

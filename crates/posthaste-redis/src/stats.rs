@@ -120,8 +120,7 @@ impl ShardCounts {
 
     /// The states of the rows that wait, estimated if only some of them were looked at.
     fn pending(&self) -> Stats {
-        let [new, retry, due, leased, parked, scheduled] = self.states;
-        let mut pending = Stats { new, retry, due, leased, parked, scheduled, ..Stats::default() };
+        let mut pending = Stats::of_pending(self.states);
         if self.waiting > Stats::MAX_EXACT_COUNT {
             pending.estimate_pending(self.waiting);
         }

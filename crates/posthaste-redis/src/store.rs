@@ -79,7 +79,7 @@ impl Store for RedisStore {
         successful(answers).map(|_| count)
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         self.purge_for(purge, "").await
     }
 

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn parked(route: &str, waiting: u64) -> ParkedRoute {
-        ParkedRoute { route: route.to_owned(), waiting, ..ParkedRoute::default() }
+        ParkedRoute::new(route, waiting)
     }
 
     #[test]

@@ -8,5 +8,5 @@ pub(crate) fn cut_page<T>(mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> i
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().map(key).filter(|_| more);
-    Page { items, next }
+    Page::new(items, next)
 }

@@ -170,19 +170,17 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
     /// A row that was claimed when the store's clock showed `now`.
     pub(crate) fn leased(mut self, claim: &Claim<'_>, now: Timestamp) -> Result<Leased, Malformed> {
         let event = self.event();
-        let lease = Lease { id: event.id().clone(), seq: self.seq(), token: claim.token };
-        let leased = Leased {
-            lease,
-            attempts: self.count("attempts"),
-            lost_leases: self.count("lost_leases"),
-            replays: self.count("replays"),
-            age: now.since(self.time("inserted_at").unwrap_or(now)),
-            progress: self.progress(),
-            event,
-        };
+        let lease = Lease::new(event.id().clone(), self.seq(), claim.token);
+        let mut leased = Leased::new(lease, event);
+        leased.attempts = self.count("attempts");
+        leased.deferrals = self.count("deferrals");
+        leased.lost_leases = self.count("lost_leases");
+        leased.replays = self.count("replays");
+        leased.age = now.since(self.time("inserted_at").unwrap_or(now));
+        leased.progress = self.progress();
         match self.defect {
             None => Ok(leased),
-            Some(reason) => Err(Malformed { lease: leased.lease, reason }),
+            Some(reason) => Err(Malformed::new(leased.lease, reason)),
         }
     }
 }
@@ -192,30 +190,26 @@ pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
     let mut reader = RowReader::new(row);
     reader.headers();
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    let mut view = EventRow {
-        seq: reader.seq(),
-        id: reader.id(),
-        event_type: owned(reader.text("event_type")).unwrap_or_default(),
-        aggregate_type: reader.text("aggregate_type").unwrap_or(GLOBAL).to_owned(),
-        aggregate_id: owned(reader.text("aggregate_id")),
-        tenant_id: owned(reader.text("tenant_id")),
-        payload_bytes: reader.number("payload_size").unwrap_or_default().unsigned_abs(),
-        status: reader.status(),
-        attempts: reader.count("attempts"),
-        deferrals: reader.count("deferrals"),
-        lost_leases: reader.count("lost_leases"),
-        replays: reader.count("replays"),
-        parked: owned(reader.text("parked")),
-        progress: reader.progress(),
-        available_at: reader.time("available_at").unwrap_or_default(),
-        created_at: reader.time("created_at").unwrap_or_default(),
-        inserted_at: reader.time("inserted_at").unwrap_or_default(),
-        done_at: reader.time("done_at"),
-        last_error: owned(reader.text("last_error")),
-        locked_by: owned(reader.text("locked_by")),
-        locked_at: reader.time("locked_at"),
-        malformed: None,
-    };
+    let mut view = EventRow::new(reader.seq(), reader.id());
+    view.event_type = owned(reader.text("event_type")).unwrap_or_default();
+    view.aggregate_type = reader.text("aggregate_type").unwrap_or(GLOBAL).to_owned();
+    view.aggregate_id = owned(reader.text("aggregate_id"));
+    view.tenant_id = owned(reader.text("tenant_id"));
+    view.payload_bytes = reader.number("payload_size").unwrap_or_default().unsigned_abs();
+    view.status = reader.status();
+    view.attempts = reader.count("attempts");
+    view.deferrals = reader.count("deferrals");
+    view.lost_leases = reader.count("lost_leases");
+    view.replays = reader.count("replays");
+    view.parked = owned(reader.text("parked"));
+    view.progress = reader.progress();
+    view.available_at = reader.time("available_at").unwrap_or_default();
+    view.created_at = reader.time("created_at").unwrap_or_default();
+    view.inserted_at = reader.time("inserted_at").unwrap_or_default();
+    view.done_at = reader.time("done_at");
+    view.last_error = owned(reader.text("last_error"));
+    view.locked_by = owned(reader.text("locked_by"));
+    view.locked_at = reader.time("locked_at");
     view.malformed = reader.defect;
     view
 }
@@ -226,5 +220,5 @@ pub(crate) fn detail<R: ReadColumns + ?Sized>(row: &R) -> EventDetail {
     let event = reader.event();
     let mut view = view(row);
     view.malformed = view.malformed.or(reader.defect);
-    EventDetail { row: view, event }
+    EventDetail::new(view, event)
 }

@@ -134,8 +134,8 @@ fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
 }
 
 /// Counts of pending rows, as they stand in [`Stats`].
-fn pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Stats {
-    Stats { new, retry, due, leased, parked, scheduled, ..Stats::default() }
+fn pending(states: [u64; 6]) -> Stats {
+    Stats::of_pending(states)
 }
 
 /// An estimate is never below what was counted.

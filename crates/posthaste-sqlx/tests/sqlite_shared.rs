@@ -152,12 +152,10 @@ impl Destination for SlowDestination {
 
 fn start_engine(store: &SqliteStore, destination: impl Destination) -> Outbox {
     let routes = Routes::new().add(Route::fallback().deliver_to(destination));
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_millis(200)),
-        interval: Duration::from_millis(300),
-        batch: 100,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_millis(200)))
+        .with_interval(Duration::from_millis(300))
+        .with_batch(100);
     let outbox = Outbox::builder(store.clone(), routes);
     outbox.purge(purge).workers(8).start().expect("a good configuration")
 }

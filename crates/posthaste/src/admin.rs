@@ -23,7 +23,7 @@ pub use self::backlog::{Backlog, BacklogBy, BacklogGroup};
 pub use self::finding::{Finding, Severity};
 pub use self::row_findings::{LostLeases, ParkedRoute, PausedRoute, RowObservations};
 pub use self::tolerance::Tolerance;
-pub use crate::route::{NO_ROUTE, SUSPECTS, matches_pattern, parked_for, probed};
+pub use crate::route::ParkReason;
 
 /// Looks into a store and mends what needs a person. The command line and the dashboard speak
 /// to this trait and contain no SQL; the engine does not see it.
@@ -71,7 +71,7 @@ pub trait Admin: fmt::Debug + Send + Sync + 'static {
     /// Deletes up to `limit` DEAD events that match, oldest first; answers how many.
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError>;
 
-    /// As [`Store::purge`](crate::Store::purge), on an operator's word.
+    /// As [`Store::purge_batch`](crate::Store::purge_batch), on an operator's word.
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError>;
 
     /// Stops deliveries of a route on every engine; its events are parked. Answers false if it
@@ -92,6 +92,7 @@ pub trait Admin: fmt::Debug + Send + Sync + 'static {
 
 /// Counts of a whole outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// NEW rows, leased, parked and delayed ones included.
     pub new: u64,
@@ -123,6 +124,11 @@ impl Stats {
     /// Up to so many rows every count is exact.
     pub const MAX_EXACT_COUNT: u64 = 100_000;
 
+    /// Pending rows alone: new and retried ones, and of both those that are due, leased, parked and scheduled.
+    pub fn of_pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Self {
+        Self { new, retry, due, leased, parked, scheduled, ..Self::default() }
+    }
+
     /// Takes the counts of pending rows for those of a sample and makes them an estimate of `total` rows.
     /// They add up, even if those of the sample do not quite: new and retried rows are as many as due, leased,
     /// parked and scheduled ones.
@@ -148,7 +154,7 @@ fn split<const N: usize>(total: u64, counts: [u64; N], rest: u64) -> ([u64; N], 
     (shares, left)
 }
 
-/// Which counts of [`Stats`] are estimates. None by default.
+/// Which counts of [`Stats`] are estimates. None by default. Exhaustive: a reader must know what can be trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Estimated {
     /// `new`, `retry`, `due`, `leased`, `parked` and `scheduled`. As estimates they still add up.
@@ -162,7 +168,15 @@ pub struct Estimated {
 }
 
 /// Which rows are meant. An empty filter means all of them.
+///
+/// ```
+/// use posthaste::admin::Filter;
+///
+/// let filter = Filter::dead().with_event_type("OrderPlaced").with_tenant_id("acme");
+/// assert_eq!(filter.to_string(), "status=DEAD event_type=OrderPlaced tenant_id=acme");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Filter {
     /// Only this status.
     pub status: Option<Status>,
@@ -176,7 +190,7 @@ pub struct Filter {
     pub aggregate_id: Option<String>,
     /// Only this tenant.
     pub tenant_id: Option<String>,
-    /// Only rows parked for this route.
+    /// Only rows that are parked under this name, a [`ParkReason`] as text.
     pub parked: Option<String>,
     /// Only rows whose `last_error` contains this text.
     pub error_contains: Option<String>,
@@ -199,6 +213,60 @@ impl Filter {
     /// One event.
     pub fn id(id: impl Into<EventId>) -> Self {
         Self { id: Some(id.into()), ..Self::default() }
+    }
+
+    /// Only rows of this status.
+    #[must_use]
+    pub fn with_status(self, status: Status) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// Only the event of this id.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<EventId>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    /// Only events of this type.
+    #[must_use]
+    pub fn with_event_type(self, event_type: impl Into<String>) -> Self {
+        Self { event_type: Some(event_type.into()), ..self }
+    }
+
+    /// Only events of aggregates of this type.
+    #[must_use]
+    pub fn with_aggregate_type(self, aggregate_type: impl Into<String>) -> Self {
+        Self { aggregate_type: Some(aggregate_type.into()), ..self }
+    }
+
+    /// Only events of the aggregate of this id.
+    #[must_use]
+    pub fn with_aggregate_id(self, aggregate_id: impl Into<String>) -> Self {
+        Self { aggregate_id: Some(aggregate_id.into()), ..self }
+    }
+
+    /// Only events of this tenant.
+    #[must_use]
+    pub fn with_tenant_id(self, tenant_id: impl Into<String>) -> Self {
+        Self { tenant_id: Some(tenant_id.into()), ..self }
+    }
+
+    /// Only rows that are parked under this name.
+    #[must_use]
+    pub fn with_parked(self, parked: impl Into<String>) -> Self {
+        Self { parked: Some(parked.into()), ..self }
+    }
+
+    /// Only rows whose `last_error` contains this text.
+    #[must_use]
+    pub fn with_error_containing(self, text: impl Into<String>) -> Self {
+        Self { error_contains: Some(text.into()), ..self }
+    }
+
+    /// Only rows that ended, or were inserted, at least so long ago: see [`older_than`](Self::older_than).
+    #[must_use]
+    pub fn with_older_than(self, age: Duration) -> Self {
+        Self { older_than: Some(age), ..self }
     }
 }
 
@@ -229,6 +297,7 @@ impl fmt::Display for Filter {
 
 /// Which page to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PageRequest {
     /// Continue after this `seq`, the `next` of the page before. None starts at the beginning.
     pub after: Option<i64>,
@@ -245,14 +314,15 @@ impl PageRequest {
         Self { after: None, limit }
     }
 
-    /// The page that follows one whose `next` was this.
-    pub fn after(seq: i64, limit: usize) -> Self {
-        Self { after: Some(seq), limit }
+    /// The page that follows one whose `next` was this; the first page after `None`.
+    pub fn after(seq: impl Into<Option<i64>>, limit: usize) -> Self {
+        Self { after: seq.into(), limit }
     }
 }
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Page<T> {
     /// The entries.
     pub items: Vec<T>,
@@ -260,8 +330,16 @@ pub struct Page<T> {
     pub next: Option<i64>,
 }
 
+impl<T> Page<T> {
+    /// These entries, and where the next page begins.
+    pub fn new(items: Vec<T>, next: Option<i64>) -> Self {
+        Self { items, next }
+    }
+}
+
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Replay<'a> {
     /// Who asks.
     pub actor: &'a str,
@@ -274,10 +352,17 @@ impl<'a> Replay<'a> {
     pub fn by(actor: &'a str) -> Self {
         Self { actor, forget_progress: false }
     }
+
+    /// Whether to deliver to every destination of a fan-out again. Default: only to those without the event.
+    #[must_use]
+    pub fn with_forget_progress(self, forget_progress: bool) -> Self {
+        Self { forget_progress, ..self }
+    }
 }
 
 /// DEAD events of one type with one reason.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct DeadGroup {
     /// Their aggregate type.
     pub aggregate_type: String,
@@ -293,8 +378,22 @@ pub struct DeadGroup {
     pub last: Option<Timestamp>,
 }
 
+impl DeadGroup {
+    /// An empty group of this type and reason.
+    pub fn new(aggregate_type: String, event_type: String, reason: String) -> Self {
+        Self { aggregate_type, event_type, reason, count: 0, first: None, last: None }
+    }
+
+    /// With so many events, of which the first and the last died at these times.
+    #[must_use]
+    pub fn with_deaths(self, count: u64, first: Option<Timestamp>, last: Option<Timestamp>) -> Self {
+        Self { count, first, last, ..self }
+    }
+}
+
 /// One thing an operator did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct AuditEntry {
     /// The entry's number.
     pub seq: i64,
@@ -310,16 +409,23 @@ pub struct AuditEntry {
     pub rows: u64,
 }
 
+impl AuditEntry {
+    /// An entry, in the order of its fields.
+    pub fn new(seq: i64, at: Timestamp, actor: String, action: String, target: String, rows: u64) -> Self {
+        Self { seq, at, actor, action, target, rows }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn filter_names_every_condition() {
-        let week = Some(Duration::from_secs(7 * 24 * 3600));
-        let filter = Filter { older_than: week, tenant_id: Some("acme".to_owned()), ..Filter::dead() };
+        let week = Duration::from_secs(7 * 24 * 3600);
+        let filter = Filter::dead().with_older_than(week).with_tenant_id("acme");
         assert_eq!(filter.to_string(), "status=DEAD tenant_id=acme older_than=7days");
-        assert_eq!(Filter { older_than: week, ..Filter::default() }.to_string(), "older_than=7days");
+        assert_eq!(Filter::default().with_older_than(week).to_string(), "older_than=7days");
         assert_eq!(Filter::default().to_string(), "all");
     }
 

@@ -55,7 +55,8 @@ impl Outbox {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
     ///
-    /// let config = Config { workers: Some(8), ..Config::default() };
+    /// let mut config = Config::default();
+    /// config.workers = Some(8);
     /// let routes = Routes::new().handle("UserCreated", async |_: Delivery| ());
     /// let outbox = Outbox::from_config(MemoryStore::new(), config, routes).start()?;
     /// # outbox.shutdown().await;
@@ -201,8 +202,8 @@ impl Builder<Concurrent> {
         self.change(|config| config.mode = Mode::Strict).in_mode()
     }
 
-    /// Writes only: a relay elsewhere, or change data capture, delivers. It has no routes, and needs to be
-    /// started only for its age-based purge.
+    /// Writes only: a relay elsewhere, or change data capture, delivers. Routes would be ignored and are refused
+    /// when it is built: give [`Routes::new`]. It needs to be started only for its age-based purge.
     pub fn writer_only(self) -> Builder<WriterOnly> {
         self.change(|config| config.mode = Mode::WriterOnly).in_mode()
     }

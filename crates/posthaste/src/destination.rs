@@ -68,6 +68,7 @@ impl Profile {
 
 /// What a timeout of a destination means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnTimeout {
     /// The event's fault: an attempt is spent. The configuration's `handler_timeout` applies.
     Retry,
@@ -83,6 +84,22 @@ pub struct Delivery {
     pub event: Event,
     /// The number of this attempt by the store's count: 1, then 2 after one failure, …
     pub attempt: u32,
+    /// How often it was [deferred](Outcome::Defer) so far, by the store's count. A deferral is no attempt, so a
+    /// handler that waits for something gives up by this count.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use posthaste::{Delivery, Outcome};
+    ///
+    /// async fn wait_for_payment(event: Delivery) -> Outcome {
+    ///     match event.deferrals {
+    ///         0..10 => Outcome::Defer(Duration::from_secs(60)),
+    ///         _ => Outcome::Dead("not paid within ten minutes".to_owned()),
+    ///     }
+    /// }
+    /// # let _ = wait_for_payment;
+    /// ```
+    pub deferrals: u32,
     /// How often an operator has replayed it. Brokers that drop repeats need a new message id then.
     pub replays: u32,
     /// Whether it came straight from a commit or through the store.
@@ -97,7 +114,7 @@ impl Delivery {
     /// The first attempt to deliver an event that comes through the store.
     pub fn first(event: Event) -> Self {
         let trace = TraceContext::of(&event).map(|written| written.next());
-        Self { event, attempt: 1, replays: 0, source: Source::Cold, trace }
+        Self { event, attempt: 1, deferrals: 0, replays: 0, source: Source::Cold, trace }
     }
 }
 
@@ -108,7 +125,7 @@ impl Deref for Delivery {
     }
 }
 
-/// Which way an event came.
+/// Which way an event came. Exhaustive: from a commit, or from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Straight from a commit in this process.

@@ -24,6 +24,7 @@ use crate::event::TypedEvent;
     label = "expected an async function of a `Delivery`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
             types of all arguments, and return `()`, an `Outcome` or a `Result`",
+    note = "before the `Delivery` it may take the payload, as a type with `#[derive(Event)]`",
     note = "an async closure that uses a variable from outside is no handler: pass the variable by \
             `Routes::with_state` or `handler_with` and take it as `State`"
 )]
@@ -159,10 +160,7 @@ where
     Fut: Future<Output: IntoOutcome> + Send,
 {
     async fn handle(&self, _: &S, delivery: Delivery) -> Outcome {
-        match delivery.payload_as::<T>() {
-            Ok(value) => self(value, delivery).await.into_outcome(),
-            Err(error) => Outcome::Dead(error_text(&error)),
-        }
+        handle_typed(delivery, |value, delivery| self(value, delivery)).await
     }
 }
 
@@ -174,9 +172,17 @@ where
     Fut: Future<Output: IntoOutcome> + Send,
 {
     async fn handle(&self, state: &S, delivery: Delivery) -> Outcome {
-        match delivery.payload_as::<T>() {
-            Ok(value) => self(State(state.clone()), value, delivery).await.into_outcome(),
-            Err(error) => Outcome::Dead(error_text(&error)),
-        }
+        handle_typed(delivery, |value, delivery| self(State(state.clone()), value, delivery)).await
+    }
+}
+
+/// A payload that is not a `T` would never become one.
+async fn handle_typed<T: TypedEvent, Fut: Future<Output: IntoOutcome>>(
+    delivery: Delivery,
+    handle: impl FnOnce(T, Delivery) -> Fut,
+) -> Outcome {
+    match delivery.payload_as() {
+        Ok(value) => handle(value, delivery).await.into_outcome(),
+        Err(error) => Outcome::Dead(error_text(&error)),
     }
 }

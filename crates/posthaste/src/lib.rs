@@ -10,6 +10,7 @@
 //! - [`writer`] is the part of a Writer that every driver shares; [`memory`] is the reference store.
 //! - [`trace`] carries the trace of a request from the write to whoever consumes the event.
 //! - [`Admin`] is for the people on call.
+//! - `testing` (feature) has test doubles that fail, wait or are slow on demand.
 //! - `conformance` (feature) is the suite that every store and destination must pass.
 
 // The derive macro names this crate from the outside, also in our own tests.
@@ -34,6 +35,8 @@ mod route;
 mod row;
 pub mod store;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 pub mod trace;
 pub mod writer;
@@ -68,6 +71,7 @@ pub use writer_hook::WriterHook;
 /// The pages of this repository, so that their examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "testing")]
     #[doc = include_str!("../../../docs/testing-your-service.md")]
     struct TestingYourService;
     #[cfg(feature = "opentelemetry")]

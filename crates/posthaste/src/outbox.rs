@@ -147,8 +147,9 @@ impl Outbox {
     /// let routes = || Routes::new().handle("UserCreated", async |_: Delivery| ());
     /// let old = Outbox::from_config(store.clone(), Config::relay(), routes()).start()?;
     ///
-    /// let new = Outbox::from_config(store, Config { workers: Some(8), ..Config::relay() }, routes());
-    /// let new = new.start()?;
+    /// let mut changed = Config::relay();
+    /// changed.workers = Some(8);
+    /// let new = Outbox::from_config(store, changed, routes()).start()?;
     /// old.retire().await;
     /// # new.shutdown().await;
     /// # Ok(()) }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::event::{Event, EventId, Headers};
 use crate::time::Timestamp;
 
-/// The state of an event.
+/// The state of an event. Exhaustive: the codes are part of the table's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[repr(i16)]
@@ -68,6 +68,7 @@ impl fmt::Display for Status {
 
 /// What a row knows, but for the payload and the headers.
 #[derive(Clone, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct EventRow {
     /// The insertion number: the keyset of pages.
     pub seq: i64,
@@ -93,7 +94,7 @@ pub struct EventRow {
     pub lost_leases: u32,
     /// How often an operator replayed it.
     pub replays: u32,
-    /// The route it waits for.
+    /// What it is parked for: see [`ParkReason`](crate::admin::ParkReason).
     pub parked: Option<String>,
     /// Destinations of a fan-out that have it.
     pub progress: BTreeSet<String>,
@@ -115,13 +116,64 @@ pub struct EventRow {
     pub malformed: Option<String>,
 }
 
+impl EventRow {
+    /// A row of which no more is known than what names it; everything else is empty, and its status NEW.
+    pub fn new(seq: i64, id: impl Into<EventId>) -> Self {
+        Self {
+            seq,
+            id: id.into(),
+            event_type: String::new(),
+            aggregate_type: String::new(),
+            aggregate_id: None,
+            tenant_id: None,
+            payload_bytes: 0,
+            status: Status::New,
+            attempts: 0,
+            deferrals: 0,
+            lost_leases: 0,
+            replays: 0,
+            parked: None,
+            progress: BTreeSet::new(),
+            available_at: Timestamp::default(),
+            created_at: Timestamp::default(),
+            inserted_at: Timestamp::default(),
+            done_at: None,
+            last_error: None,
+            locked_by: None,
+            locked_at: None,
+            malformed: None,
+        }
+    }
+
+    /// The row of this event, with what the event says: its names and times, and the size of its payload.
+    pub fn of(seq: i64, event: &Event) -> Self {
+        Self {
+            event_type: event.event_type().to_owned(),
+            aggregate_type: event.aggregate_type().to_owned(),
+            aggregate_id: event.aggregate_id().map(str::to_owned),
+            tenant_id: event.tenant_id().map(str::to_owned),
+            payload_bytes: event.payload().len() as u64,
+            created_at: event.occurred_at(),
+            ..Self::new(seq, event.id().clone())
+        }
+    }
+}
+
 /// A row together with its event, payload included.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EventDetail {
     /// What the row knows.
     pub row: EventRow,
     /// The event. Fields that cannot be read are empty, and `row.malformed` says so.
     pub event: Event,
+}
+
+impl EventDetail {
+    /// A row and its event.
+    pub fn new(row: EventRow, event: Event) -> Self {
+        Self { row, event }
+    }
 }
 
 /// Reads the headers of a row: a JSON object of names to text. Nothing, blank text and `null` mean that

@@ -11,6 +11,10 @@ use crate::event::Event;
 ///
 /// Only `before_write` may fail. A panic in the other three is logged and goes no further. When
 /// the answer to COMMIT was lost neither of the last two runs, because nobody knows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no writer hook",
+    note = "implement `WriterHook` for it; what looks at deliveries is an `Interceptor`, for `interceptor(…)`"
+)]
 pub trait WriterHook: Send + Sync + 'static {
     /// May change the events or leave some out; an empty answer suppresses the write, and an
     /// error refuses it. Default: the events as they are.

@@ -107,11 +107,7 @@ mod tests {
     impl Service {
         fn with(mail: &Recorder) -> Self {
             let store = MemoryStore::new();
-            let retry = RetryPolicy {
-                base_delay: Duration::from_secs(30),
-                jitter: (1.0, 1.0),
-                ..RetryPolicy::default()
-            };
+            let retry = RetryPolicy::default().with_base_delay(Duration::from_secs(30)).without_jitter();
             let outbox = Outbox::builder(store.clone(), routes(mail.clone())).single_node().retry(retry);
             let outbox = outbox.start().unwrap();
             let users = MemoryUsers(store.writer(&outbox));

@@ -59,7 +59,9 @@ pub(super) async fn count(request: ApiRequest) -> ApiResult {
 }
 
 fn any_status(query: &Params) -> Filter {
-    Filter { status: query.text("status").and_then(status), ..filter(query) }
+    let mut filter = filter(query);
+    filter.status = query.text("status").and_then(status);
+    filter
 }
 
 fn status(name: &str) -> Option<Status> {
@@ -70,20 +72,19 @@ fn status(name: &str) -> Option<Status> {
 
 /// The conditions that a query or a body names.
 pub(super) fn filter(params: &Params) -> Filter {
-    Filter {
-        event_type: params.owned("type"),
-        aggregate_type: params.owned("aggregate_type"),
-        aggregate_id: params.owned("aggregate_id"),
-        tenant_id: params.owned("tenant"),
-        parked: params.owned("parked"),
-        error_contains: params.owned("error"),
-        older_than: params.age("older_than"),
-        ..Filter::default()
-    }
+    let mut filter = Filter::default();
+    filter.event_type = params.owned("type");
+    filter.aggregate_type = params.owned("aggregate_type");
+    filter.aggregate_id = params.owned("aggregate_id");
+    filter.tenant_id = params.owned("tenant");
+    filter.parked = params.owned("parked");
+    filter.error_contains = params.owned("error");
+    filter.older_than = params.age("older_than");
+    filter
 }
 
 fn page(query: &Params) -> PageRequest {
-    PageRequest { after: query.number("after"), limit: query.limit() }
+    PageRequest::after(query.number("after"), query.limit())
 }
 
 pub(super) async fn event(request: ApiRequest) -> ApiResult {

@@ -1,9 +1,9 @@
 //! Handlers that change something: replay, discard, purge, pause and resume. Each change is on record under the name
 //! of the token.
 
-use posthaste::EventId;
-use posthaste::admin::{Filter, Replay};
+use posthaste::admin::Replay;
 use posthaste::store::{Purge, Purgeable};
+use posthaste::{EventId, Status};
 
 use super::error::ApiError;
 use super::read::filter;
@@ -13,7 +13,8 @@ use crate::wire::{Changed, RouteChanged};
 
 pub(super) async fn replay(request: ApiRequest) -> ApiResult {
     let forget_progress = request.body.flag("forget_progress");
-    change(&request, DeadAction::Replay(Replay { actor: &request.who.actor, forget_progress })).await
+    change(&request, DeadAction::Replay(Replay::by(&request.who.actor).with_forget_progress(forget_progress)))
+        .await
 }
 
 pub(super) async fn discard(request: ApiRequest) -> ApiResult {
@@ -23,7 +24,7 @@ pub(super) async fn discard(request: ApiRequest) -> ApiResult {
 async fn change(request: &ApiRequest, action: DeadAction<'_>) -> ApiResult {
     match request.body.object("filter") {
         Some(conditions) => {
-            let filter = Filter { status: Filter::dead().status, ..filter(&conditions) };
+            let filter = filter(&conditions).with_status(Status::Dead);
             let changed = action.some(request.admin()?, &filter, request.body.limit()).await?;
             ok(&Changed { changed, more: changed > 0, ..nothing_changed(action.name()) })
         }
@@ -52,7 +53,7 @@ pub(super) async fn purge(request: ApiRequest) -> ApiResult {
         _ => Purgeable::Archived,
     };
     let older_than = body.age("older_than").ok_or_else(|| ApiError::bad("older_than is missing"))?;
-    let purge = Purge { what, older_than, archive: body.flag("archive"), limit: body.limit(), now: None };
+    let purge = Purge::new(what, older_than, body.limit()).with_archive(body.flag("archive"));
     let changed = request.admin()?.purge(&purge, &request.who.actor).await?;
     ok(&Changed { changed, more: changed > 0, ..nothing_changed("purge") })
 }

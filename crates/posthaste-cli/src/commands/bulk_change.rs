@@ -85,7 +85,9 @@ pub(super) async fn in_batches(
 /// would go again and again, and the others never.
 pub(super) fn dead_since(filter: &Filter, began: Instant) -> Filter {
     let older_than = Some(began.elapsed().max(filter.older_than.unwrap_or_default()));
-    Filter { older_than, ..filter.clone() }
+    let mut filter = filter.clone();
+    filter.older_than = older_than;
+    filter
 }
 
 pub(super) fn stopped(changed: u64) -> String {

@@ -18,7 +18,7 @@ pub(super) async fn full_page(
         request.limit -= piece.items.len().min(request.limit);
         items.extend(piece.items);
         if request.limit == 0 || piece.next.is_none() {
-            return Ok(Page { items, next: piece.next });
+            return Ok(Page::new(items, piece.next));
         }
         request.after = piece.next;
     }

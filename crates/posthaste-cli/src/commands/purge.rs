@@ -73,13 +73,7 @@ pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitC
         PurgeStatusArgs { archived: true, .. } => Purgeable::Archived,
         PurgeStatusArgs { .. } => Purgeable::Dead,
     };
-    let purge = Purge {
-        what,
-        older_than: args.older_than,
-        archive: args.archive,
-        limit: MAX_BATCH_EVENTS,
-        now: None,
-    };
+    let purge = Purge::new(what, args.older_than, MAX_BATCH_EVENTS).with_archive(args.archive);
     let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
     let Some(change) = connect::with_admin(&args.store.spec()?, work).await? else {
         return Ok(ExitCode::FAILURE);
@@ -113,7 +107,7 @@ async fn change(
     let (bar, mut batch_rate) =
         (progress::bar(output, agreed, "purge"), BatchRate::new(None, Stop::on_ctrl_c()));
     bulk_change::in_batches(&mut done, &mut batch_rate, &bar, async |limit, _| {
-        admin.purge(&Purge { limit, ..purge.clone() }, &actor).await
+        admin.purge(&purge.clone().with_limit(limit), &actor).await
     })
     .await?;
     Ok(Some(done))
@@ -188,7 +182,7 @@ mod tests {
     }
 
     fn done_older_than(older_than: Duration) -> Purge {
-        Purge { what: Purgeable::Done, older_than, archive: false, limit: MAX_BATCH_EVENTS, now: None }
+        Purge::new(Purgeable::Done, older_than, MAX_BATCH_EVENTS)
     }
 
     async fn run(store: &MemoryStore, purge: &Purge, consent: ConsentArgs) -> BulkChange {
@@ -210,9 +204,9 @@ mod tests {
     #[tokio::test]
     async fn archived_events_are_deleted() {
         let store = store(10);
-        let archive = Purge { archive: true, ..done_older_than(7 * ONE_DAY) };
+        let archive = done_older_than(7 * ONE_DAY).with_archive(true);
         run(&store, &archive, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
-        let purge = Purge { what: Purgeable::Archived, ..done_older_than(8 * ONE_DAY) };
+        let purge = Purge::new(Purgeable::Archived, 8 * ONE_DAY, MAX_BATCH_EVENTS);
         let done = run(&store, &purge, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
         assert_eq!((done.matched, done.changed, done.text().as_str()), (2, 2, "2 events deleted"));
         assert_eq!(store.stats().await.unwrap().archived, 1);

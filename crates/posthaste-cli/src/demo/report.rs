@@ -186,7 +186,13 @@ mod tests {
 
     fn problems(snapshot: TallySnapshot, dead: u64, new: u64, once: bool) -> usize {
         let start = RunStart { seed: 1, stats: Stats::default(), database: None, once };
-        find_problems(&start, snapshot, &Stats { dead, new, ..Stats::default() }).len()
+        find_problems(&start, snapshot, &stats(dead, new)).len()
+    }
+
+    fn stats(dead: u64, new: u64) -> Stats {
+        let mut stats = Stats::default();
+        (stats.dead, stats.new) = (dead, new);
+        stats
     }
 
     #[test]
@@ -205,9 +211,8 @@ mod tests {
 
     #[test]
     fn what_an_earlier_run_left_over_is_owed_too() {
-        let stats = Stats { new: 3, dead: 5, ..Stats::default() };
-        let start = RunStart { seed: 1, stats, database: None, once: true };
+        let start = RunStart { seed: 1, stats: stats(5, 3), database: None, once: true };
         let snapshot = TallySnapshot { delivered: 12, ..TALLY };
-        assert!(find_problems(&start, snapshot, &Stats { dead: 6, ..Stats::default() }).is_empty());
+        assert!(find_problems(&start, snapshot, &stats(6, 0)).is_empty());
     }
 }

@@ -150,17 +150,13 @@ pub(super) fn connect_options(file: &Path) -> SqliteConnectOptions {
 
 /// Short times, so that a spectator sees retries, takeovers and the end of a poison event.
 fn build(store: &SqliteStore, destinations: &Arc<DemoDestinations>) -> anyhow::Result<Outbox> {
-    let retry = RetryPolicy {
-        max_attempts: 4,
-        base_delay: Duration::from_millis(100),
-        max_delay: Duration::from_secs(1),
-        ..RetryPolicy::default()
-    };
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(600)),
-        interval: Duration::from_secs(60),
-        ..PurgeConfig::default()
-    };
+    let retry = RetryPolicy::default()
+        .with_max_attempts(4)
+        .with_base_delay(Duration::from_millis(100))
+        .with_max_delay(Duration::from_secs(1));
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_secs(600)))
+        .with_interval(Duration::from_secs(60));
     Ok(Outbox::builder(store.clone(), destinations.routes())
         .single_node()
         .name("demo")

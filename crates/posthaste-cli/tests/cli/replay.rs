@@ -24,11 +24,9 @@ fn run_beside_an_engine(
 ) -> CommandOutput {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let config = Config {
-        poller: PollerConfig { interval: Duration::from_millis(20), ..PollerConfig::default() },
-        purge: PurgeConfig { on_done, ..PurgeConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.poller.interval = Duration::from_millis(20);
+    config.purge = PurgeConfig::default().with_on_done(on_done);
     let take = handler(move |event: Delivery| std::future::ready(deliver(&event)));
     let routes = Routes::new().add(Route::fallback().deliver_to(take));
     let outbox = runtime.block_on(async {

@@ -39,14 +39,14 @@ impl RedisStore {
                 _ => break,
             }
         }
-        Ok(RowObservations {
-            now: self.clock().await?,
-            unreadable: seen.unreadable,
-            lost_leases: seen.lost_leases,
-            parked: seen.parked.into_values().collect(),
-            paused: self.read_pauses(&stats.paused).await?,
-            written: newest.rows.iter().map(|row| (row.created_at, row.inserted_at)).collect(),
-        })
+        let mut observed = RowObservations::default();
+        observed.now = self.clock().await?;
+        observed.unreadable = seen.unreadable;
+        observed.lost_leases = seen.lost_leases;
+        observed.parked = seen.parked.into_values().collect();
+        observed.paused = self.read_pauses(&stats.paused).await?;
+        observed.written = newest.rows.iter().map(|row| (row.created_at, row.inserted_at)).collect();
+        Ok(observed)
     }
 
     /// The server knows which routes are paused; the audit knows since when, and by whom.

@@ -72,7 +72,8 @@ async fn pending(store: &RedisStore) -> Option<u64> {
 }
 
 async fn with_status(store: &RedisStore, status: Option<Status>) -> BTreeMap<String, Status> {
-    let filter = Filter { status, ..Filter::default() };
+    let mut filter = Filter::default();
+    filter.status = status;
     let (mut rows, mut page) = (BTreeMap::new(), PageRequest::first(1000));
     loop {
         let answer = store.list(&filter, &page).await.expect("the store answers");

@@ -41,12 +41,11 @@ async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
         let id = arrive(&outbox, ms, n, token).await;
         leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
     }
-    let renew =
-        Renew { owner: &owner, leases: &leases, lease: Duration::from_secs(60), start: false, now: None };
+    let renew = Renew::new(&owner, &leases, Duration::from_secs(60));
     assert_eq!(store.renew(&renew).await.expect("the renewal works"), leases);
     let elsewhere: Vec<Lease> =
-        leases.iter().map(|lease| Lease { seq: lease.seq + (1 << 8), ..lease.clone() }).collect();
-    let release = Release { owner: &owner, leases: &elsewhere, now: None };
+        leases.iter().map(|lease| Lease::new(lease.id.clone(), lease.seq + (1 << 8), lease.token)).collect();
+    let release = Release::new(&owner, &elsewhere);
     assert_eq!(store.release(&release).await.expect("the release works"), 0);
     for (lease, elsewhere) in leases.iter().zip(&elsewhere) {
         let failed = Verdict::Dead { reason: "no".to_owned() };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use posthaste::admin::matches_pattern;
 use posthaste::{Destination, Route};
 use toml::de::DeValue;
 
@@ -44,7 +43,7 @@ impl RouteConfig {
 
     /// Whether it takes events of this `aggregate_type:event_type`, of some tenants at least.
     pub fn takes(&self, types: &str) -> bool {
-        matches_pattern(&format!("{}:{}", self.aggregate, self.event), types)
+        self.matching().takes(types)
     }
 
     /// Which events it takes. Exact names are looked up at once, patterns one by one.

@@ -1,9 +1,8 @@
 //! Shows a configuration as the file that would mean the same, with every default and without secrets.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use posthaste::{Config, Mode, RetryPolicy};
+use posthaste::Config;
 use posthaste_admin::Token;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use posthaste_stores::{SecretUrl, is_webhook, redact};
@@ -82,15 +81,7 @@ fn layout(layout: &Layout) -> Table {
 
 /// The engine's settings, with what its mode makes of those that are left open.
 fn engine(config: &Config) -> Table {
-    let mut config = config.clone();
-    if config.mode != Mode::Strict {
-        config.workers.get_or_insert(4);
-        config.retry.get_or_insert_with(RetryPolicy::default);
-    }
-    if config.mode == Mode::MultiNode {
-        config.no_route_grace.get_or_insert(Duration::from_secs(600));
-    }
-    let mut table = Table::try_from(config).unwrap_or_default();
+    let mut table = Table::try_from(config.resolved()).unwrap_or_default();
     table.retain(|key, _| UNSUPPORTED.iter().all(|(useless, _)| *useless != key));
     table
 }

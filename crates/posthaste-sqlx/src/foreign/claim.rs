@@ -52,7 +52,9 @@ impl ForeignTableStore {
                 }
             }
         }
-        Ok(Claimed { cut, ..self.take(claim, rows) })
+        let mut claimed = self.take(claim, rows);
+        claimed.cut = cut;
+        Ok(claimed)
     }
 
     /// Leases and reads the oldest rows that are due, at most so many.
@@ -92,7 +94,7 @@ impl ForeignTableStore {
 
     /// Rows that did not fit are due as before.
     fn leave(&self, claim: &Claim<'_>, keys: Vec<RowKey>) {
-        let lease = |key: RowKey| Lease { id: key.id, seq: 0, token: claim.token };
+        let lease = |key: RowKey| Lease::new(key.id, 0, claim.token);
         let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
         self.leases().release(&leases, Instant::now());
     }
@@ -101,7 +103,8 @@ impl ForeignTableStore {
     /// forgotten.
     fn take(&self, claim: &Claim<'_>, rows: Vec<(RowKey, ReadRow)>) -> Claimed {
         let mut leases = self.leases();
-        let mut claimed = Claimed { parked: leases.parked(), ..Claimed::default() };
+        let mut claimed = Claimed::default();
+        claimed.parked = leases.parked();
         let found: HashSet<EventId> = rows.iter().map(|(key, _)| key.id.clone()).collect();
         leases.forget_but(claim.token, &found);
         for (key, found) in rows {
@@ -109,6 +112,7 @@ impl ForeignTableStore {
             match found {
                 Ok(mut leased) => {
                     leased.attempts = leased.attempts.max(history.attempts);
+                    leased.deferrals = history.deferrals;
                     leased.progress = history.progress;
                     claimed.events.push(leased);
                 }

@@ -34,6 +34,7 @@ struct RowState {
     /// Leases, lapsed ones too, whose outcome nobody has told yet. What is told of others is not of this row.
     under_way: VecDeque<LeaseToken>,
     attempts: u32,
+    deferrals: u32,
     progress: BTreeSet<String>,
     parked: Option<String>,
     put_off: Option<PutOff>,
@@ -50,6 +51,7 @@ struct PutOff {
 #[derive(Debug, Default)]
 pub(super) struct RowHistory {
     pub(super) attempts: u32,
+    pub(super) deferrals: u32,
     pub(super) progress: BTreeSet<String>,
 }
 
@@ -89,6 +91,7 @@ impl Leases {
     pub(super) fn history(&self, id: &EventId) -> RowHistory {
         self.rows.get(id).map_or_else(RowHistory::default, |row| RowHistory {
             attempts: row.attempts,
+            deferrals: row.deferrals,
             progress: row.progress.clone(),
         })
     }
@@ -186,6 +189,13 @@ impl Leases {
         }
     }
 
+    /// Its handler asked for more time.
+    pub(super) fn add_deferral(&mut self, id: &EventId) {
+        if let Some(row) = self.rows.get_mut(id) {
+            row.deferrals = row.deferrals.saturating_add(1);
+        }
+    }
+
     /// Destinations that have the event already.
     pub(super) fn add_progress(&mut self, lease: &Lease, names: &[String]) {
         if let Some(row) = self.rows.get_mut(&lease.id).filter(|row| row.under_way.contains(&lease.token)) {
@@ -233,7 +243,18 @@ impl Leases {
 impl RowState {
     fn new(key: RowKey, order: u64, due: Instant) -> Self {
         let (under_way, progress) = (VecDeque::new(), BTreeSet::new());
-        Self { key, order, due, token: None, under_way, attempts: 0, progress, parked: None, put_off: None }
+        Self {
+            key,
+            order,
+            due,
+            token: None,
+            under_way,
+            attempts: 0,
+            deferrals: 0,
+            progress,
+            parked: None,
+            put_off: None,
+        }
     }
 
     /// Of leases that lapse again and again the last ones are remembered.
@@ -259,7 +280,7 @@ mod tests {
     }
 
     fn lease(id: &str, token: i64) -> Lease {
-        Lease { id: id.into(), seq: 0, token: token.into() }
+        Lease::new(id, 0, token.into())
     }
 
     fn ids(keys: &[RowKey]) -> Vec<&str> {
@@ -295,6 +316,15 @@ mod tests {
         assert_eq!(leases.renew(&[lease("a", 7)], now + 9 * SECOND), [lease("a", 7)]);
         assert_eq!(leases.release(&[lease("a", 7)], now), 1);
         assert!(!leases.holds(&lease("a", 7)), "a release consumes the token");
+    }
+
+    #[test]
+    fn deferrals_are_remembered_from_claim_to_claim() {
+        let now = Instant::now();
+        let mut leases = three(now);
+        leases.add_deferral(&"a".into());
+        leases.lease(key("a"), 8.into(), now + SECOND);
+        assert_eq!((leases.history(&"a".into()).deferrals, leases.history(&"b".into()).deferrals), (1, 0));
     }
 
     #[test]

@@ -27,20 +27,12 @@ impl Counts {
             false => (self.total.saturating_sub(counted) / large.max(1)).max(MAX_COUNTED_ROWS),
         };
         let [pending, done, dead, archived] = all.map(estimate);
-        Stats {
-            new: pending,
-            due: pending,
-            done,
-            dead,
-            archived,
-            estimated: Estimated {
-                pending: self.pending >= MAX_COUNTED_ROWS,
-                done: self.sent >= MAX_COUNTED_ROWS,
-                dead: self.failed >= MAX_COUNTED_ROWS,
-                archived: self.archived >= MAX_COUNTED_ROWS,
-            },
-            ..Stats::default()
-        }
+        let mut stats = Stats::default();
+        (stats.new, stats.due) = (pending, pending);
+        (stats.done, stats.dead, stats.archived) = (done, dead, archived);
+        let [pending, done, dead, archived] = all.map(|count| count >= MAX_COUNTED_ROWS);
+        stats.estimated = Estimated { pending, done, dead, archived };
+        stats
     }
 }
 

@@ -297,6 +297,9 @@ impl ForeignTableStore {
             };
             if leases.put_off(&settlement.lease, now + delay, park) {
                 *answer = Settled::Waiting { delay };
+                if matches!(settlement.verdict, Verdict::Deferred { .. }) {
+                    leases.add_deferral(&settlement.lease.id);
+                }
             }
         }
     }
@@ -354,7 +357,7 @@ impl Store for ForeignTableStore {
     }
 
     /// Nothing unless it was opened to be purged: every engine has a retention, whether somebody thought of it or not.
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         if !self.0.purges {
             return Ok(0);
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store as _};
+use posthaste::store::{Claim, ClaimOrder, Owner, Store as _};
 use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{AssertSqlSafe, Connection as _, MySql, MySqlConnection, Row as _};
 
@@ -142,15 +142,8 @@ async fn claim_reads_no_payloads_but_those_that_it_takes() {
     );
     run(&mut connection, store.sql(), &insert).await;
     let owner = Owner::random("large");
-    let claim = |max_bytes, order| Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(60),
-        limit: 100,
-        max_bytes,
-        order,
-        skip_recent: Duration::ZERO,
-        now: None,
+    let claim = |max_bytes, order| {
+        Claim::new(&owner, Duration::from_secs(60), 100).with_max_bytes(max_bytes).with_order(order)
     };
     for (order, max_bytes, rows) in [
         (ClaimOrder::Due, 10, 1),

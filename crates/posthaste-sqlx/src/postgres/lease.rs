@@ -89,5 +89,5 @@ impl LeaseDialect for Postgres {
 
 fn held(row: &PgRow) -> sqlx::Result<Lease> {
     let (id, seq, token): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    Ok(Lease { id: EventId::from(id), seq, token: token.into() })
+    Ok(Lease::new(EventId::from(id), seq, token.into()))
 }

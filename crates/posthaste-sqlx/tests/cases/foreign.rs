@@ -127,12 +127,11 @@ pub(crate) async fn record(db: &Db, n: u32) -> String {
 
 /// An engine with five attempts as document 004 has them.
 pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Destination) -> Outbox {
-    let retry = RetryPolicy {
-        max_attempts: 5,
-        base_delay: Duration::from_millis(100),
-        max_delay: Duration::from_millis(1600),
-        jitter: (1.0, 1.0),
-    };
+    let retry = RetryPolicy::default()
+        .with_max_attempts(5)
+        .with_base_delay(Duration::from_millis(100))
+        .with_max_delay(Duration::from_millis(1600))
+        .without_jitter();
     let routes = Routes::new().add(Route::fallback().deliver_to(destination));
     let outbox = Outbox::builder(store.clone(), routes).single_node().retry(retry);
     outbox.poll_interval(Duration::from_millis(20)).start().expect("a good configuration")
@@ -152,22 +151,15 @@ pub(crate) async fn try_claim(
 }
 
 pub(crate) async fn settle(store: &ForeignTableStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
-    let settlement = |event: &posthaste::store::Leased| Settlement {
-        lease: event.lease.clone(),
-        verdict: verdict.clone(),
-        delivered: Vec::new(),
-    };
+    let settlement = |event: &posthaste::store::Leased| Settlement::new(event.lease.clone(), verdict.clone());
     let settlements: Vec<Settlement> = claimed.events.iter().map(settlement).collect();
     let owner = Owner::from("tester");
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let settle = Settle::new(&owner, &settlements);
     store.settle(&settle).await.expect("a settlement")
 }
 
 pub(crate) fn failed(max_attempts: u32, delay: Duration) -> Verdict {
-    Verdict::Failed {
-        error: "broker said no".to_owned(),
-        backoff: Backoff { max_attempts, delays: [delay].into() },
-    }
+    Verdict::Failed { error: "broker said no".to_owned(), backoff: Backoff::new(max_attempts, [delay]) }
 }
 
 pub(crate) fn leases_of(claimed: &Claimed) -> Vec<Lease> {
@@ -278,7 +270,7 @@ pub(crate) async fn outbox_record_is_archived_by_its_status() {
     write_records(&db, 1).await;
     let claimed = claim(&store, 1).await;
     settle(&store, &claimed, Verdict::Done).await;
-    let purge = |what, archive| Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
+    let purge = |what, archive| Purge::new(what, Duration::ZERO, 10).with_archive(archive);
     assert_eq!(posthaste::Admin::purge(&store, &purge(Purgeable::Done, true), "ann").await.unwrap(), 1);
     assert_eq!(record(&db, 0).await, "ARCHIVED 0 -");
     assert_eq!(store.stats().await.unwrap().archived, 1);
@@ -396,7 +388,8 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
         Err(_) => first.renew(&renew).await.unwrap(),
     };
     assert!(renewed.is_empty(), "nothing is held without the lock");
-    let one = Claimed { events: claimed.events[..1].to_vec(), ..Claimed::default() };
+    let mut one = Claimed::default();
+    one.events = claimed.events[..1].to_vec();
     assert_eq!(settle(&first, &one, failed(1, Duration::ZERO)).await, [Settled::Stale]);
     assert_eq!(record(&db, 0).await, "PENDING 0 -", "who has lost the lock gives nothing up");
     assert_eq!(
@@ -418,7 +411,11 @@ pub(crate) async fn terminal_rows_are_changed_by_nobody() {
         let claimed = claim(&store, 2).await;
         db.execute(&format!("UPDATE outbox_record SET status = '{status}', last_error = 'another'")).await;
         let before = record(&db, 0).await;
-        let one = |n: usize| Claimed { events: claimed.events[n..=n].to_vec(), ..Claimed::default() };
+        let one = |n: usize| {
+            let mut one = Claimed::default();
+            one.events = claimed.events[n..=n].to_vec();
+            one
+        };
         assert_eq!(settle(&store, &one(0), failed(1, Duration::ZERO)).await, [Settled::Stale]);
         assert_eq!(settle(&store, &one(1), Verdict::Done).await, [Settled::Stale]);
         assert_eq!((record(&db, 0).await, record(&db, 1).await), (before.clone(), before));
@@ -431,7 +428,7 @@ pub(crate) async fn error_that_is_too_long_for_its_column_is_cut_and_the_attempt
     let (db, store) = records().await;
     write_records(&db, 1).await;
     let claimed = claim(&store, 1).await;
-    let (error, backoff) = ("ä".repeat(4000), Backoff { max_attempts: 9, delays: [Duration::ZERO].into() });
+    let (error, backoff) = ("ä".repeat(4000), Backoff::new(9, [Duration::ZERO]));
     let settled = settle(&store, &claimed, Verdict::Failed { error, backoff }).await;
     assert_eq!(settled, [Settled::Retry { attempts: 1, delay: Duration::ZERO }]);
     assert_eq!(db.int("SELECT char_length(last_error) FROM outbox_record").await, 1000);
@@ -479,7 +476,7 @@ pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
     let leases = leases_of(&next);
     let release = Release { owner: &owner, leases: &leases, now: None };
     assert_eq!(store.release(&release).await.unwrap(), 4);
-    assert_eq!(store.unpark(&Unpark { route: "mail", limit: 3, now: None }).await.unwrap(), 3);
+    assert_eq!(store.unpark(&Unpark::new("mail", 3)).await.unwrap(), 3);
     assert_eq!(ids_of(&claim(&store, 5).await), [0, 1, 2, 10, 11].map(uuid));
     close(&store, &db).await;
 }
@@ -525,15 +522,15 @@ pub(crate) async fn operators_see_and_change_rows() {
     let groups = store.dead_groups(10).await.unwrap();
     assert_eq!((groups.len(), groups[0].count, &*groups[0].reason), (1, 3, "broker said 100%"));
 
-    let by_error = |text: &str| Filter { error_contains: Some(text.to_owned()), ..Filter::dead() };
+    let by_error = |text: &str| Filter::dead().with_error_containing(text);
     assert_eq!(store.count(&by_error("100%")).await.unwrap(), 3);
     assert_eq!(store.count(&by_error("1%0")).await.unwrap(), 0, "a text is meant as it is");
     let of = async |filter: Filter| store.count(&filter).await.unwrap();
-    assert_eq!(of(Filter { event_type: Some("OrderCreated".to_owned()), ..Filter::default() }).await, 7);
-    assert_eq!(of(Filter { aggregate_id: Some(uuid(7)), ..Filter::default() }).await, 7);
-    assert_eq!(of(Filter { tenant_id: Some("acme".to_owned()), ..Filter::default() }).await, 0);
-    assert_eq!(of(Filter { older_than: Some(LEASE_DURATION), ..Filter::default() }).await, 7);
-    assert_eq!(of(Filter { older_than: Some(LEASE_DURATION * 1_000_000_000), ..Filter::default() }).await, 0);
+    assert_eq!(of(Filter::default().with_event_type("OrderCreated")).await, 7);
+    assert_eq!(of(Filter::default().with_aggregate_id(uuid(7))).await, 7);
+    assert_eq!(of(Filter::default().with_tenant_id("acme")).await, 0);
+    assert_eq!(of(Filter::default().with_older_than(LEASE_DURATION)).await, 7);
+    assert_eq!(of(Filter::default().with_older_than(LEASE_DURATION * 1_000_000_000)).await, 0);
     assert_eq!(of(Filter::id("no uuid'")).await, 0);
 
     let replay = Replay::by("ann");
@@ -554,7 +551,7 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     refused(store.pause("mail", "ann").await.unwrap_err());
     refused(store.resume("mail", "ann").await.unwrap_err());
     refused(store.audit(&PageRequest::first(1)).await.unwrap_err());
-    let purge = |what, archive| Purge { what, older_than: Duration::ZERO, archive, limit: 10, now: None };
+    let purge = |what, archive| Purge::new(what, Duration::ZERO, 10).with_archive(archive);
     refused(posthaste::Admin::purge(&store, &purge(Purgeable::Done, true), "ann").await.unwrap_err());
     refused(posthaste::Admin::purge(&store, &purge(Purgeable::Any, false), "ann").await.unwrap_err());
     refused(try_claim(&store, 1, ClaimOrder::Seq).await.unwrap_err());

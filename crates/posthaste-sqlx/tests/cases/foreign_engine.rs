@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use posthaste::store::{
-    Claim, Lease, LeaseToken, OnDone, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement, Store as _,
-    Unpark, Verdict,
+    Lease, LeaseToken, Owner, Park, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Unpark,
+    Verdict,
 };
 use posthaste::{Admin as _, EventId};
 use posthaste_sqlx::foreign::{Field, Layout, State};
@@ -43,14 +43,13 @@ pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     db.execute(ORDER_SERVICE_SQL).await;
     write_orders(&db, 0, 2).await;
     db.execute("UPDATE outbox SET status = 'SENT', sent_at = created_at").await;
-    let purge =
-        Purge { what: Purgeable::Done, older_than: Duration::ZERO, archive: false, limit: 1, now: None };
+    let purge = Purge::new(Purgeable::Done, Duration::ZERO, 1);
     let store = open(&db, Layout::order_service()).await;
-    assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 0, "the rows are another's");
+    assert_eq!(store.purge_batch(&purge).await.unwrap(), 0, "the rows are another's");
     assert_eq!(posthaste::Admin::purge(&store, &purge, "ann").await.unwrap(), 1, "an operator may");
     store.close().await;
     let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
-    assert_eq!(posthaste::Store::purge(&store, &purge).await.unwrap(), 1, "and who was told to");
+    assert_eq!(store.purge_batch(&purge).await.unwrap(), 1, "and who was told to");
     assert_eq!(store.stats().await.unwrap().done, 0);
     close(&store, &db).await;
 }
@@ -105,10 +104,10 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
     let store = open(&db, Layout::order_service()).await;
     let cut_off = builder_at(&db, Layout::order_service(), proxy.port()).connect().await.unwrap();
     drop(proxy);
-    let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
+    let lease = Lease::new(EventId::uuid_v7(), -1, LeaseToken::random());
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    let (owner, probe) = (Owner::from("tester"), [Settlement { lease, verdict, delivered: Vec::new() }]);
-    let settle = Settle { owner: &owner, settlements: &probe, on_done: OnDone::Keep, now: None };
+    let (owner, probe) = (Owner::from("tester"), [Settlement::new(lease, verdict)]);
+    let settle = Settle::new(&owner, &probe);
     assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
     assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
     close(&store, &db).await;
@@ -135,7 +134,7 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
             );
         }
         assert_eq!(warnings(), times, "{}", lines.text());
-        store.unpark(&Unpark { route: "mail", limit: 10_000, now: None }).await.unwrap();
+        store.unpark(&Unpark::new("mail", 10_000)).await.unwrap();
     }
     assert!(lines.text().contains("waiting=10000"), "{}", lines.text());
     close(&store, &db).await;
@@ -263,7 +262,7 @@ pub(crate) async fn longest_limit_of_putting_off_counts_for_a_foreign_row() {
 
     assert_eq!(next(1, put_off(HOUR)).await, waits);
     let leases: Vec<Lease> = claim(&store, 1).await.events.iter().map(|event| event.lease.clone()).collect();
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: Duration::ZERO, now: None };
+    let park = Park::new(&owner, &leases, "mail", Duration::ZERO);
     assert_eq!(store.park(&park).await.unwrap(), 1);
     assert_eq!(
         next(1, put_off(Duration::ZERO)).await,
@@ -281,7 +280,7 @@ pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
     let leases: Vec<Lease> = claimed.events.iter().map(|event| event.lease.clone()).collect();
     for (lease, route) in leases.iter().zip(["mail", "search"]) {
         let leases = std::slice::from_ref(lease);
-        store.park(&Park { owner: &owner, leases, route, duration: HOUR, now: None }).await.unwrap();
+        store.park(&Park::new(&owner, leases, route, HOUR)).await.unwrap();
     }
     assert!(claim(&store, 0).await.parked.iter().eq(["mail", "search"]));
     close(&store, &db).await;
@@ -293,7 +292,7 @@ pub(crate) async fn words_of_an_error_stay_out_of_the_log() {
     let log = Log::of_thread();
     let secret = || "refused: card 4111".to_owned();
     settle(&store, &claim(&store, 1).await, Verdict::Dead { reason: secret() }).await;
-    let backoff = posthaste::store::Backoff { max_attempts: 1, delays: [Duration::ZERO].into() };
+    let backoff = posthaste::store::Backoff::new(1, [Duration::ZERO]);
     settle(&store, &claim(&store, 1).await, Verdict::Failed { error: secret(), backoff }).await;
     let text = log.text();
     assert_eq!(text.matches("the table has no status for that").count(), 2, "{text}");

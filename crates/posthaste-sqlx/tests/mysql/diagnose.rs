@@ -41,7 +41,7 @@ async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_op
         sqlx::query("UPDATE outbox_event SET attempts = attempts + 1").execute(&mut busy).await.unwrap();
     }
     assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
-    let strict = Tolerance { transaction: Duration::ZERO, dead_rows: 0, ..Tolerance::default() };
+    let strict = Tolerance::default().with_transaction(Duration::ZERO).with_dead_rows(0);
     let mut findings = Vec::new();
     // The server makes its list of transactions anew only when nobody has asked for a tenth of a second.
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
@@ -64,7 +64,7 @@ async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_op
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn limits_of_connections_are_found_before_they_are_reached() {
     let db = Db::new().await;
-    let findings = diagnosed_with(&db.store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed_with(&db.store, Tolerance::default().with_used(0)).await;
     assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
     let login = Login::with_connections(2).await;
     let options = login.options.clone().database(&db.name);

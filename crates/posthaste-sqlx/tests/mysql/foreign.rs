@@ -2,7 +2,7 @@
 
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
-use posthaste::store::{Claim, Owner, Purge, Purgeable, Store as _};
+use posthaste::store::{Owner, Purge, Purgeable, Store as _};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
 use crate::cases::foreign as cases;
@@ -91,7 +91,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     )
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
-    let purge = |what, archive, older_than| Purge { what, older_than, archive, limit: 10, now: None };
+    let purge = |what, archive, older_than| Purge::new(what, older_than, 10).with_archive(archive);
     let before = rows_read(&db).await;
     let archived = Admin::purge(&store, &purge(Purgeable::Done, true, HOUR), "ann").await;
     let replayed = store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await;

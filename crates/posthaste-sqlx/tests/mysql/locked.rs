@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::store::{
-    Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
+    Lease, LeaseToken, Owner, Park, Release, Renew, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::writer::{NewLease, NewRow};
 use sqlx::MySqlConnection;
@@ -15,11 +15,11 @@ const LEASE_DURATION: Duration = Duration::from_secs(600);
 /// Inserts an event that is born leased.
 async fn insert(db: &Db, connection: &mut MySqlConnection, owner: &Owner, id: &str) -> Lease {
     let (event, token) = (event(id), LeaseToken::random());
-    let lease = Lease { id: event.id().clone(), seq: 0, token };
-    let held = NewLease { owner: owner.clone(), token, duration: LEASE_DURATION };
-    let rows = [NewRow { event, delay: None, lease: Some(held) }];
+    let lease = Lease::new(event.id().clone(), 0, token);
+    let held = NewLease::new(owner.clone(), token, LEASE_DURATION);
+    let rows = [NewRow::new(event).with_lease(Some(held))];
     let seqs = db.store.insert_rows(connection, &rows).await.expect("a row");
-    Lease { seq: seqs[0].expect("a new row"), ..lease }
+    Lease::new(lease.id, seqs[0].expect("a new row"), lease.token)
 }
 
 /// A service drops its receipt and goes on with its transaction: the engine gives the lease back meanwhile.
@@ -35,11 +35,11 @@ async fn leases_of_an_open_transaction_are_not_waited_for() {
     other.commit().await.unwrap();
 
     let leases = [open, committed.clone()];
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now };
+    let renew = Renew::new(&owner, &leases, LEASE_DURATION).at(now);
     assert_eq!(db.store.renew(&renew).await.unwrap(), [committed], "the other is not there yet");
-    let park = Park { owner: &owner, leases: &leases[..1], route: "mail", duration: LEASE_DURATION, now };
+    let park = Park::new(&owner, &leases[..1], "mail", LEASE_DURATION).at(now);
     assert_eq!(db.store.park(&park).await.unwrap(), 0);
-    let release = Release { owner: &owner, leases: &leases, now };
+    let release = Release::new(&owner, &leases).at(now);
     assert_eq!(db.store.release(&release).await.unwrap(), 1);
     assert_eq!(db.store.repeated_calls(), 0, "nobody has waited for a lock");
     tx.commit().await.unwrap();
@@ -60,17 +60,17 @@ async fn lease_of_a_row_that_stays_locked_is_not_called_renewed() {
     let lock = "SELECT seq FROM outbox_event WHERE event_id = 'locked' FOR UPDATE";
     sqlx::query(lock).execute(&mut *tx).await.unwrap();
 
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
+    let renew = Renew::new(&owner, &leases, LEASE_DURATION);
     assert_eq!(db.store.renew(&renew).await.unwrap(), leases[1..]);
-    let start = Renew { start: true, ..renew.clone() };
+    let start = renew.clone().starting();
     assert_eq!(db.store.renew(&start).await.unwrap(), leases[1..]);
     let starts = "SELECT GROUP_CONCAT(lost_leases ORDER BY seq) FROM outbox_event";
     assert_eq!(db.text(starts).await.as_deref(), Some("0,1"), "what was renewed was counted once");
 
     tx.rollback().await.unwrap();
     assert_eq!(db.store.renew(&renew).await.unwrap(), leases, "it was never lost");
-    let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
-    let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+    let settlements = [Settlement::new(leases[0].clone(), Verdict::Done)];
+    let settle = Settle::new(&owner, &settlements);
     assert_eq!(db.store.settle(&settle).await.unwrap(), [Settled::Done]);
     db.close().await;
 }

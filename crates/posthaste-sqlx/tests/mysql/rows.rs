@@ -154,7 +154,7 @@ async fn process_in_newfoundland() {
     let builder = |id: &str| Event::builder("Tested").id(id).json_text("{}").occurred_at(occurred_at);
     write(&plain_writer(&store), &pool, vec![builder("plain").build().unwrap()]).await;
     let delay = Some(Duration::from_micros(90_000_001));
-    let after = NewRow { event: builder("after").build().unwrap(), delay, lease: None };
+    let after = NewRow::new(builder("after").build().unwrap()).with_delay(delay);
     let mut tx = pool.begin().await.unwrap();
     store.insert_rows(&mut tx, &[after]).await.unwrap();
     tx.commit().await.unwrap();
@@ -184,16 +184,10 @@ async fn process_in_newfoundland() {
     // With a clock of the caller's own, everything is where it says.
     let now = Timestamp::from_micros(locked_at.as_micros() + 1_000_003);
     let leases = [claimed[0].lease.clone()];
-    store
-        .renew(&Renew { owner: &owner, leases: &leases, lease, start: false, now: Some(now) })
-        .await
-        .unwrap();
+    store.renew(&Renew::new(&owner, &leases, lease).at(now)).await.unwrap();
     assert_eq!(row("plain").await.available_at.as_micros(), now.as_micros() + 30_000_007);
-    let settlements = [Settlement { lease: leases[0].clone(), verdict: Verdict::Done, delivered: vec![] }];
-    store
-        .settle(&Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: Some(now) })
-        .await
-        .unwrap();
+    let settlements = [Settlement::new(leases[0].clone(), Verdict::Done)];
+    store.settle(&Settle::new(&owner, &settlements).at(now)).await.unwrap();
     assert_eq!(row("plain").await.done_at, Some(now));
     let due = row("after").await.available_at;
     assert!(claim(Some(Timestamp::from_micros(due.as_micros() - 1))).await.is_empty(), "not yet");

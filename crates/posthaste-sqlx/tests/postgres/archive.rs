@@ -12,7 +12,7 @@ use crate::support::*;
 
 async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let recorder = Recorder::new();
-    let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
     db.write(&store.writer(&outbox), &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
@@ -113,18 +113,12 @@ async fn deliveries_are_archived_while_somebody_reads_the_archive() {
     db.execute("SELECT outbox_event_archive_day('2026-01-01')").await;
     let mut dump = db.pool.begin().await.expect("a transaction");
     sqlx::raw_sql("LOCK TABLE outbox_event_archive IN ACCESS SHARE MODE").execute(&mut *dump).await.unwrap();
-    let purge = Purge {
-        what: Purgeable::Archived,
-        older_than: Duration::ZERO,
-        archive: false,
-        limit: 100,
-        now: None,
-    };
+    let purge = Purge::new(Purgeable::Archived, Duration::ZERO, 100);
     archive_one(&db, &db.store, "a").await;
-    let gone = posthaste::Store::purge(&db.store, &purge).await.expect("a purge that leaves the day alone");
+    let gone = db.store.purge_batch(&purge).await.expect("a purge that leaves the day alone");
     assert_eq!((gone, db.int(PARTITION_COUNT_SQL).await), (1, 1), "the event lay in the last partition");
     dump.rollback().await.expect("the dump ends");
-    posthaste::Store::purge(&db.store, &purge).await.expect("a purge");
+    db.store.purge_batch(&purge).await.expect("a purge");
     assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
@@ -152,10 +146,9 @@ async fn last_partition_of_the_archive_is_emptied_piece_by_piece() {
     for n in 0..5 {
         archived_at(&db, &n.to_string(), &format!("2026-01-01 12:0{n}Z")).await;
     }
-    let purge =
-        Purge { what: Purgeable::Archived, older_than: Duration::ZERO, archive: false, limit: 2, now: None };
+    let purge = Purge::new(Purgeable::Archived, Duration::ZERO, 2);
     for gone in [2, 2, 1] {
-        assert_eq!(posthaste::Store::purge(&db.store, &purge).await.unwrap(), gone);
+        assert_eq!(db.store.purge_batch(&purge).await.unwrap(), gone);
     }
     db.close().await;
 }

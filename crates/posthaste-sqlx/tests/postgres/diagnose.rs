@@ -79,7 +79,7 @@ async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
     .unwrap();
     // A session tells what it did at its end.
     updates.close().await.unwrap();
-    let strict = Tolerance { dead_rows: 100, ..Tolerance::default() };
+    let strict = Tolerance::default().with_dead_rows(100);
     let mut findings = Vec::new();
     wait_until("the server has counted", async || {
         findings = diagnosed_with(&db.store, strict.clone()).await;
@@ -164,7 +164,7 @@ async fn what_holds_back_vacuum_is_found_with_who_does_it() {
     sqlx::raw_sql(text).execute(&mut forgotten).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut forgotten).await.unwrap();
     assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
-    let strict = Tolerance { transaction: Duration::ZERO, ..Tolerance::default() };
+    let strict = Tolerance::default().with_transaction(Duration::ZERO);
     let findings = diagnosed_with(&store, strict.clone()).await;
     assert_eq!(findings.len(), 1, "{findings:?}");
     let who = format!(
@@ -213,7 +213,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     );
     run("ALTER ROLE postgres CONNECTION LIMIT -1").await;
     assert_eq!(diagnosed(&store).await, []);
-    let none_borne = Tolerance { used: 0, ..Tolerance::default() };
+    let none_borne = Tolerance::default().with_used(0);
     let findings = diagnosed_with(&store, none_borne.clone()).await;
     assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
     assert!(found(&findings, "notify-queue").is_none(), "{findings:?}");

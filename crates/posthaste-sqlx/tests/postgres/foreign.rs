@@ -1,7 +1,7 @@
 //! Outbox tables of others, on PostgreSQL.
 
 use posthaste::admin::Filter;
-use posthaste::store::{Claim, Owner, Purge, Purgeable, Settled, Store as _, Verdict};
+use posthaste::store::{Owner, Purge, Purgeable, Settled, Store as _, Verdict};
 use posthaste::{Admin, Status};
 use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
 
@@ -113,7 +113,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let (known, archive) = (db.int(uses).await, false);
     for what in [Purgeable::Done, Purgeable::Dead] {
-        let purge = Purge { what, older_than: HOUR, archive, limit: 1000, now: None };
+        let purge = Purge::new(what, HOUR, 1000).with_archive(archive);
         assert_eq!(Admin::purge(&store, &purge, "ann").await.expect("a purge"), 0, "nothing is that old");
     }
     store.close().await;
@@ -144,7 +144,7 @@ async fn rows_are_purged_by_age_where_their_times_are_of_two_types() {
     .await;
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     for (what, old) in [(Purgeable::Dead, 1), (Purgeable::Done, 2)] {
-        let purge = Purge { what, older_than: HOUR, archive: false, limit: 1000, now: None };
+        let purge = Purge::new(what, HOUR, 1000);
         assert_eq!(Admin::purge(&store, &purge, "ann").await.expect("a purge"), old, "{what:?}");
     }
     store.close().await;
@@ -174,7 +174,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     assert_eq!(cases::settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
     let detail = store.get(&"m-1".into()).await.expect("an answer").expect("the row is there");
     assert_eq!((detail.row.id.as_str(), detail.row.status), ("m-1", Status::Done));
-    let of = Filter { aggregate_id: Some("o-1".to_owned()), ..Filter::default() };
+    let of = Filter::default().with_aggregate_id("o-1");
     store.close().await;
     wait_until("the server has counted", async || db.int(uses).await >= known + 3).await;
     assert_eq!(

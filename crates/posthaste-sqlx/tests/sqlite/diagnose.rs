@@ -31,7 +31,7 @@ async fn index_that_claims_cannot_use_is_found_and_the_advice_mends_it() {
 #[tokio::test]
 async fn reader_that_keeps_the_log_from_being_written_back_is_found() {
     let db = Db::new().await;
-    let strict = Tolerance { wal_bytes: 1_000_000, ..Tolerance::default() };
+    let strict = Tolerance::default().with_wal_bytes(1_000_000);
     let mut reader = SqliteConnection::connect_with(&db.options).await.unwrap();
     let mut reading = reader.begin().await.unwrap();
     sqlx::query("SELECT count(*) FROM outbox_event").execute(&mut *reading).await.unwrap();

@@ -18,7 +18,8 @@ const fn millis(n: u64) -> Duration {
 }
 
 fn quick_retries(max_attempts: u32) -> RetryPolicy {
-    RetryPolicy { max_attempts, base_delay: millis(20), max_delay: millis(80), jitter: (1.0, 1.0) }
+    let retry = RetryPolicy::default().with_max_attempts(max_attempts).without_jitter();
+    retry.with_base_delay(millis(20)).with_max_delay(millis(80))
 }
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
@@ -57,11 +58,8 @@ async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
 async fn two_events_with_the_same_number_are_archived_both() {
     let db = Db::new().await;
     let recorder = Recorder::new();
-    let outbox = db
-        .engine(&recorder)
-        .purge(PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() })
-        .start()
-        .unwrap();
+    let outbox =
+        db.engine(&recorder).purge(PurgeConfig::default().with_on_done(OnDone::Archive)).start().unwrap();
     for id in ["a", "b"] {
         write(&db, &outbox, &[id]).await;
         until_status(&db, id, Status::Archived).await;

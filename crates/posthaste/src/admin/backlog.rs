@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PageRequest;
 
-/// By what pending events are grouped.
+/// By what pending events are grouped. Exhaustive, because a store must group as it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BacklogBy {
     /// By aggregate type and event type.
@@ -16,6 +16,7 @@ pub enum BacklogBy {
 
 /// Pending events in groups.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Backlog {
     /// The groups, largest first.
     pub groups: Vec<BacklogGroup>,
@@ -24,6 +25,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// These groups, and whether they are all.
+    pub fn new(groups: Vec<BacklogGroup>, complete: bool) -> Self {
+        Self { groups, complete }
+    }
+
     /// A store looks at so many pending rows at most, the oldest ones.
     pub const MAX_ROWS: usize = 20_000;
 
@@ -40,6 +46,7 @@ impl Backlog {
 
 /// Pending events of one type or of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct BacklogGroup {
     /// `Order:OrderPlaced`, or the tenant; none for events without a tenant.
     pub key: Option<String>,
@@ -47,4 +54,11 @@ pub struct BacklogGroup {
     pub count: u64,
     /// The age of the oldest of them, by its insertion.
     pub oldest: Option<Duration>,
+}
+
+impl BacklogGroup {
+    /// A group of so many events.
+    pub fn new(key: Option<String>, count: u64, oldest: Option<Duration>) -> Self {
+        Self { key, count, oldest }
+    }
 }

@@ -2,6 +2,7 @@
 
 /// Something that looks wrong.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// What it is about, in a word that stays the same from release to release, such as `paused-route`.
     pub code: &'static str,
@@ -30,7 +31,7 @@ impl Finding {
     }
 }
 
-/// How bad a finding is.
+/// How bad a finding is. Exhaustive: a scale of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {

@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 /// What a store has observed of its rows. A store fills in what it can see without reading more than a bounded
 /// number of them.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RowObservations {
     /// The time by the store's clock.
     pub now: Timestamp,
@@ -102,12 +103,10 @@ mod tests {
 
     #[test]
     fn outbox_without_observations_has_no_findings() {
-        let strict = Tolerance {
-            late: Duration::ZERO,
-            paused: Duration::ZERO,
-            skew: Duration::ZERO,
-            ..Tolerance::default()
-        };
+        let strict = Tolerance::default()
+            .with_late(Duration::ZERO)
+            .with_paused(Duration::ZERO)
+            .with_skew(Duration::ZERO);
         assert!(codes(&RowObservations::default(), &Stats::default(), &strict).is_empty());
     }
 
@@ -115,7 +114,7 @@ mod tests {
     fn tolerance_decides_what_is_late() {
         let stats = Stats { oldest_pending: Some(Duration::from_secs(90)), ..Stats::default() };
         assert!(codes(&RowObservations::default(), &stats, &Tolerance::default()).is_empty());
-        let strict = Tolerance { late: Duration::from_secs(90), ..Tolerance::default() };
+        let strict = Tolerance::default().with_late(Duration::from_secs(90));
         assert_eq!(codes(&RowObservations::default(), &stats, &strict), ["late"]);
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     fn clock_of_the_store_may_lie_between_two_looks_at_our_own() {
         let t = Timestamp::from_micros(1_000_000_000);
         let skew = |store, seconds: u32| {
-            let tolerance = Tolerance { skew: seconds * SECOND, ..Tolerance::default() };
+            let tolerance = Tolerance::default().with_skew(seconds * SECOND);
             Finding::clock_skew(t, store, t + SECOND, &tolerance).map(|finding| finding.what)
         };
         assert_eq!(skew(t, 0), None);

@@ -8,6 +8,7 @@ use crate::store::OnDone;
 
 /// Everything that is wrong with a configuration and its routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The problems, at least one.
     pub problems: Vec<Problem>,
@@ -15,6 +16,7 @@ pub struct ConfigError {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The setting, as it is written in a file: `poller.batch`.
     pub setting: String,

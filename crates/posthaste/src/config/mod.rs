@@ -21,10 +21,15 @@ use crate::store::OnDone;
 /// are written as `"5s"`, `"200ms"` or `"7days"`. Options that are left out have the default of
 /// the mode; an option that makes no sense in the mode is reported by [`validate`](Self::validate).
 ///
+/// In code, start from one of its constructors and set fields:
+///
 /// ```
 /// use posthaste::{Config, Mode};
 ///
-/// let config = Config { mode: Mode::MultiNode, workers: Some(8), ..Config::default() };
+/// let mut config = Config::relay();
+/// config.mode = Mode::SingleNode;
+/// config.workers = Some(8);
+/// config.poller.batch = 100;
 /// config.validate()?;
 /// # Ok::<(), posthaste::ConfigError>(())
 /// ```
@@ -34,6 +39,7 @@ use crate::store::OnDone;
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct Config {
     /// Names this outbox in metrics and logs. Default: `outbox`.
     pub name: String,
@@ -80,6 +86,7 @@ pub struct Config {
 /// The four ways to run an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Mode {
     /// Any number of engines on this table: hot path and poller. The default.
     #[default]
@@ -99,6 +106,7 @@ pub enum Mode {
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct QueueConfig {
     /// The most events waiting on the hot path. Default: 1000.
     pub hot: usize,
@@ -113,6 +121,7 @@ pub struct QueueConfig {
 /// How workers choose between the hot and the cold queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Fairness {
     /// Two hot to one cold, so that neither starves. The default.
     #[default]
@@ -128,6 +137,7 @@ pub enum Fairness {
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct PollerConfig {
     /// The longest pause between two polls. Default: 5 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
@@ -150,6 +160,7 @@ pub struct PollerConfig {
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct LeaseConfig {
     /// The lease of a claimed event; renewed every third of it. Default: 30 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
@@ -166,6 +177,7 @@ pub struct LeaseConfig {
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct PurgeConfig {
     /// What becomes of a row when it is delivered. Default: kept.
     pub on_done: OnDone,
@@ -189,6 +201,7 @@ pub struct PurgeConfig {
 /// How long rows of one status are kept, and what follows.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(deny_unknown_fields))]
+#[non_exhaustive]
 pub struct Retention {
     /// What to do: `keep` (for ever), `delete` or `archive`.
     pub action: OnDone,
@@ -204,6 +217,7 @@ pub struct Retention {
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct MetricsConfig {
     /// The prefix of every name. Default: `outbox`.
     pub prefix: String,
@@ -237,10 +251,8 @@ impl Config {
                 jitter: (1.0, 1.0),
             }),
             poller: PollerConfig { batch: 10, ..PollerConfig::default() },
-            purge: PurgeConfig {
-                done: Retention::delete_after(Duration::from_secs(30 * 24 * 3600)),
-                ..PurgeConfig::default()
-            },
+            purge: PurgeConfig::default()
+                .with_done(Retention::delete_after(Duration::from_secs(30 * 24 * 3600))),
             ..Self::default()
         }
     }
@@ -280,6 +292,32 @@ impl Default for QueueConfig {
     }
 }
 
+impl QueueConfig {
+    /// The most events waiting on the hot path. Default: 1000.
+    #[must_use]
+    pub fn with_hot(self, hot: usize) -> Self {
+        Self { hot, ..self }
+    }
+
+    /// The most events waiting that were claimed. Default: 1000.
+    #[must_use]
+    pub fn with_cold(self, cold: usize) -> Self {
+        Self { cold, ..self }
+    }
+
+    /// The most bytes in both queues and in deliveries together. Default: 16 MiB.
+    #[must_use]
+    pub fn with_bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// Which queue comes first. Default: [`Fairness::Weighted`].
+    #[must_use]
+    pub fn with_fairness(self, fairness: Fairness) -> Self {
+        Self { fairness, ..self }
+    }
+}
+
 impl Default for PollerConfig {
     fn default() -> Self {
         Self { interval: Duration::from_secs(5), busy_interval: None, batch: 50, skip_recent: Duration::ZERO }
@@ -303,6 +341,44 @@ impl Default for PurgeConfig {
             interval: Duration::from_secs(3600),
             batch: 500,
         }
+    }
+}
+
+impl PurgeConfig {
+    /// What becomes of a row when it is delivered. Default: kept.
+    #[must_use]
+    pub fn with_on_done(self, on_done: OnDone) -> Self {
+        Self { on_done, ..self }
+    }
+
+    /// What becomes of DONE rows that were kept. Default: deleted after 7 days.
+    #[must_use]
+    pub fn with_done(self, done: Retention) -> Self {
+        Self { done, ..self }
+    }
+
+    /// What becomes of DEAD rows. Default: kept.
+    #[must_use]
+    pub fn with_dead(self, dead: Retention) -> Self {
+        Self { dead, ..self }
+    }
+
+    /// Deletes rows of the archive at this age. Default: never.
+    #[must_use]
+    pub fn with_archived(self, age: Duration) -> Self {
+        Self { archived: Some(age), ..self }
+    }
+
+    /// The pause between two purges. Default: 1 h.
+    #[must_use]
+    pub fn with_interval(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// The most rows per statement. Default: 500.
+    #[must_use]
+    pub fn with_batch(self, batch: usize) -> Self {
+        Self { batch, ..self }
     }
 }
 

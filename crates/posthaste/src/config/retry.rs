@@ -1,6 +1,5 @@
 //! How long to wait after a failed attempt, and how often to try.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::Backoff;
@@ -9,12 +8,21 @@ use crate::store::Backoff;
 /// `jitter`, after the n-th failure; DEAD at `max_attempts`.
 ///
 /// Every input is safe: the arithmetic saturates.
+///
+/// ```
+/// use std::time::Duration;
+/// use posthaste::RetryPolicy;
+///
+/// let retry = RetryPolicy::default().with_max_attempts(5).with_max_delay(Duration::from_secs(10));
+/// # let _ = retry;
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Deserialize, serde::Serialize),
     serde(default, deny_unknown_fields)
 )]
+#[non_exhaustive]
 pub struct RetryPolicy {
     /// Failed attempts until an event is DEAD. Default: 10.
     pub max_attempts: u32,
@@ -32,6 +40,36 @@ impl RetryPolicy {
     /// The longest `max_delay` that a configuration may ask for: a year.
     pub const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
+    /// Failed attempts until an event is DEAD; 1 means no retry. Default: 10.
+    #[must_use]
+    pub fn with_max_attempts(self, max_attempts: u32) -> Self {
+        Self { max_attempts, ..self }
+    }
+
+    /// The delay after the first failure, before jitter; it doubles with each one. Default: 200 ms.
+    #[must_use]
+    pub fn with_base_delay(self, base_delay: Duration) -> Self {
+        Self { base_delay, ..self }
+    }
+
+    /// The longest delay, before jitter. Default: 60 s.
+    #[must_use]
+    pub fn with_max_delay(self, max_delay: Duration) -> Self {
+        Self { max_delay, ..self }
+    }
+
+    /// The range of the random factor of a delay. Default: 0.5 to 1.5.
+    #[must_use]
+    pub fn with_jitter(self, low: f64, high: f64) -> Self {
+        Self { jitter: (low, high), ..self }
+    }
+
+    /// The delays without a random factor, for tests.
+    #[must_use]
+    pub fn without_jitter(self) -> Self {
+        self.with_jitter(1.0, 1.0)
+    }
+
     /// The delay after the failed attempt number `count` (1, 2, …), with jitter.
     pub fn delay(&self, count: u32) -> Duration {
         self.capped(count).mul_f64(self.random_factor())
@@ -40,12 +78,12 @@ impl RetryPolicy {
     /// The delays for every attempt, jitter applied, for the store to pick from.
     pub fn backoff(&self) -> Backoff {
         let counts = self.max_attempts.saturating_sub(1).clamp(1, Backoff::MAX_DELAYS as u32);
-        Backoff { max_attempts: self.max_attempts, delays: (1..=counts).map(|n| self.delay(n)).collect() }
+        Backoff::new(self.max_attempts, (1..=counts).map(|n| self.delay(n)).collect::<Vec<_>>())
     }
 
     /// The same number of attempts, but always this delay.
     pub(crate) fn backoff_of(&self, delay: Duration) -> Backoff {
-        Backoff { max_attempts: self.max_attempts, delays: Arc::new([delay]) }
+        Backoff::new(self.max_attempts, [delay])
     }
 
     fn capped(&self, count: u32) -> Duration {

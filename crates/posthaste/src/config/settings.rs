@@ -5,6 +5,39 @@ use std::time::Duration;
 use super::{Config, Fairness, LeaseConfig, Mode, PollerConfig, PurgeConfig, QueueConfig, RetryPolicy};
 use crate::store::ClaimOrder;
 
+const DEFAULT_WORKERS: usize = 4;
+const DEFAULT_NO_ROUTE_GRACE: Duration = Duration::from_secs(600);
+
+impl Config {
+    /// The same settings with what its mode makes of them: options that were left out have their default. A
+    /// writer-only outbox runs no engine, and its options stay left out.
+    ///
+    /// ```
+    /// use posthaste::{Config, RetryPolicy};
+    ///
+    /// let config = Config::default().resolved();
+    /// assert_eq!((config.workers, config.retry), (Some(4), Some(RetryPolicy::default())));
+    /// ```
+    #[must_use]
+    pub fn resolved(&self) -> Self {
+        let mut config = self.clone();
+        if config.mode == Mode::WriterOnly {
+            return config;
+        }
+        let retry = config.retry.get_or_insert_default();
+        let grace = if config.mode == Mode::MultiNode { DEFAULT_NO_ROUTE_GRACE } else { Duration::ZERO };
+        config.no_route_grace.get_or_insert(grace);
+        config.poller.busy_interval.get_or_insert(config.poller.interval);
+        if config.mode == Mode::Strict {
+            retry.max_attempts = 1;
+            config.workers = Some(1);
+            config.queue.fairness = Fairness::HotFirst;
+        }
+        config.workers.get_or_insert(DEFAULT_WORKERS);
+        config
+    }
+}
+
 /// What the engine runs on. Unlike [`Config`] it has no options left open.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -43,29 +76,25 @@ impl Settings {
     }
 
     pub(crate) fn resolve(config: &Config) -> Self {
+        let config = config.resolved();
         let strict = config.mode == Mode::Strict;
-        let retry = config.retry.clone().unwrap_or_default();
-        let grace = if config.mode == Mode::MultiNode { Duration::from_secs(600) } else { Duration::ZERO };
         Self {
-            name: config.name.clone(),
-            mode: config.mode,
             hot_path: matches!(config.mode, Mode::SingleNode | Mode::MultiNode),
-            workers: if strict { 1 } else { config.workers.unwrap_or(4) },
-            queue: QueueConfig {
-                fairness: if strict { Fairness::HotFirst } else { config.queue.fairness },
-                ..config.queue.clone()
-            },
-            retry: if strict { RetryPolicy { max_attempts: 1, ..retry } } else { retry },
-            poller: config.poller.clone(),
+            workers: config.workers.unwrap_or(DEFAULT_WORKERS),
+            queue: config.queue,
+            retry: config.retry.unwrap_or_default(),
+            poller: config.poller,
             order: if strict { ClaimOrder::Seq } else { ClaimOrder::Due },
-            lease: config.lease.clone(),
-            purge: config.purge.clone(),
-            metrics_prefix: config.metrics.prefix.clone(),
+            lease: config.lease,
+            purge: config.purge,
+            name: config.name,
+            mode: config.mode,
+            metrics_prefix: config.metrics.prefix,
             handler_timeout: config.handler_timeout,
             publish_timeout: config.publish_timeout,
             store_timeout: config.store_timeout,
             drain: config.drain,
-            no_route_grace: config.no_route_grace.unwrap_or(grace),
+            no_route_grace: config.no_route_grace.unwrap_or_default(),
             busy_grace: config.busy_grace,
         }
     }

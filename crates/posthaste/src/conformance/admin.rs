@@ -10,7 +10,6 @@ use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageReques
 use crate::event::{Event, EventId};
 use crate::row::{EventRow, Status};
 use crate::store::{OnDone, Purge, Purgeable, Settled, Settlement, Verdict};
-use crate::writer::NewRow;
 
 async fn count(k: &Kit<'_>, filter: Filter) -> u64 {
     k.admin.count(&filter).await.expect("count works")
@@ -105,7 +104,7 @@ async fn old_and_young(k: &Kit<'_>) -> (Vec<EventId>, Vec<EventId>) {
 }
 
 fn older_than(age: Duration, filter: Filter) -> Filter {
-    Filter { older_than: Some(age), ..filter }
+    filter.with_older_than(age)
 }
 
 // T13: an old event that ended a minute ago is a minute old, and one that waits is as old as its row.
@@ -119,7 +118,7 @@ pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
     assert_eq!(count(&k, older_than(3 * HOUR, Filter::default())).await, 0);
     assert_eq!(count(&k, older_than(Duration::ZERO, Filter::default())).await, 6);
     assert_eq!(count(&k, older_than(Duration::MAX, Filter::default())).await, 0);
-    let order = Filter { event_type: Some("Order".to_owned()), ..older_than(HOUR, Filter::dead()) };
+    let order = older_than(HOUR, Filter::dead()).with_event_type("Order");
     assert_eq!(count(&k, order).await, 1, "every condition counts");
     assert_eq!(count(&k, older_than(HOUR, Filter::id(old[0].clone()))).await, 1);
     let listed = row_ids(&pages(&k, &older_than(HOUR, Filter::dead()), 1).await);
@@ -194,7 +193,7 @@ pub async fn backlog_tells_the_age_of_the_oldest(h: &dyn Harness) {
     let k = Kit::new(h);
     let first = order("OrderPlaced", None);
     k.insert(&[row(first.clone())]).await;
-    k.insert(&[NewRow { delay: Some(HOUR), ..row(order("OrderPlaced", None)) }]).await;
+    k.insert(&[row(order("OrderPlaced", None)).with_delay(Some(HOUR))]).await;
     let inserted_at = k.row(first.id()).await.inserted_at;
     let before = h.now().await;
     let group = backlog(&k, BacklogBy::Type, 10).await.groups.remove(0);
@@ -265,7 +264,7 @@ pub async fn list_shows_what_the_row_knows(h: &dyn Harness) {
         Event::builder("OrderPlaced").aggregate("Order", "o-1").tenant_id("acme").json_text("[1,2]").build();
     let lease = k.hold(vec![event.expect("a good event")]).await.remove(0);
     let t = k.now().await;
-    let failure = Settlement { delivered: vec!["mail".to_owned()], ..outcome(&lease, failed(10, &[60])) };
+    let failure = outcome(&lease, failed(10, &[60])).with_delivered(vec!["mail".to_owned()]);
     k.settle_all(Some(t), &[failure], OnDone::Keep).await;
     let listed = pages(&k, &Filter::default(), 10).await.remove(0);
     assert_eq!(format!("{listed:?}"), format!("{:?}", k.row(&lease.id).await), "as `get` shows it");
@@ -345,7 +344,7 @@ async fn battered(k: &Kit<'_>) -> EventId {
         k.take_as_a_stranger(t).await;
         t = t + LEASE;
         let lease = k.take(t).await;
-        let settlement = Settlement { delivered: vec!["mail".to_owned()], ..outcome(&lease, verdict) };
+        let settlement = outcome(&lease, verdict).with_delivered(vec!["mail".to_owned()]);
         assert_ne!(k.settle_all(Some(t), &[settlement], OnDone::Keep).await, [Settled::Stale]);
         t = t + MINUTE;
     }
@@ -376,7 +375,7 @@ pub async fn replay_keeps_progress_unless_told(h: &dyn Harness) {
     let k = Kit::new(h);
     let (kept, forgotten) = (battered(&k).await, battered(&k).await);
     k.admin.replay(&kept, &Replay::by("ann")).await.expect("replay works");
-    let forget = Replay { forget_progress: true, ..Replay::by("ann") };
+    let forget = Replay::by("ann").with_forget_progress(true);
     k.admin.replay(&forgotten, &forget).await.expect("replay works");
     assert!(k.row(&kept).await.progress.iter().eq(["mail"]));
     assert!(k.row(&forgotten).await.progress.is_empty());
@@ -416,7 +415,7 @@ pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
     let k = Kit::new(h);
     let orders = k.dead((0..5).map(|_| named("Order")).collect(), "timeout", None).await;
     k.dead(vec![named("Mail")], "timeout", None).await;
-    let filter = Filter { event_type: Some("Order".to_owned()), ..Filter::default() };
+    let filter = Filter::default().with_event_type("Order");
     let replay = Replay::by("ann");
     let again = async |limit| k.admin.replay_all(&filter, limit, &replay).await.expect("replay works");
     assert_eq!(again(0).await, 0);
@@ -488,7 +487,7 @@ pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
     let k = Kit::new(h);
     let orders = k.dead((0..3).map(|_| named("Order")).collect(), "no", None).await;
     let mail = k.dead(vec![named("Mail")], "no", None).await.remove(0);
-    let filter = Filter { event_type: Some("Order".to_owned()), ..Filter::dead() };
+    let filter = Filter::dead().with_event_type("Order");
     assert_eq!(k.admin.discard(&filter, 2, "ann").await.expect("discard works"), 2);
     let left = row_ids(&pages(&k, &Filter::dead(), 10).await);
     assert_eq!((left.len(), left.contains(&mail)), (2, true));
@@ -536,7 +535,7 @@ pub async fn audit_names_every_change(h: &dyn Harness) {
 pub async fn audit_is_silent_about_nothing(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
-    let purge = Purge { what: Purgeable::Done, older_than: HOUR, archive: false, limit: 10, now: None };
+    let purge = Purge::new(Purgeable::Done, HOUR, 10);
     k.admin.resume("mail", "ann").await.expect("resume works");
     k.admin.replay(&id, &Replay::by("ann")).await.expect("replay works");
     k.admin.replay_all(&Filter::default(), 10, &Replay::by("ann")).await.expect("replay works");
@@ -570,8 +569,7 @@ pub async fn purge_of_an_operator_is_audited(h: &dyn Harness) {
     let t = k.now().await;
     k.done(2, Some(t)).await;
     k.dead(plains(1), "no", Some(t)).await;
-    let purge =
-        Purge { what: Purgeable::Done, older_than: HOUR, archive: false, limit: 10, now: Some(t + HOUR) };
+    let purge = Purge::new(Purgeable::Done, HOUR, 10).at(t + HOUR);
     assert_eq!(k.admin.purge(&purge, "ann").await.expect("purge works"), 2);
     let entry = audit(&k).await.remove(0);
     assert_eq!((&*entry.actor, &*entry.action, entry.rows), ("ann", "purge", 2));

@@ -13,8 +13,8 @@ use crate::admin::Replay;
 use crate::event::{Event, EventId};
 use crate::row::Status;
 use crate::store::{
-    Claim, ClaimOrder, Lease, MAX_LOST_LEASES, Malformed, OnDone, Owner, SUSPECT_LOST_LEASES, Settled,
-    Settlement, Verdict,
+    ClaimOrder, Lease, MAX_LOST_LEASES, Malformed, OnDone, Owner, SUSPECT_LOST_LEASES, Settled, Settlement,
+    Verdict,
 };
 use crate::time::Timestamp;
 
@@ -71,7 +71,7 @@ pub async fn strict_claim_follows_insertion_not_due_time(h: &dyn Harness) {
     }
     let (first, second) = (delayed(30 * SECOND), row(plain()));
     k.insert(&[first.clone(), second.clone()]).await;
-    let claim = Claim { order: ClaimOrder::Seq, ..k.request(k.now().await + MINUTE, 10) };
+    let claim = k.request(k.now().await + MINUTE, 10).with_order(ClaimOrder::Seq);
     let order = [&first, &second].map(|row| row.event.id().clone());
     assert_eq!(ids(&k.claim_with(claim).await), order);
 }
@@ -83,7 +83,7 @@ pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
     }
     let (first, second) = (delayed(HOUR), row(plain()));
     k.insert(&[first, second.clone()]).await;
-    let claim = Claim { order: ClaimOrder::Seq, ..k.request(k.now().await, 10) };
+    let claim = k.request(k.now().await, 10).with_order(ClaimOrder::Seq);
     assert_eq!(ids(&k.claim_with(claim).await), [second.event.id().clone()]);
 }
 
@@ -95,10 +95,10 @@ pub async fn strict_claim_never_passes_a_leased_row(h: &dyn Harness) {
     }
     let written = k.many(3).await;
     let t = k.now().await;
-    let strict = |limit| Claim { order: ClaimOrder::Seq, ..k.request(t, limit) };
+    let strict = |limit| k.request(t, limit).with_order(ClaimOrder::Seq);
     assert_eq!(ids(&k.claim_with(strict(1)).await), written[..1]);
     assert_eq!(ids(&k.claim_with(strict(10)).await), Vec::<EventId>::new());
-    let lapsed = Claim { now: Some(t + HOUR), ..strict(10) };
+    let lapsed = strict(10).at(t + HOUR);
     assert_eq!(ids(&k.claim_with(lapsed).await), written);
 }
 
@@ -174,7 +174,7 @@ pub async fn recent_rows_are_left_out(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
     let inserted = k.row(&id).await.inserted_at;
-    let claim = |at: Timestamp| Claim { skip_recent: MINUTE, ..k.request(at, 10) };
+    let claim = |at: Timestamp| k.request(at, 10).with_skip_recent(MINUTE);
     assert!(k.claim_with(claim(inserted + MINUTE - MICRO)).await.events.is_empty());
     assert_eq!(k.claim_with(claim(inserted + MINUTE)).await.events.len(), 1);
 }
@@ -306,7 +306,7 @@ async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
 
 /// What a claim of so many bytes brings, and whether it says that there was more.
 async fn claim_bytes(k: &Kit<'_>, at: Timestamp, max_bytes: usize) -> (Vec<EventId>, bool) {
-    let claimed = k.claim_with(Claim { max_bytes, ..k.request(at, 10) }).await;
+    let claimed = k.claim_with(k.request(at, 10).with_max_bytes(max_bytes)).await;
     (ids(&claimed), claimed.cut)
 }
 
@@ -346,12 +346,12 @@ pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
     }
     let written = of_sizes(&k, &[1_000, 300_000, 1_000]).await;
     let t = k.now().await;
-    let strict = Claim { order: ClaimOrder::Seq, max_bytes: 50_000, ..k.request(t, 10) };
+    let strict = k.request(t, 10).with_order(ClaimOrder::Seq).with_max_bytes(50_000);
     let claimed = k.claim_with(strict).await;
     assert_eq!((ids(&claimed), claimed.cut), (written[..1].to_vec(), true));
     let leases: Vec<Lease> = claimed.events.into_iter().map(|leased| leased.lease).collect();
     assert_eq!(k.release(t, &leases).await, 1);
-    let strict = Claim { order: ClaimOrder::Seq, max_bytes: 400_000, ..k.request(t, 10) };
+    let strict = k.request(t, 10).with_order(ClaimOrder::Seq).with_max_bytes(400_000);
     assert_eq!(ids(&k.claim_with(strict).await), written);
 }
 
@@ -384,7 +384,7 @@ pub async fn attempts_replays_and_progress_come_with_the_row(h: &dyn Harness) {
     assert!(k.admin.replay(&lease.id, &Replay::by("ann")).await.expect("replay works"));
     let t = k.now().await;
     let lease = k.take(t).await;
-    let failure = Settlement { delivered: vec!["mail".to_owned()], ..outcome(&lease, failed(10, &[1])) };
+    let failure = outcome(&lease, failed(10, &[1])).with_delivered(vec!["mail".to_owned()]);
     k.settle_all(Some(t), &[failure], OnDone::Keep).await;
     let leased = k.claim(t + SECOND, 10).await.events.remove(0);
     assert_eq!((leased.attempts, leased.replays), (1, 1));

@@ -53,7 +53,7 @@ pub async fn healthy_outbox_has_no_findings(h: &dyn Harness) {
 pub async fn late_event_is_found(h: &dyn Harness) {
     let k = Kit::new(h);
     k.one().await;
-    let finding = the_one(&k, "late", &Tolerance { late: Duration::ZERO, ..Tolerance::default() }).await;
+    let finding = the_one(&k, "late", &Tolerance::default().with_late(Duration::ZERO)).await;
     assert_eq!(finding.severity, Severity::Problem);
 }
 
@@ -66,7 +66,7 @@ pub async fn dead_events_are_found(h: &dyn Harness) {
 
 pub async fn forgotten_pause_is_found(h: &dyn Harness) {
     let k = Kit::new(h);
-    let strict = Tolerance { paused: Duration::ZERO, ..Tolerance::default() };
+    let strict = Tolerance::default().with_paused(Duration::ZERO);
     k.admin.pause("mail", "ann").await.expect("pause works");
     k.admin.resume("mail", "ann").await.expect("resume works");
     assert_well(&k, &strict).await;
@@ -124,5 +124,5 @@ pub async fn producer_whose_clock_is_ahead_is_found(h: &dyn Harness) {
     k.insert(&[row(event)]).await;
     let finding = the_one(&k, "clock-skew", &Tolerance::default()).await;
     assert!(finding.what.contains("inserted: 1, by up to "), "{finding:?}");
-    assert_well(&k, &Tolerance { skew: 2 * HOUR, ..Tolerance::default() }).await;
+    assert_well(&k, &Tolerance::default().with_skew(2 * HOUR)).await;
 }

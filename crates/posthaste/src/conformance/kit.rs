@@ -8,8 +8,8 @@ use crate::admin::Admin;
 use crate::event::{Event, EventId};
 use crate::row::EventRow;
 use crate::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle,
-    Settled, Settlement, Store, Unpark, Verdict,
+    Backoff, Claim, Claimed, Lease, LeaseToken, OnDone, Owner, Park, Release, Renew, Settle, Settled,
+    Settlement, Store, Unpark, Verdict,
 };
 use crate::time::Timestamp;
 use crate::writer::{NewLease, NewRow};
@@ -64,14 +64,12 @@ impl<'h> Kit<'h> {
     /// Inserts these events, born leased to this kit, for an hour.
     pub(super) async fn hold(&self, events: Vec<Event>) -> Vec<Lease> {
         let token = LeaseToken::random();
-        let lease = NewLease { owner: self.owner.clone(), token, duration: HOUR };
-        let new_row = |event| NewRow { event, delay: None, lease: Some(lease.clone()) };
+        let lease = NewLease::new(self.owner.clone(), token, HOUR);
+        let new_row = |event| NewRow::new(event).with_lease(Some(lease.clone()));
         let rows: Vec<NewRow> = events.into_iter().map(new_row).collect();
         let seqs = self.insert(&rows).await;
-        let name = |(row, seq): (&NewRow, Option<i64>)| Lease {
-            id: row.event.id().clone(),
-            seq: seq.expect("a new id is inserted"),
-            token,
+        let name = |(row, seq): (&NewRow, Option<i64>)| {
+            Lease::new(row.event.id().clone(), seq.expect("a new id is inserted"), token)
         };
         rows.iter().zip(seqs).map(name).collect()
     }
@@ -134,37 +132,37 @@ impl<'h> Kit<'h> {
         settlements: &[Settlement],
         on_done: OnDone,
     ) -> Vec<Settled> {
-        let settle = Settle { owner: &self.owner, settlements, on_done, now };
+        let settle = Settle::new(&self.owner, settlements).with_on_done(on_done).at(now);
         let settled = self.store.settle(&settle).await.expect("the settlement works");
         assert_eq!(settled.len(), settlements.len(), "one answer per settlement");
         settled
     }
 
     pub(super) async fn renew(&self, at: Timestamp, leases: &[Lease]) -> Vec<Lease> {
-        let renew = Renew { owner: &self.owner, leases, lease: LEASE, start: false, now: Some(at) };
+        let renew = Renew::new(&self.owner, leases, LEASE).at(at);
         self.store.renew(&renew).await.expect("the renewal works")
     }
 
     /// Tells the store that the delivery of a suspect is about to begin.
     pub(super) async fn start(&self, at: Timestamp, lease: &Lease) -> Vec<Lease> {
         let leases = std::slice::from_ref(lease);
-        let renew = Renew { owner: &self.owner, leases, lease: LEASE, start: true, now: Some(at) };
+        let renew = Renew::new(&self.owner, leases, LEASE).starting().at(at);
         self.store.renew(&renew).await.expect("the renewal works")
     }
 
     pub(super) async fn release(&self, at: Timestamp, leases: &[Lease]) -> u64 {
-        let release = Release { owner: &self.owner, leases, now: Some(at) };
+        let release = Release::new(&self.owner, leases).at(at);
         self.store.release(&release).await.expect("the release works")
     }
 
     /// Parks for an hour.
     pub(super) async fn park(&self, at: Timestamp, leases: &[Lease], route: &str) -> u64 {
-        let park = Park { owner: &self.owner, leases, route, duration: HOUR, now: Some(at) };
+        let park = Park::new(&self.owner, leases, route, HOUR).at(at);
         self.store.park(&park).await.expect("parking works")
     }
 
     pub(super) async fn unpark(&self, at: Timestamp, route: &str, limit: usize) -> u64 {
-        let unpark = Unpark { route, limit, now: Some(at) };
+        let unpark = Unpark::new(route, limit).at(at);
         self.store.unpark(&unpark).await.expect("unparking works")
     }
 
@@ -191,16 +189,7 @@ impl<'h> Kit<'h> {
 }
 
 pub(super) fn claim_by(owner: &Owner, at: Timestamp, limit: usize) -> Claim<'_> {
-    Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: LEASE,
-        limit,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: Some(at),
-    }
+    Claim::new(owner, LEASE, limit).at(at)
 }
 
 /// An event with a new id and nothing special.
@@ -213,21 +202,21 @@ pub(super) fn named(event_type: &str) -> Event {
 }
 
 pub(super) fn row(event: Event) -> NewRow {
-    NewRow { delay: event.delay(), event, lease: None }
+    NewRow::new(event)
 }
 
 pub(super) fn delayed(by: Duration) -> NewRow {
-    NewRow { delay: Some(by), ..row(plain()) }
+    row(plain()).with_delay(Some(by))
 }
 
 pub(super) fn outcome(lease: &Lease, verdict: Verdict) -> Settlement {
-    Settlement { lease: lease.clone(), verdict, delivered: Vec::new() }
+    Settlement::new(lease.clone(), verdict)
 }
 
 /// A failed attempt with these delays, in seconds.
 pub(super) fn failed(max_attempts: u32, delays: &[u64]) -> Verdict {
-    let delays = delays.iter().map(|&secs| Duration::from_secs(secs)).collect();
-    Verdict::Failed { error: "it failed".to_owned(), backoff: Backoff { max_attempts, delays } }
+    let delays: Vec<_> = delays.iter().map(|&secs| Duration::from_secs(secs)).collect();
+    Verdict::Failed { error: "it failed".to_owned(), backoff: Backoff::new(max_attempts, delays) }
 }
 
 pub(super) fn deferred(delay: Duration) -> Verdict {

@@ -14,11 +14,11 @@ use crate::time::Timestamp;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn purge(what: Purgeable, at: Timestamp) -> Purge {
-    Purge { what, older_than: DAY, archive: false, limit: 100, now: Some(at) }
+    Purge::new(what, DAY, 100).at(at)
 }
 
 async fn run(k: &Kit<'_>, purge: Purge) -> u64 {
-    k.store.purge(&purge).await.expect("the purge works")
+    k.store.purge_batch(&purge).await.expect("the purge works")
 }
 
 // S3-122, S3-123, T13
@@ -95,7 +95,7 @@ pub async fn limit_is_kept_and_the_oldest_go_first(h: &dyn Harness) {
     let t = k.now().await;
     let younger = k.done(1, Some(t + HOUR)).await.remove(0);
     let older = k.done(2, Some(t)).await;
-    let two = |limit| Purge { limit, ..purge(Purgeable::Done, t + 2 * DAY) };
+    let two = |limit| purge(Purgeable::Done, t + 2 * DAY).with_limit(limit);
     assert_eq!(run(&k, two(0)).await, 0);
     assert_eq!(run(&k, two(2)).await, 2);
     if h.capabilities().insertion_order {
@@ -118,7 +118,7 @@ pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
     let done = k.done(1, Some(t)).await.remove(0);
     let dead = k.dead(vec![plain()], "no use", Some(t)).await.remove(0);
     for what in [Purgeable::Done, Purgeable::Dead] {
-        assert_eq!(run(&k, Purge { archive: true, ..purge(what, t + DAY + SECOND) }).await, 1);
+        assert_eq!(run(&k, purge(what, t + DAY + SECOND).with_archive(true)).await, 1);
     }
     let (done, dead) = (k.row(&done).await, k.row(&dead).await);
     assert_eq!((done.status, done.done_at), (Status::Archived, Some(t)));
@@ -136,7 +136,7 @@ pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     let t = k.now().await;
     let archived = k.done(2, Some(t)).await;
     let kept = k.done(1, Some(t + HOUR)).await.remove(0);
-    let two = Purge { archive: true, limit: 2, ..purge(Purgeable::Done, t + DAY) };
+    let two = purge(Purgeable::Done, t + DAY).with_archive(true).with_limit(2);
     assert_eq!(run(&k, two).await, 2);
     assert_eq!(run(&k, purge(Purgeable::Archived, t + DAY - MICRO)).await, 0);
     assert_eq!(run(&k, purge(Purgeable::Archived, t + 10 * DAY)).await, 2);

@@ -6,7 +6,7 @@ use super::kit::{Kit, LEASE, MINUTE, SECOND, failed, ids, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::row::Status;
 use crate::store::{Lease, LeaseToken, Settled, Verdict};
-use crate::writer::{NewLease, NewRow};
+use crate::writer::NewLease;
 
 // T5
 pub async fn released_row_is_due_at_once(h: &dyn Harness) {
@@ -62,11 +62,11 @@ pub async fn releasing_twice_changes_nothing(h: &dyn Harness) {
 pub async fn release_of_a_rolled_back_row_changes_nothing(h: &dyn Harness) {
     let k = Kit::new(h);
     let token = LeaseToken::random();
-    let lease = NewLease { owner: k.owner.clone(), token, duration: LEASE };
-    let new = NewRow { lease: Some(lease), ..row(plain()) };
+    let lease = NewLease::new(k.owner.clone(), token, LEASE);
+    let new = row(plain()).with_lease(Some(lease));
     let id = new.event.id().clone();
     let seqs = h.insert(std::slice::from_ref(&new), TxEnd::Rollback).await.expect("the insert works");
-    let lease = Lease { id, seq: seqs[0].expect("a new id is inserted"), token };
+    let lease = Lease::new(id, seqs[0].expect("a new id is inserted"), token);
     assert_eq!(k.release(k.now().await, &[lease]).await, 0);
 }
 

@@ -26,7 +26,7 @@ pub async fn only_held_leases_are_answered(h: &dyn Harness) {
     let leases = k.held(3).await;
     let before = k.row(&leases[0].id).await;
     let wrong_token = Lease { token: LeaseToken::random(), ..leases[0].clone() };
-    let unknown = Lease { id: EventId::from("nobody"), seq: 4711, token: leases[0].token };
+    let unknown = Lease::new(EventId::from("nobody"), 4711, leases[0].token);
     let t = k.now().await;
     assert!(other.renew(t, &leases).await.is_empty(), "another owner");
     let held = k.renew(t, &[wrong_token, leases[1].clone(), unknown, leases[2].clone()]).await;
@@ -72,14 +72,12 @@ pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
 pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
     let k = Kit::new(h);
     let token = LeaseToken::random();
-    let lease = NewLease { owner: k.owner.clone(), token, duration: LEASE };
-    let rows = [plain(), plain()].map(|event| NewRow { lease: Some(lease.clone()), ..row(event) });
+    let lease = NewLease::new(k.owner.clone(), token, LEASE);
+    let rows = [plain(), plain()].map(|event| row(event).with_lease(Some(lease.clone())));
     let kept = h.insert(&rows[..1], TxEnd::Commit).await.expect("the insert works");
     let undone = h.insert(&rows[1..], TxEnd::Rollback).await.expect("the insert works");
-    let name = |row: &NewRow, seq: Option<i64>| Lease {
-        id: row.event.id().clone(),
-        seq: seq.expect("a new id is inserted"),
-        token,
+    let name = |row: &NewRow, seq: Option<i64>| {
+        Lease::new(row.event.id().clone(), seq.expect("a new id is inserted"), token)
     };
     let leases = [name(&rows[0], kept[0]), name(&rows[1], undone[0])];
     assert_eq!(k.renew(k.now().await, &leases).await, leases[..1]);

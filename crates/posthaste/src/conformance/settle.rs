@@ -88,7 +88,7 @@ pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
 // S1-20
 pub async fn done_on_an_unknown_row_is_stale(h: &dyn Harness) {
     let k = Kit::new(h);
-    let lease = Lease { id: EventId::from("nobody"), seq: 4711, token: LeaseToken::random() };
+    let lease = Lease::new(EventId::from("nobody"), 4711, LeaseToken::random());
     assert_eq!(k.settle(k.now().await, &lease, Verdict::Done).await, Settled::Stale);
 }
 
@@ -238,7 +238,7 @@ pub async fn long_delay_does_not_overflow(h: &dyn Harness) {
     let k = Kit::new(h);
     let leases = k.held(3).await;
     let t = k.now().await;
-    let backoff = Backoff { max_attempts: 10, delays: [Duration::MAX].into() };
+    let backoff = Backoff::new(10, [Duration::MAX]);
     k.settle(t, &leases[0], deferred(Duration::MAX)).await;
     k.settle(t, &leases[1], unreachable(Duration::MAX, None)).await;
     k.settle(t, &leases[2], Verdict::Failed { error: "no".to_owned(), backoff }).await;
@@ -254,8 +254,9 @@ pub async fn deferral_spends_no_attempt(h: &dyn Harness) {
     let row = k.row(&lease.id).await;
     assert_eq!((row.status, row.attempts, row.deferrals), (Status::New, 0, 1));
     assert_eq!((row.available_at, row.done_at), (t + MINUTE, None));
-    let lease = k.take(t + MINUTE).await;
-    k.settle(t + MINUTE, &lease, deferred(MINUTE)).await;
+    let again = k.claim(t + MINUTE, 10).await.events.remove(0);
+    assert_eq!((again.attempts, again.deferrals), (0, 1), "the claim says how often it was deferred");
+    k.settle(t + MINUTE, &again.lease, deferred(MINUTE)).await;
     assert_eq!(k.row(&lease.id).await.deferrals, 2);
 }
 
@@ -345,7 +346,7 @@ pub async fn longest_error_comes_back(h: &dyn Harness) {
     let k = Kit::new(h);
     let error = "🎟".repeat(LAST_ERROR_MAX_LENGTH);
     let leases = k.held(2).await;
-    let backoff = Backoff { max_attempts: 10, delays: [SECOND].into() };
+    let backoff = Backoff::new(10, [SECOND]);
     let t = k.now().await;
     k.settle(t, &leases[0], Verdict::Failed { error: error.clone(), backoff }).await;
     k.settle(t, &leases[1], died(&error)).await;
@@ -355,7 +356,7 @@ pub async fn longest_error_comes_back(h: &dyn Harness) {
 }
 
 fn delivered_to(lease: &Lease, verdict: Verdict, names: &[&str]) -> Settlement {
-    Settlement { delivered: names.iter().map(ToString::to_string).collect(), ..outcome(lease, verdict) }
+    outcome(lease, verdict).with_delivered(names.iter().map(ToString::to_string).collect())
 }
 
 pub async fn progress_grows_and_stays(h: &dyn Harness) {
@@ -489,8 +490,7 @@ pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
             let (store, owner) = (h.store(), k.owner.clone());
             let settlements = [outcome(&lease, failed(10, &[5]))];
             tokio::spawn(async move {
-                let settle =
-                    Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+                let settle = Settle::new(&owner, &settlements);
                 store.settle(&settle).await.expect("the settlement works").remove(0)
             })
         })

@@ -10,7 +10,7 @@ use crate::event::{Event, GLOBAL, Limits};
 use crate::row::Status;
 use crate::store::{LeaseToken, OnDone, Owner, Verdict};
 use crate::time::Timestamp;
-use crate::writer::{NewLease, NewRow};
+use crate::writer::NewLease;
 
 /// Writes one event, reads it by a claim and by an operator's look, and compares.
 async fn comes_back(h: &dyn Harness, event: Event) {
@@ -199,7 +199,7 @@ pub async fn delay_counts_from_the_stores_clock(h: &dyn Harness) {
         .build()
         .expect("a good event");
     let before = h.now().await;
-    k.insert(&[NewRow { delay: Some(MINUTE), ..row(event.clone()) }]).await;
+    k.insert(&[row(event.clone()).with_delay(Some(MINUTE))]).await;
     let after = h.now().await;
     let row = k.row(event.id()).await;
     assert!((before + MINUTE..=after + MINUTE).contains(&row.available_at), "{}", row.available_at);
@@ -249,8 +249,8 @@ pub async fn born_leased_row_is_held_until_its_lease_ends(h: &dyn Harness) {
 pub async fn born_leased_row_counts_its_lease_from_the_statement(h: &dyn Harness) {
     let k = Kit::new(h);
     let owner = Owner::from("writer");
-    let lease = NewLease { owner, token: LeaseToken::random(), duration: 10 * SECOND };
-    let new = NewRow { lease: Some(lease), ..row(plain()) };
+    let lease = NewLease::new(owner, LeaseToken::random(), 10 * SECOND);
+    let new = row(plain()).with_lease(Some(lease));
     let before = h.now().await;
     k.insert(std::slice::from_ref(&new)).await;
     let after = h.now().await;

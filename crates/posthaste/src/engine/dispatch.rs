@@ -9,7 +9,7 @@ use super::queued_event::QueuedEvent;
 use super::suspect_event::proving_time;
 use crate::destination::Delivery;
 use crate::error::cut_error;
-use crate::route::SUSPECTS;
+use crate::route::ParkReason;
 use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlement, Verdict};
 
 /// What became of the events of a claim.
@@ -46,7 +46,7 @@ pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant
         engine.park(route, &leases).await;
     }
     if !placement.suspects.is_empty() {
-        engine.park_for(SUSPECTS, &placement.suspects).await;
+        engine.park_for(ParkReason::Suspect, &placement.suspects).await;
     }
     placed
 }
@@ -149,6 +149,7 @@ fn item(leased: Leased, route: usize, probe: bool) -> QueuedEvent {
     QueuedEvent {
         delivery: Delivery {
             attempt: leased.attempts.saturating_add(1),
+            deferrals: leased.deferrals,
             replays: leased.replays,
             ..Delivery::first(leased.event)
         },
@@ -174,5 +175,5 @@ fn undecodable(engine: &EngineState, row: Malformed) -> Settlement {
 }
 
 fn dead(lease: Lease, reason: String) -> Settlement {
-    Settlement { lease, verdict: Verdict::Dead { reason: cut_error(reason) }, delivered: Vec::new() }
+    Settlement::new(lease, Verdict::Dead { reason: cut_error(reason) })
 }

@@ -66,7 +66,7 @@ impl InFlight {
         let key = (id.clone(), seq);
         let entry = *held.get(&key)?;
         if entry.until > now {
-            return Some(Lease { id: key.0, seq, token: entry.token });
+            return Some(Lease::new(key.0, seq, entry.token));
         }
         held.remove(&key);
         self.note_if_empty(&held);
@@ -116,7 +116,7 @@ impl InFlight {
         let held = self.lock();
         held.iter()
             .filter(|(_, held)| held.until > now && held.until <= soon)
-            .map(|((id, seq), held)| Lease { id: id.clone(), seq: *seq, token: held.token })
+            .map(|((id, seq), held)| Lease::new(id.clone(), *seq, held.token))
             .collect()
     }
 

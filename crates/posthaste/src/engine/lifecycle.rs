@@ -34,6 +34,7 @@ pub(crate) struct Engine {
 
 /// What a shutdown could not finish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShutdownReport {
     /// Events that were waiting and went back to the store.
     pub released: usize,

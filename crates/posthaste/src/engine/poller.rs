@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::EngineState;
 use super::dispatch::place;
 use crate::error::StoreError;
-use crate::route::{SUSPECTS, probed};
-use crate::store::{Claim, LeaseToken, Notifier, Unpark};
+use crate::route::ParkReason;
+use crate::store::{Claim, LeaseToken, Notifier};
 
 /// The most parked events that one statement brings back.
 const MAX_UNPARKED_ROWS: usize = 512;
@@ -150,12 +150,12 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let claimed = claimed?;
     let count = claimed.events.len() + claimed.malformed.len();
     let full_batch = limit > 0 && (count >= limit || claimed.cut);
-    let suspects = claimed.parked.contains(SUSPECTS);
+    let suspects = claimed.parked.contains(&ParkReason::Suspect.to_string());
     let placed = place(engine, claimed, asked_at + engine.settings.lease.duration).await;
     let mut unparked = unpark(engine).await?;
     unpark_others(engine).await?;
     if suspects && engine.queue.wants_suspect() {
-        unparked += u64::from(unpark_one(engine, SUSPECTS).await?);
+        unparked += u64::from(unpark_one(engine, ParkReason::Suspect).await?);
     }
     // A backlog of other routes keeps nobody waiting for a probe for long.
     let overdue = engine.next_probe().is_some_and(|at| at + PROBE_OVERDUE_AFTER <= Instant::now());
@@ -173,8 +173,8 @@ async fn find_probes(engine: &EngineState) -> Result<bool, StoreError> {
     let mut found = false;
     for route in engine.routes_to_probe() {
         // Where no other event waits, one that was a probe before is the probe again.
-        let name = engine.route_name(route);
-        if unpark_one(engine, name).await? || unpark_one(engine, &probed(name)).await? {
+        let [waiting, probed] = ParkReason::of_route(engine.route_name(route));
+        if unpark_one(engine, waiting).await? || unpark_one(engine, probed).await? {
             found = true;
         } else {
             engine.breaker(route, |breaker| breaker.postpone_probe(Instant::now()));
@@ -183,9 +183,8 @@ async fn find_probes(engine: &EngineState) -> Result<bool, StoreError> {
     Ok(found)
 }
 
-async fn unpark_one(engine: &EngineState, route: &str) -> Result<bool, StoreError> {
-    let unpark = Unpark { route, limit: 1, now: None };
-    Ok(engine.call("unpark", engine.store.unpark(&unpark)).await? > 0)
+async fn unpark_one(engine: &EngineState, reason: ParkReason<'_>) -> Result<bool, StoreError> {
+    Ok(engine.unpark(&reason.to_string(), 1).await? > 0)
 }
 
 /// How many events to claim. While every route is closed nothing is claimed but a probe; strict
@@ -218,11 +217,9 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
             continue;
         }
         let guard = engine.begin_unpark(route);
-        let name = engine.route_name(route);
         let mut all = true;
-        for parked in [name, &probed(name)] {
-            let unpark = Unpark { route: parked, limit, now: None };
-            let rows = engine.call("unpark", engine.store.unpark(&unpark)).await?;
+        for reason in ParkReason::of_route(engine.route_name(route)) {
+            let rows = engine.unpark(&reason.to_string(), limit).await?;
             total += rows;
             all &= rows < limit as u64;
         }
@@ -239,8 +236,7 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
 async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
-    let unpark = Unpark { route: &name, limit, now: None };
-    let rows = engine.call("unpark", engine.store.unpark(&unpark)).await?;
+    let rows = engine.unpark(&name, limit).await?;
     if rows < limit as u64 {
         engine.brought_back(name);
     }

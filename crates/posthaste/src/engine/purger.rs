@@ -42,7 +42,7 @@ async fn all(engine: &EngineState, request: &Purge) -> Result<u64, StoreError> {
     let started = Instant::now();
     let mut total = 0;
     loop {
-        let rows = engine.call("purge", engine.store.purge(request)).await?;
+        let rows = engine.call("purge", engine.store.purge_batch(request)).await?;
         total += rows;
         if rows < request.limit as u64 {
             tracing::debug!(rows = total, took = ?started.elapsed(), "purged {:?}", request.what);

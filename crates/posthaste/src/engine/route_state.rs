@@ -10,8 +10,9 @@ use super::EngineState;
 use super::breaker::Breaker;
 use super::poller::OTHERS_UNPARK_INTERVAL;
 use crate::config::Settings;
-use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
-use crate::store::{Claimed, Lease, Park};
+use crate::error::StoreError;
+use crate::route::ParkReason;
+use crate::store::{Claimed, Lease, Park, Unpark};
 use crate::sync::lock;
 
 /// The changing part of every route. Events without a route have none: nothing closes them.
@@ -223,17 +224,23 @@ impl EngineState {
     /// Parks held rows of this route.
     pub(super) async fn park(&self, route: usize, leases: &[Lease]) {
         let name = self.route_name(route);
-        self.park_for(name, leases).await;
+        self.park_for(ParkReason::Route(name), leases).await;
         self.parked(name);
         self.reopen_if_drained(route);
     }
 
     /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
-    pub(super) async fn park_for(&self, name: &str, leases: &[Lease]) {
+    pub(super) async fn park_for(&self, reason: ParkReason<'_>, leases: &[Lease]) {
         self.metrics.parked.increment(leases.len() as u64);
         let duration = Settings::park_duration();
-        let park = Park { owner: &self.owner, leases, route: name, duration, now: None };
+        let name = reason.to_string();
+        let park = Park::new(&self.owner, leases, &name, duration);
         let _ = self.call("park", self.store.park(&park)).await;
+    }
+
+    /// Makes up to `limit` rows due that are parked under this name; returns how many.
+    pub(super) async fn unpark(&self, name: &str, limit: usize) -> Result<u64, StoreError> {
+        self.call("unpark", self.store.unpark(&Unpark::new(name, limit))).await
     }
 
     /// The store says what rows are parked for. Another engine may have parked them because it alone cannot
@@ -246,12 +253,10 @@ impl EngineState {
         for name in names {
             self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
         }
-        let is_ours = |name: &str| self.routes.entries().iter().any(|entry| entry.name == parked_for(name));
+        let is_ours = |route: &str| self.routes.entries().iter().any(|entry| entry.name == route);
+        let is_others = |name: &&String| ParkReason::parse(name).route().is_some_and(|route| !is_ours(route));
         let mut others = lock(&self.others_parked);
-        let is_route = |name: &str| name != SUSPECTS && name != NO_ROUTE;
-        for name in names.iter().filter(|name| is_route(name) && !is_ours(name)) {
-            others.see(name);
-        }
+        names.iter().filter(is_others).for_each(|name| others.see(name));
     }
 
     /// A name that is no route here, under which rows may be parked that nobody has brought back yet; none
@@ -312,10 +317,12 @@ impl EngineState {
 
     /// The route that rows are parked for under this name, if it is open and has room.
     fn open_routes_of(&self, parked: &str) -> impl Iterator<Item = &RouteState> {
-        let route = parked_for(parked);
+        let route = ParkReason::parse(parked).route();
         let routes = self.route_states.0.iter().zip(self.routes.entries());
         let is_open = |state: &RouteState| !state.is_closed() && !state.crowded.load(Ordering::Acquire);
-        routes.filter(move |(state, entry)| entry.name == route && is_open(state)).map(|(state, _)| state)
+        routes
+            .filter(move |(state, entry)| route == Some(&*entry.name) && is_open(state))
+            .map(|(state, _)| state)
     }
 
     /// Strict mode: a destination is not there, so everything behind this event goes back too.

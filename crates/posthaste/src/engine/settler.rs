@@ -248,7 +248,7 @@ fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
                 outbox = %engine.settings.name,
                 event_id = %settlement.lease.id,
                 attempts,
-                "event is DEAD; its row says why, and it can be replayed"
+                "event is DEAD; its row says why: fix that, then replay it"
             );
         }
         (Settled::Stale, Verdict::Done) => metrics.late_done.increment(1),

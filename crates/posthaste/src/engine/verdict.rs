@@ -11,7 +11,7 @@ use super::queued_event::QueuedEvent;
 use crate::config::Settings;
 use crate::destination::{Busy, Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
-use crate::route::{NO_ROUTE, probed};
+use crate::route::ParkReason;
 use crate::store::{Lease, Settlement, Verdict};
 
 /// How long an event waits at most that was a probe in vain.
@@ -151,13 +151,13 @@ fn waiting_verdict(
 ) -> Verdict {
     let route = engine.route_name(item.route);
     let (delay, park) = match advice {
-        Some(Advice::Park) => (Settings::park_duration(), Some(route.to_owned())),
-        Some(Advice::ParkProbed) => (probed_delay(), Some(probed(route))),
+        Some(Advice::Park) => (Settings::park_duration(), Some(ParkReason::Route(route))),
+        Some(Advice::ParkProbed) => (probed_delay(), Some(ParkReason::Probed(route))),
         Some(Advice::PostponeProbed) => (probed_delay(), None),
         Some(Advice::Postpone(times)) => (engine.settings.retry.delay(times), None),
         Some(Advice::Spend) | None => (Duration::ZERO, None),
     };
-    Verdict::Unreachable { error, delay, park, give_up_after: None }
+    Verdict::Unreachable { error, delay, park: park.map(|reason| reason.to_string()), give_up_after: None }
 }
 
 /// Not a multiple of the time between probes: it would be due at the moment of this node's next probe, and no
@@ -179,7 +179,8 @@ fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
     let step = (grace / 20).clamp(Duration::from_secs(1), Duration::from_secs(30));
     let delay = step.mul_f64(0.5 + fastrand::f64()).min(grace);
     // Parked, so that this node does not come back for it to the millisecond, before all others.
-    Verdict::Unreachable { error, delay, park: Some(NO_ROUTE.to_owned()), give_up_after: Some(grace) }
+    let park = Some(ParkReason::NoRoute.to_string());
+    Verdict::Unreachable { error, delay, park, give_up_after: Some(grace) }
 }
 
 /// A handler may ask for any delay; a row can wait for a year.

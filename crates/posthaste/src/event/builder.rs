@@ -166,8 +166,12 @@ impl EventBuilder {
         self
     }
 
-    /// Not to be delivered before this instant, which must not lie before `occurred_at`.
-    /// Excludes [`deliver_after`](Self::deliver_after).
+    /// Not to be delivered before this instant, which must not lie before `occurred_at`. Default: delivered
+    /// immediately. Excludes [`deliver_after`](Self::deliver_after).
+    ///
+    /// The producer says when, and the store's clock decides: what is written is how much of the time between
+    /// now, by this host's clock, and that instant is left when the event is written. So a clock of this host
+    /// that is wrong by a minute delivers a minute early or late.
     pub fn available_at(mut self, at: impl Into<Timestamp>) -> Self {
         self.available_at = Some(at.into());
         self

@@ -2,6 +2,7 @@
 
 /// Limits on what may be written. Only the payload's can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// The largest payload in bytes. Default: [`Limits::PAYLOAD_BYTES`], 1 MiB.
     pub payload_bytes: usize,
@@ -26,6 +27,12 @@ impl Limits {
     pub const HEADERS: usize = 64;
     /// The largest size of all headers together, names and values.
     pub const HEADER_BYTES: usize = 16 * 1024;
+
+    /// The largest payload, in bytes. Default: [`Limits::PAYLOAD_BYTES`].
+    #[must_use]
+    pub fn with_payload_bytes(self, payload_bytes: usize) -> Self {
+        Self { payload_bytes, ..self }
+    }
 }
 
 impl Default for Limits {

@@ -52,7 +52,8 @@ pub type Headers = BTreeMap<String, String>;
 #[derive(Clone)]
 pub struct Event(Arc<EventParts>);
 
-/// Every field of an [`Event`], for stores that read one from a row.
+/// Every field of an [`Event`], for stores that read one from a row. Exhaustive: a store that overlooked a new
+/// field would lose it.
 ///
 /// [`Event::from_parts`] takes them as they are: limits are checked when we write, and a row
 /// that some other program wrote is delivered if the destination takes it.

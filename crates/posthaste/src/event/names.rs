@@ -35,6 +35,10 @@ pub trait EventType {
 }
 
 /// Names an aggregate type, in the same way as [`EventType`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no aggregate type",
+    note = "give a text such as \"Order\", or implement `AggregateType` for an enum"
+)]
 pub trait AggregateType {
     /// The name, as it stands in the row and in routes.
     fn name(&self) -> &str;

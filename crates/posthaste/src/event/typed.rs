@@ -24,6 +24,10 @@ use super::GLOBAL;
 /// assert_eq!(event.aggregate_id(), Some("17"));
 /// # Ok::<(), posthaste::EventError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no event",
+    note = "write `#[derive(Serialize, Deserialize, Event)]` above the type, with `use posthaste::Event`"
+)]
 pub trait TypedEvent: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The event type.
     const TYPE: &'static str;

@@ -26,6 +26,7 @@ pub struct MemoryConnection {
 
 /// What a COMMIT may run into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CommitFault {
     /// The server rolls back and says so.
     RolledBack,

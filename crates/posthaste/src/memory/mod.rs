@@ -107,6 +107,11 @@ impl MemoryStore {
         self.table().rows.values().map(MemoryRow::view).collect()
     }
 
+    /// The row of this event, an archived one included; `None` if there is none. For tests.
+    pub fn row(&self, id: &EventId) -> Option<EventRow> {
+        self.table().find(id).map(MemoryRow::view)
+    }
+
     /// How many rows there are, the archive left out.
     pub fn len(&self) -> usize {
         self.table().rows.len()

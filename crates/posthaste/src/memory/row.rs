@@ -182,6 +182,7 @@ impl MemoryRow {
             lease: self.lease(token),
             event: self.event.delivered(),
             attempts: self.attempts(),
+            deferrals: self.deferrals,
             lost_leases: self.lost_leases,
             replays: self.replays,
             age: now.since(self.inserted_at),
@@ -195,15 +196,7 @@ impl MemoryRow {
 
     /// The row as an operator sees it.
     pub(super) fn view(&self) -> EventRow {
-        let event = &self.event;
         EventRow {
-            seq: self.seq,
-            id: event.id().clone(),
-            event_type: event.event_type().to_owned(),
-            aggregate_type: event.aggregate_type().to_owned(),
-            aggregate_id: event.aggregate_id().map(str::to_owned),
-            tenant_id: event.tenant_id().map(str::to_owned),
-            payload_bytes: event.payload().len() as u64,
             status: self.status(),
             attempts: self.attempts(),
             deferrals: self.deferrals,
@@ -212,13 +205,13 @@ impl MemoryRow {
             parked: self.parked.as_deref().map(str::to_owned),
             progress: self.progress.clone(),
             available_at: self.available_at,
-            created_at: event.occurred_at(),
             inserted_at: self.inserted_at,
             done_at: self.done_at,
             last_error: self.last_error.clone(),
             locked_by: self.hold.as_ref().map(|hold| hold.owner.as_str().to_owned()),
             locked_at: self.hold.as_ref().map(|hold| hold.since),
             malformed: self.defect(),
+            ..EventRow::of(self.seq, &self.event)
         }
     }
 }

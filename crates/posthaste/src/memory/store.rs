@@ -117,7 +117,7 @@ impl Store for MemoryStore {
         Ok(count)
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         let now = purge.now.unwrap_or_else(|| self.now());
         Ok(purge_rows(&mut self.table(), purge, now))
     }

@@ -6,7 +6,7 @@ use super::connection::{MemoryConnection, failure};
 use super::writer::{MemoryWriter, insert};
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
-use crate::writer::{Ledger, Scope, WriterCore};
+use crate::writer::{Ledger, Scope, Tx, WriterCore};
 
 /// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Derefs to the
 /// [`MemoryConnection`]. Dropped unfinished, it is rolled back.
@@ -95,6 +95,20 @@ impl MemoryTx {
     /// Rolls back: the events never were.
     pub async fn rollback(mut self) -> Result<(), StoreError> {
         self.connection.rollback().await
+    }
+}
+
+impl Tx for MemoryTx {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
     }
 }
 

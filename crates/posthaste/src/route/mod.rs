@@ -1,14 +1,15 @@
 //! Which event goes where.
 
+mod park_reason;
 mod table;
 
 use std::fmt;
 use std::time::Duration;
 
-pub use table::matches_pattern;
+pub use park_reason::ParkReason;
 pub(crate) use table::{RouteEntry, RouteTable, RouteTarget};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Mode, Problem};
 use crate::destination::Destination;
 use crate::event::{AggregateType, EventType, TypedEvent};
 use crate::handler::{Handler, Typed, handler_with};
@@ -71,6 +72,11 @@ impl<S> Routes<S> {
     pub fn check(&self, config: &Config) -> Result<(), ConfigError> {
         let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
         problems.extend(table::problems(&self.routes));
+        if config.mode == Mode::WriterOnly && !self.routes.is_empty() {
+            let advice = "writer_only delivers nothing: give it `Routes::new()`, and these routes to the outbox or \
+                          the relay that delivers";
+            problems.push(Problem::new("routes", advice));
+        }
         ConfigError::from_problems(problems)
     }
 
@@ -135,26 +141,6 @@ impl<S> fmt::Debug for Routes<S> {
     }
 }
 
-/// What a row without a route is parked for. No route may have this name.
-pub const NO_ROUTE: &str = "no route";
-
-/// What a row is parked for that may be what kills its owners, until it can be delivered with nothing
-/// else beside it. No route may have this name.
-pub const SUSPECTS: &str = "suspects";
-
-const PROBED_SUFFIX: &str = " (probed)";
-
-/// What events are parked for that were probes of this route in vain. They are not with the others, of
-/// which they would be the oldest, and so the next probe again.
-pub fn probed(route: &str) -> String {
-    format!("{route}{PROBED_SUFFIX}")
-}
-
-/// The route that events are parked for under this name, which is [`probed`] for some of them.
-pub fn parked_for(parked: &str) -> &str {
-    parked.strip_suffix(PROBED_SUFFIX).unwrap_or(parked)
-}
-
 /// The name of a destination that is the only one of its route.
 const ONLY_TARGET_NAME: &str = "only";
 
@@ -197,6 +183,29 @@ impl Route {
     /// Events that no other route takes.
     pub fn fallback() -> Self {
         Self::new(Matcher::Fallback)
+    }
+
+    /// Whether it takes events of these types, written `aggregate_type:event_type`, at least of some tenants.
+    ///
+    /// ```
+    /// use posthaste::Route;
+    ///
+    /// assert!(Route::pattern("Order:*").takes("Order:OrderPlaced"));
+    /// assert!(!Route::pattern("Order:*").takes("Orders:OrderPlaced"));
+    /// assert!(Route::event("OrderPlaced").takes("Order:OrderPlaced"));
+    /// ```
+    pub fn takes(&self, types: &str) -> bool {
+        match &self.matcher {
+            Matcher::Exact { aggregate_type: Some(aggregate_type), event_type } => {
+                types.strip_prefix(&**aggregate_type).and_then(|rest| rest.strip_prefix(':'))
+                    == Some(event_type)
+            }
+            Matcher::Exact { aggregate_type: None, event_type } => {
+                types.strip_suffix(&**event_type).is_some_and(|rest| rest.ends_with(':'))
+            }
+            Matcher::Pattern(pattern) => table::matches_pattern(pattern, types),
+            Matcher::Fallback => true,
+        }
     }
 
     /// Only events of this aggregate type; [`GLOBAL`](crate::GLOBAL) is that of events without one.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Matcher, NO_ROUTE, Route, SUSPECTS};
+use super::{Matcher, ParkReason, Route};
 use crate::config::Problem;
 use crate::destination::{Destination, OnTimeout, Profile};
 use crate::event::Event;
@@ -238,8 +238,16 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         route.tenant.as_ref().is_some_and(|tenant| tenant.is_empty()),
         "an empty tenant matches nothing: leave it out, or write a pattern",
     );
-    add_if(name == NO_ROUTE, "this name is for events without a route: choose another");
-    add_if(name == SUSPECTS, "this name is for events that end their processes: choose another");
+    match ParkReason::parse(name) {
+        ParkReason::Route(_) => {}
+        ParkReason::NoRoute => add_if(true, "this name is for events without a route: choose another"),
+        ParkReason::Suspect => {
+            add_if(true, "this name is for events that end their processes: choose another")
+        }
+        ParkReason::Probed(_) => {
+            add_if(true, "this ending is for events that were probes of a route: remove it")
+        }
+    }
     for mistake in &route.mistakes {
         add_if(true, mistake);
     }
@@ -280,15 +288,8 @@ fn takes(pattern: &str, tenant: Option<&str>) -> bool {
     tenant.is_some_and(|tenant| matches_pattern(pattern, tenant))
 }
 
-/// Whether a text matches a pattern as a route's does: `*` stands for any text.
-///
-/// ```
-/// use posthaste::admin::matches_pattern;
-///
-/// assert!(matches_pattern("Order:*", "Order:OrderPlaced"));
-/// assert!(!matches_pattern("Order:*", "Orders:OrderPlaced"));
-/// ```
-pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+/// Whether a text matches a pattern, in which `*` stands for any text.
+pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();

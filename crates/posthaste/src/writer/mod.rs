@@ -9,8 +9,10 @@ mod core;
 mod ledger;
 mod prepared;
 mod receipt;
+mod tx;
 
 pub use core::WriterCore;
 pub use ledger::{Committing, Ledger};
 pub use prepared::{NewLease, NewRow, Prepared, Scope};
 pub use receipt::Receipt;
+pub use tx::Tx;

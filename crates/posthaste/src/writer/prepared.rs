@@ -14,6 +14,7 @@ use crate::store::{Lease, LeaseToken, Owner};
 
 /// Whether a write can learn that it was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// Directly in a transaction, or in a savepoint whose end is told to a [`Ledger`](super::Ledger).
     Transaction,
@@ -24,6 +25,7 @@ pub enum Scope {
 
 /// One row to insert.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NewRow {
     /// The event.
     pub event: Event,
@@ -33,9 +35,29 @@ pub struct NewRow {
     pub lease: Option<NewLease>,
 }
 
+impl NewRow {
+    /// A row that is due when its event says, for any poller.
+    pub fn new(event: Event) -> Self {
+        Self { delay: event.delay(), event, lease: None }
+    }
+
+    /// Due after this delay by the store's clock. Default: the event's own.
+    #[must_use]
+    pub fn with_delay(self, delay: impl Into<Option<Duration>>) -> Self {
+        Self { delay: delay.into(), ..self }
+    }
+
+    /// Born with this lease. Default: none.
+    #[must_use]
+    pub fn with_lease(self, lease: impl Into<Option<NewLease>>) -> Self {
+        Self { lease: lease.into(), ..self }
+    }
+}
+
 /// The lease of a row that is born leased. Its end counts from the *statement's* clock, not from
 /// the start of the transaction.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NewLease {
     /// Becomes `locked_by`.
     pub owner: Owner,
@@ -43,6 +65,13 @@ pub struct NewLease {
     pub token: LeaseToken,
     /// Becomes `available_at`, added to the statement's clock.
     pub duration: Duration,
+}
+
+impl NewLease {
+    /// The lease of this owner, under this token, for so long.
+    pub fn new(owner: Owner, token: LeaseToken, duration: Duration) -> Self {
+        Self { owner, token, duration }
+    }
 }
 
 /// Rows that passed hooks and limits, ready for one INSERT.

@@ -19,7 +19,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 async fn rolled_back_event_is_never_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let writer = store.memory.writer(&outbox);
+    let writer = store.inner.writer(&outbox);
 
     let mut rolled_back = writer.begin().await.expect("begin");
     rolled_back.write(event("Made")).await.expect("write");
@@ -37,7 +37,7 @@ async fn rolled_back_event_is_never_delivered() {
 
     sleep(HOUR).await;
     outbox.idle().await.expect("idle");
-    assert!(store.memory.is_empty());
+    assert!(store.inner.is_empty());
     assert_eq!(recorder.count(), 0);
 }
 
@@ -62,9 +62,9 @@ async fn committed_event_goes_hot_without_a_read_of_the_store() {
     let outbox = single_node(&store, routes_to(&recorder)).poll_interval(HOUR).start().expect("start");
     eventually(secs(1), || store.count(Call::Claim) == 1).await;
 
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     recorder.wait_for(1).await;
-    eventually(secs(1), || status(&store.memory, &id) == Status::Done).await;
+    eventually(secs(1), || status(&store.inner, &id) == Status::Done).await;
 
     assert_each_once(&recorder, &[id]);
     assert_eq!(recorder.deliveries()[0].source, Source::Hot);
@@ -76,24 +76,24 @@ async fn committed_event_goes_hot_without_a_read_of_the_store() {
 // S2-23, S2-43, S2-53, S3-72, S3-86, S3-112
 #[tokio::test(start_paused = true)]
 async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 1, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(1);
     let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
-    let first = commit_one(&store.memory, &outbox, "Made").await;
+    let first = commit_one(&store.inner, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
-    let ids = commit(&store.memory, &outbox, events("Made", 10)).await;
-    let late = commit_one(&store.memory, &outbox, "Made").await;
+    let ids = commit(&store.inner, &outbox, events("Made", 10)).await;
+    let late = commit_one(&store.inner, &outbox, "Made").await;
     sleep(millis(1)).await;
     let all: Vec<_> = std::iter::once(first).chain(ids).chain([late]).collect();
-    assert!(all.iter().all(|id| status(&store.memory, id) == Status::New));
+    assert!(all.iter().all(|id| status(&store.inner, id) == Status::New));
 
     slow.gate.open();
     outbox.idle().await.expect("idle");
-    assert_each_once(&slow.recorder, &all);
-    assert_eq!(count_in(&store.memory, Status::Done), 12);
-    let cold = slow.recorder.deliveries().iter().filter(|it| it.source == Source::Cold).count();
+    assert_each_once(&slow.inner, &all);
+    assert_eq!(count_in(&store.inner, Status::Done), 12);
+    let cold = slow.inner.deliveries().iter().filter(|it| it.source == Source::Cold).count();
     assert_eq!(cold, 10, "one ran, one waited, the others went through the store");
 }
 
@@ -103,16 +103,16 @@ async fn failing_event_is_retried_with_growing_attempts_and_then_dead() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::retry("no"));
     let outbox = single_node(&store, routes_to(&recorder)).retry(plain_retry(3)).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
 
     for attempts in 1..=2 {
-        eventually(secs(2), || row(&store.memory, &id).attempts == attempts).await;
-        let row = row(&store.memory, &id);
+        eventually(secs(2), || row(&store.inner, &id).attempts == attempts).await;
+        let row = row(&store.inner, &id);
         assert_eq!((row.status, row.last_error.as_deref()), (Status::Retry, Some("no")));
         assert_eq!(row.locked_by, None, "a settlement consumes the lease");
     }
-    eventually(secs(2), || status(&store.memory, &id) == Status::Dead).await;
-    let row = row(&store.memory, &id);
+    eventually(secs(2), || status(&store.inner, &id) == Status::Dead).await;
+    let row = row(&store.inner, &id);
     assert_eq!((row.attempts, row.last_error.as_deref()), (3, Some("no")));
     assert!(row.done_at.is_some());
     let seen: Vec<u32> = recorder.deliveries().iter().map(|delivery| delivery.attempt).collect();
@@ -135,9 +135,9 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
         .poll_interval(HOUR)
         .start()
         .expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
 
-    let took = eventually(secs(10), || status(&store.memory, &id) == Status::Done).await;
+    let took = eventually(secs(10), || status(&store.inner, &id) == Status::Done).await;
     assert!((millis(700)..millis(800)).contains(&took), "100 + 200 + 400 ms, not {took:?}");
     assert_eq!(recorder.count_of(&id), 4);
 }
@@ -145,17 +145,16 @@ async fn retries_come_when_they_are_due_not_with_the_next_interval() {
 // S3-70, S3-81, S3-137
 #[tokio::test(start_paused = true)]
 async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
-    let (store, slow) =
-        (FaultyStore::new(), GatedDestination::with(Recorder::with(|_| Outcome::retry("no"))));
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::with(|_| Outcome::retry("no"))));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = single_node(&store, routes).start().expect("start");
-    commit(&store.memory, &outbox, events("Made", 20)).await;
+    commit(&store.inner, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
     assert_eq!(slow.gate.max_inside(), 4);
 
     slow.gate.open();
-    eventually(HOUR, || count_in(&store.memory, Status::Dead) == 20).await;
-    assert!(store.memory.rows().iter().all(|row| row.attempts == 10));
+    eventually(HOUR, || count_in(&store.inner, Status::Dead) == 20).await;
+    assert!(store.inner.rows().iter().all(|row| row.attempts == 10));
 }
 
 // S2-32, S3-02, S3-87, S3-138
@@ -163,8 +162,8 @@ async fn single_node_runs_four_workers_and_ten_attempts_by_default() {
 async fn multi_node_delivers_hot_and_what_other_programs_insert() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
-    let mut ids = commit(&store.memory, &outbox, events("Made", 5)).await;
-    ids.extend(insert_foreign(&store.memory, "Made", 5));
+    let mut ids = commit(&store.inner, &outbox, events("Made", 5)).await;
+    ids.extend(insert_foreign(&store.inner, "Made", 5));
 
     outbox.idle().await.expect("idle");
     assert_each_once(&recorder, &ids);
@@ -183,11 +182,11 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
         let builder = if let Some(tenant) = tenant { builder.tenant_id(tenant) } else { builder };
         builder.build().expect("event")
     };
-    commit(&store.memory, &outbox, tenants.map(made).into()).await;
+    commit(&store.inner, &outbox, tenants.map(made).into()).await;
     outbox.idle().await.expect("idle");
     for tenant in tenants {
         let (event_type, tenant_id) = ("Made".to_owned(), tenant.map(Into::into));
-        store.memory.insert_raw(RawRow { event_type, tenant_id, ..RawRow::default() }).expect("new");
+        store.inner.insert_raw(RawRow { event_type, tenant_id, ..RawRow::default() }).expect("new");
     }
     outbox.idle().await.expect("idle");
 
@@ -205,17 +204,17 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn strict_mode_delivers_one_by_one_in_insertion_order_and_never_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = SlowDestination { takes: millis(3), recorder: recorder.clone() };
+    let slow = Slow::new(millis(3), recorder.clone());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = Outbox::builder(store.clone(), routes).strict().poll_batch(7).start().expect("start");
     for _ in 0..30 {
-        commit(&store.memory, &outbox, events("Made", 3)).await;
+        commit(&store.inner, &outbox, events("Made", 3)).await;
         sleep(millis(2)).await;
     }
-    assert!(store.memory.rows().iter().all(|row| row.locked_by.is_none() || row.locked_at.is_some()));
+    assert!(store.inner.rows().iter().all(|row| row.locked_by.is_none() || row.locked_at.is_some()));
 
     outbox.idle().await.expect("idle");
-    let inserted: Vec<_> = store.memory.rows().into_iter().map(|row| row.id).collect();
+    let inserted: Vec<_> = store.inner.rows().into_iter().map(|row| row.id).collect();
     assert_eq!(recorder.ids(), inserted);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Cold));
 }
@@ -230,13 +229,13 @@ async fn strict_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
     });
     let outbox = Outbox::builder(store.clone(), routes_to(&recorder)).strict().start().expect("start");
     let batch = (0..10).map(|n: u32| Event::json("Made", &n).expect("event")).collect();
-    let ids = commit(&store.memory, &outbox, batch).await;
+    let ids = commit(&store.inner, &outbox, batch).await;
 
     outbox.idle().await.expect("idle");
     sleep(HOUR).await;
     assert_eq!(recorder.ids(), ids, "in order, the failed one not twice");
-    assert_eq!(status(&store.memory, &ids[4]), Status::Dead);
-    assert_eq!(count_in(&store.memory, Status::Done), 9);
+    assert_eq!(status(&store.inner, &ids[4]), Status::Dead);
+    assert_eq!(count_in(&store.inner, Status::Done), 9);
 }
 
 // S3-58, S3-99, S3-140
@@ -244,10 +243,10 @@ async fn strict_mode_makes_a_failed_event_dead_and_goes_on_in_order() {
 async fn writer_only_writes_unleased_rows_and_touches_nothing() {
     let store = FaultyStore::new();
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
 
     sleep(HOUR * 2).await;
-    let row = row(&store.memory, &id);
+    let row = row(&store.inner, &id);
     assert_eq!((row.status, row.locked_by, row.attempts), (Status::New, None, 0));
     assert_eq!(store.count(Call::Claim), 0);
     assert_eq!(outbox.poll_once().await.expect("poll"), 0);
@@ -259,10 +258,10 @@ async fn writer_only_writes_unleased_rows_and_touches_nothing() {
 async fn starting_twice_is_harmless_and_after_a_shutdown_an_error() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).build().expect("build");
-    let early = commit_one(&store.memory, &outbox, "Made").await;
+    let early = commit_one(&store.inner, &outbox, "Made").await;
     outbox.start().expect("first");
     outbox.start().expect("second");
-    let late = commit_one(&store.memory, &outbox, "Made").await;
+    let late = commit_one(&store.inner, &outbox, "Made").await;
     outbox.idle().await.expect("idle");
     assert_each_once(&recorder, &[early, late]);
 
@@ -304,12 +303,13 @@ async fn configuration_builds_every_mode() {
         (Mode::WriterOnly, 0, false),
     ] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let config = Config { mode, ..Config::default() };
+        let mut config = Config::default();
+        config.mode = mode;
         let routes = if mode == Mode::WriterOnly { Routes::new() } else { routes_to(&recorder) };
         let outbox = Outbox::from_config(store.clone(), config, routes).build().expect("a good config");
         assert!(format!("{outbox:?}").contains("built"));
         outbox.start().expect("start");
-        commit(&store.memory, &outbox, events("Made", 2)).await;
+        commit(&store.inner, &outbox, events("Made", 2)).await;
         outbox.idle().await.expect("idle");
         assert_eq!(recorder.count(), delivered, "{mode:?}");
         assert_eq!(recorder.deliveries().iter().any(|it| it.source == Source::Hot), hot, "{mode:?}");
@@ -353,8 +353,8 @@ fn builder_reports_every_problem_at_once() {
         .workers(0)
         .poll_batch(0)
         .payload_bytes(0)
-        .retry(posthaste::RetryPolicy { max_attempts: 0, ..plain_retry(1) })
-        .queue(QueueConfig { hot: 0, cold: 0, bytes: 0, ..QueueConfig::default() })
+        .retry(plain_retry(1).with_max_attempts(0))
+        .queue(QueueConfig::default().with_hot(0).with_cold(0).with_bytes(0))
         .metrics_prefix("1")
         .build()
         .expect_err("all wrong");

@@ -73,7 +73,7 @@ fn routes_to(remote: &Remote) -> Routes {
 }
 
 async fn count(store: &FaultyStore, status: Status) -> u64 {
-    store.memory.count(&Filter::status(status)).await.expect("count")
+    store.inner.count(&Filter::status(status)).await.expect("count")
 }
 
 // T10, Invariant 7
@@ -82,11 +82,11 @@ async fn outage_spends_no_attempts_and_loses_nothing() {
     for remote in [Remote::down(), Remote::silent()] {
         let store = FaultyStore::new();
         let outbox = single_node(&store, routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
-        let mut ids = commit(&store.memory, &outbox, events("Made", 50)).await;
-        ids.extend(insert_foreign(&store.memory, "Made", 50));
+        let mut ids = commit(&store.inner, &outbox, events("Made", 50)).await;
+        ids.extend(insert_foreign(&store.inner, "Made", 50));
         sleep(HOUR).await;
-        assert!(store.memory.rows().iter().all(|row| row.attempts == 0 && row.status == Status::New));
-        assert!(store.memory.rows().iter().any(|row| row.last_error.is_some()));
+        assert!(store.inner.rows().iter().all(|row| row.attempts == 0 && row.status == Status::New));
+        assert!(store.inner.rows().iter().any(|row| row.last_error.is_some()));
 
         remote.up(true);
         let took = eventually(secs(60), || remote.taken.count() == 100).await;
@@ -102,7 +102,7 @@ async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
     for count in [1, 20] {
         let (store, remote) = (FaultyStore::new(), Remote::down());
         let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
-        let ids = commit(&store.memory, &outbox, events("Made", count)).await;
+        let ids = commit(&store.inner, &outbox, events("Made", count)).await;
         eventually(secs(1), || remote.tried() > 0).await;
         remote.up(true);
         let took = eventually(secs(60), || remote.taken.count() == count).await;
@@ -119,10 +119,10 @@ async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_o
         let store = FaultyStore::new();
         let builder = single_node(&store, routes_to(&remote)).workers(1);
         let outbox = builder.poll_interval(HOUR).start().expect("start");
-        commit(&store.memory, &outbox, events("Made", 20)).await;
+        commit(&store.inner, &outbox, events("Made", 20)).await;
         sleep(millis(50)).await;
         assert_eq!(remote.tried(), tries);
-        let parked = store.memory.rows().iter().filter(|row| row.parked.is_some()).count();
+        let parked = store.inner.rows().iter().filter(|row| row.parked.is_some()).count();
         // Of three silences only the third one tells that nobody is there.
         assert_eq!(parked, 20 - (tries - 1), "all but those that were tried before it opened");
     }
@@ -133,7 +133,7 @@ async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_o
 async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let outbox = single_node(&store, routes_to(&remote)).workers(1).start().expect("start");
-    commit(&store.memory, &outbox, events("Made", 20)).await;
+    commit(&store.inner, &outbox, events("Made", 20)).await;
     sleep(secs(60)).await;
 
     let tries = remote.tries();
@@ -151,14 +151,14 @@ async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
 async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     sleep(secs(5)).await;
     remote.up(true);
     let took = eventually(secs(60), || remote.taken.count() == 1).await;
     assert!(took < secs(40), "{took:?}");
     outbox.idle().await.expect("idle");
     assert_each_once(&remote.taken, std::slice::from_ref(&id));
-    assert_eq!(row(&store.memory, &id).attempts, 0);
+    assert_eq!(row(&store.inner, &id).attempts, 0);
 }
 
 // Design 8, breaker; Invariant 4: nothing spins
@@ -168,11 +168,10 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     let other = Recorder::new();
     let routes = routes_to(&remote).add(Route::event("Other").deliver_to(other.clone()));
     let outbox = single_node(&store, routes).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(secs(1), || row(&store.memory, &id).last_error.is_some()).await;
-    let everything =
-        Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 10, now: None };
-    assert_eq!(Store::purge(&store.memory, &everything).await.expect("purge"), 1);
+    let id = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(secs(1), || row(&store.inner, &id).last_error.is_some()).await;
+    let everything = Purge::new(Purgeable::Any, Duration::ZERO, 10);
+    assert_eq!(store.inner.purge_batch(&everything).await.expect("purge"), 1);
     let before = store.count(Call::Claim);
     sleep(HOUR).await;
     let claims = store.count(Call::Claim) - before;
@@ -197,7 +196,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     let routes = Routes::new()
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(timed.clone()));
-    let waiting = insert_foreign(&store.memory, "Dead", PENDING_EVENTS);
+    let waiting = insert_foreign(&store.inner, "Dead", PENDING_EVENTS);
     // A store that takes its time, or paused time would hide the work.
     store.break_call(Call::Claim, Fault::Delay(millis(2)));
     store.break_call(Call::Park, Fault::Delay(millis(2)));
@@ -205,7 +204,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
 
     let mut fine = Vec::new();
     for _ in 0..200 {
-        fine.extend(commit(&store.memory, &outbox, events("Fine", 10)).await);
+        fine.extend(commit(&store.inner, &outbox, events("Fine", 10)).await);
         sleep(millis(100)).await;
     }
     for second in 0..20 {
@@ -232,7 +231,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
 fn assert_written_at_most(store: &FaultyStore, remote: &Remote, waiting: &[EventId], writes: u64) {
     let probes: HashSet<EventId> = remote.tries().into_iter().map(|(_, id)| id).collect();
     assert!(probes.len() <= 1000, "{} events were tried", probes.len());
-    let worst = waiting.iter().filter(|id| !probes.contains(*id)).map(|id| store.memory.writes(id)).max();
+    let worst = waiting.iter().filter(|id| !probes.contains(*id)).map(|id| store.inner.writes(id)).max();
     assert!(worst <= Some(writes), "{worst:?} writes of one row, at most {writes}");
 }
 
@@ -243,11 +242,11 @@ async fn cold_events_of_a_healthy_route_come_through_a_dead_backlog() {
     let routes = Routes::new()
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(fine.clone()));
-    insert_foreign(&store.memory, "Dead", 5000);
+    insert_foreign(&store.inner, "Dead", 5000);
     let outbox = single_node(&store, routes).poll_interval(millis(100)).start().expect("start");
     let mut ids = Vec::new();
     for _ in 0..100 {
-        ids.extend(insert_foreign(&store.memory, "Fine", 10));
+        ids.extend(insert_foreign(&store.inner, "Fine", 10));
         sleep(millis(100)).await;
     }
     eventually(secs(1), || fine.count() >= 1000).await;
@@ -274,16 +273,16 @@ async fn poison_event_cannot_keep_its_route_closed_and_ends_dead() {
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox = single_node(&store, routes).retry(plain_retry(3)).start().expect("start");
     let poison = Event::json("Made", "poison").expect("event");
-    let poison = commit(&store.memory, &outbox, vec![poison]).await.remove(0);
+    let poison = commit(&store.inner, &outbox, vec![poison]).await.remove(0);
 
     let mut written = Vec::new();
     for _ in 0..6000 {
-        let id = commit_one(&store.memory, &outbox, "Made").await;
+        let id = commit_one(&store.inner, &outbox, "Made").await;
         written.push((id, Instant::now()));
         sleep(millis(100)).await;
     }
     sleep(secs(60)).await;
-    let dead = row(&store.memory, &poison);
+    let dead = row(&store.inner, &poison);
     assert_eq!((dead.status, dead.attempts), (Status::Dead, 3));
     let ids: Vec<_> = written.iter().map(|(id, _)| id.clone()).collect();
     assert!(ids.iter().all(|id| recorder.count_of(id) == 1) && recorder.count_of(&poison) >= 10);
@@ -303,15 +302,15 @@ async fn several_poison_events_at_the_head_do_not_hold_the_others() {
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox = single_node(&store, routes).retry(plain_retry(3)).start().expect("start");
     let poison = (0..5).map(|_| Event::json("Made", "poison").expect("event")).collect();
-    let poison = commit(&store.memory, &outbox, poison).await;
-    let mut ids = commit(&store.memory, &outbox, events("Made", 500)).await;
+    let poison = commit(&store.inner, &outbox, poison).await;
+    let mut ids = commit(&store.inner, &outbox, events("Made", 500)).await;
     eventually(secs(120), || ids.iter().filter(|id| recorder.count_of(id) > 0).count() == 500).await;
     for _ in 0..1200 {
-        ids.push(commit_one(&store.memory, &outbox, "Made").await);
+        ids.push(commit_one(&store.inner, &outbox, "Made").await);
         sleep(secs(1)).await;
     }
     outbox.idle().await.expect("idle");
-    assert!(poison.iter().all(|id| status(&store.memory, id) == Status::Dead));
+    assert!(poison.iter().all(|id| status(&store.inner, id) == Status::Dead));
     assert!(ids.iter().all(|id| recorder.count_of(id) == 1));
 }
 
@@ -323,17 +322,17 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     remote.up(true);
     let routes = routes_to(&remote).add(Route::event("Fine").deliver_to(fine.clone()));
     let outbox = single_node(&store, routes).start().expect("start");
-    store.memory.pause("Made", "test").await.expect("pause");
+    store.inner.pause("Made", "test").await.expect("pause");
     sleep(secs(6)).await;
-    let mut ids = insert_foreign(&store.memory, "Made", 700);
-    let others = commit(&store.memory, &outbox, events("Fine", 20)).await;
-    ids.extend(commit(&store.memory, &outbox, events("Made", 20)).await);
+    let mut ids = insert_foreign(&store.inner, "Made", 700);
+    let others = commit(&store.inner, &outbox, events("Fine", 20)).await;
+    ids.extend(commit(&store.inner, &outbox, events("Made", 20)).await);
     sleep(HOUR).await;
     assert_eq!(remote.tried(), 0, "a pause has no probes");
     assert_each_once(&fine, &others);
-    assert!(store.memory.rows().iter().filter(|row| row.parked.is_some()).count() == 720);
+    assert!(store.inner.rows().iter().filter(|row| row.parked.is_some()).count() == 720);
 
-    store.memory.resume("Made", "test").await.expect("resume");
+    store.inner.resume("Made", "test").await.expect("resume");
     eventually(secs(10), || remote.taken.count() == 720).await;
     outbox.idle().await.expect("idle");
     assert_each_once(&remote.taken, &ids);
@@ -343,22 +342,22 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
 // Design 8: a pause while events are under way
 #[tokio::test(start_paused = true)]
 async fn short_pause_does_not_leave_late_parked_events_behind() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = single_node(&store, routes).workers(1).start().expect("start");
-    let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 20)).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
-    store.memory.pause("Made", "test").await.expect("pause");
+    store.inner.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
     store.break_call(Call::Park, Fault::Delay(secs(3)));
     slow.gate.open();
     sleep(secs(1)).await;
-    store.memory.resume("Made", "test").await.expect("resume");
+    store.inner.resume("Made", "test").await.expect("resume");
     outbox.poll_once().await.expect("poll");
     outbox.poll_once().await.expect("poll");
 
-    eventually(secs(30), || slow.recorder.count() == 20).await;
-    assert_each_once(&slow.recorder, &ids);
+    eventually(secs(30), || slow.inner.count() == 20).await;
+    assert_each_once(&slow.inner, &ids);
 }
 
 // Design 8: if every route is open, claiming stops
@@ -368,8 +367,8 @@ async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back
     let routes = routes_to(&first).add(Route::event("Other").deliver_to(second.clone()));
     let builder = single_node(&store, routes).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
-    let made = insert_foreign(&store.memory, "Made", 300);
-    let other = insert_foreign(&store.memory, "Other", 300);
+    let made = insert_foreign(&store.inner, "Made", 300);
+    let other = insert_foreign(&store.inner, "Other", 300);
     sleep(secs(60)).await;
 
     let before = store.claims_with_room();
@@ -396,7 +395,7 @@ async fn outage_in_strict_mode_keeps_the_order_and_loses_nothing() {
     let outbox = Outbox::builder(store.clone(), routes).strict().poll_batch(8).start().expect("start");
     let mut ids = Vec::new();
     for n in 0..200 {
-        ids.extend(commit(&store.memory, &outbox, vec![event(if n % 3 == 0 { "A" } else { "B" })]).await);
+        ids.extend(commit(&store.inner, &outbox, vec![event(if n % 3 == 0 { "A" } else { "B" })]).await);
         remote.up(n % 50 < 25);
         sleep(millis(100)).await;
     }
@@ -405,7 +404,7 @@ async fn outage_in_strict_mode_keeps_the_order_and_loses_nothing() {
     eventually(secs(120), || remote.taken.count() >= 200).await;
     outbox.idle().await.expect("idle");
     assert_eq!(remote.taken.ids(), ids);
-    assert!(store.memory.rows().iter().all(|row| row.attempts == 0 && row.status == Status::Done));
+    assert!(store.inner.rows().iter().all(|row| row.attempts == 0 && row.status == Status::Done));
 }
 
 // Invariant 7: two outages in a row
@@ -416,11 +415,11 @@ async fn destination_that_comes_and_goes_costs_no_event_its_attempts() {
     let mut ids = Vec::new();
     for n in 0..600 {
         remote.up(n % 60 > 40);
-        ids.extend(commit(&store.memory, &outbox, events("Made", 5)).await);
+        ids.extend(commit(&store.inner, &outbox, events("Made", 5)).await);
         sleep(secs(1)).await;
     }
     remote.up(true);
     sleep(HOUR).await;
     assert_each_once(&remote.taken, &ids);
-    assert!(store.memory.rows().iter().all(|row| row.status == Status::Done));
+    assert!(store.inner.rows().iter().all(|row| row.status == Status::Done));
 }

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use posthaste::config::{
-    Fairness, LeaseConfig, MetricsConfig, PollerConfig, PurgeConfig, QueueConfig, Retention,
-};
+use posthaste::config::{Fairness, LeaseConfig, PollerConfig, QueueConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Config, MemoryStore, Mode, Outbox, Recorder, RetryPolicy, Route, Routes};
 
@@ -38,7 +36,9 @@ fn refused_settings(config: &Config) -> Vec<String> {
 const MODES: [Mode; 4] = [Mode::SingleNode, Mode::MultiNode, Mode::Strict, Mode::WriterOnly];
 
 fn config_of(mode: Mode) -> Config {
-    Config { mode, ..Config::default() }
+    let mut config = Config::default();
+    config.mode = mode;
+    config
 }
 
 // S2-39, S2-45, S2-50, S3-21, S3-70, S3-89, S3-107, S3-111, S3-126
@@ -53,8 +53,8 @@ fn every_default_is_the_documented_one() {
     assert_eq!((config.poller.interval, config.poller.busy_interval), (secs(5), None));
     assert_eq!((config.poller.batch, config.poller.skip_recent), (50, Duration::ZERO));
     assert_eq!((config.purge.on_done, config.purge.age), (OnDone::Keep, None));
-    assert_eq!(config.purge.done, Retention { action: OnDone::Delete, after: days(7) });
-    assert_eq!(config.purge.dead, Retention { action: OnDone::Keep, after: days(7) });
+    assert_eq!(config.purge.done, Retention::delete_after(days(7)));
+    assert_eq!((config.purge.dead.action, config.purge.dead.after), (OnDone::Keep, days(7)));
     assert_eq!((config.purge.interval, config.purge.batch), (secs(3600), 500));
     assert_eq!(config.metrics.prefix, "outbox");
     assert_eq!((config.handler_timeout, config.publish_timeout), (secs(60), secs(10)));
@@ -130,42 +130,44 @@ const FULL_CONFIG: &str = r#"
 "#;
 
 fn full_config() -> Config {
-    Config {
-        name: "orders".to_owned(),
-        mode: Mode::MultiNode,
-        workers: Some(8),
-        queue: QueueConfig { hot: 10, cold: 20, bytes: 4_194_304, fairness: Fairness::HotFirst },
-        retry: Some(RetryPolicy {
-            max_attempts: 7,
-            base_delay: millis(150),
-            max_delay: secs(7200),
-            jitter: (0.0, 2.5),
-        }),
-        poller: PollerConfig {
-            interval: secs(1),
-            busy_interval: Some(millis(10)),
-            batch: 100,
-            skip_recent: millis(250),
-        },
-        lease: LeaseConfig { duration: secs(60), hot: secs(5) },
-        purge: PurgeConfig {
-            on_done: OnDone::Archive,
-            done: Retention::archive_after(days(30)),
-            dead: Retention::delete_after(days(7)),
-            age: None,
-            archived: None,
-            interval: secs(1800),
-            batch: 1000,
-        },
-        metrics: MetricsConfig { prefix: "shop.outbox".to_owned() },
-        handler_timeout: secs(120),
-        publish_timeout: millis(15_500),
-        store_timeout: secs(3),
-        drain: secs(60),
-        no_route_grace: Some(secs(1200)),
-        busy_grace: secs(7200),
-        payload_bytes: 2_097_152,
-    }
+    let mut config = Config::default();
+    config.name = "orders".to_owned();
+    config.mode = Mode::MultiNode;
+    config.workers = Some(8);
+    config.queue = QueueConfig::default()
+        .with_hot(10)
+        .with_cold(20)
+        .with_bytes(4_194_304)
+        .with_fairness(Fairness::HotFirst);
+    config.retry = Some(
+        RetryPolicy::default()
+            .with_max_attempts(7)
+            .with_base_delay(millis(150))
+            .with_max_delay(secs(7200))
+            .with_jitter(0.0, 2.5),
+    );
+    config.poller.interval = secs(1);
+    config.poller.busy_interval = Some(millis(10));
+    config.poller.batch = 100;
+    config.poller.skip_recent = millis(250);
+    config.lease.duration = secs(60);
+    config.lease.hot = secs(5);
+    config.purge.on_done = OnDone::Archive;
+    config.purge.done = Retention::archive_after(days(30));
+    config.purge.dead = Retention::delete_after(days(7));
+    config.purge.age = None;
+    config.purge.archived = None;
+    config.purge.interval = secs(1800);
+    config.purge.batch = 1000;
+    config.metrics.prefix = "shop.outbox".to_owned();
+    config.handler_timeout = secs(120);
+    config.publish_timeout = millis(15_500);
+    config.store_timeout = secs(3);
+    config.drain = secs(60);
+    config.no_route_grace = Some(secs(1200));
+    config.busy_grace = secs(7200);
+    config.payload_bytes = 2_097_152;
+    config
 }
 
 // S0-10, S0-21, S2-50, S3-17
@@ -177,8 +179,9 @@ fn file_sets_every_setting() {
 
 #[test]
 fn configuration_written_to_a_file_reads_back_the_same() {
-    let aged = PurgeConfig { age: Some(days(90)), ..PurgeConfig::default() };
-    let writer_only = Config { mode: Mode::WriterOnly, purge: aged, ..Config::default() };
+    let mut writer_only = Config::default();
+    writer_only.mode = Mode::WriterOnly;
+    writer_only.purge.age = Some(days(90));
     let others = [Config::default(), full_config(), Config::relay(), Config::kafka_polling(), writer_only];
     for config in others.into_iter().chain(MODES.map(config_of)) {
         let text = toml::to_string(&config).expect("every setting has a form in a file");
@@ -252,39 +255,35 @@ fn number_that_no_setting_can_hold_is_refused() {
 }
 
 fn config_with_all_mistakes() -> Config {
-    Config {
-        name: "a\nb".to_owned(),
-        mode: Mode::MultiNode,
-        workers: Some(0),
-        queue: QueueConfig { hot: 0, cold: 1_000_001, bytes: 10, ..QueueConfig::default() },
-        retry: Some(RetryPolicy {
-            max_attempts: 0,
-            base_delay: days(400),
-            max_delay: days(366),
-            jitter: (1.5, 0.5),
-        }),
-        poller: PollerConfig {
-            interval: Duration::ZERO,
-            busy_interval: Some(secs(1)),
-            batch: 10_001,
-            ..PollerConfig::default()
-        },
-        lease: LeaseConfig { duration: Duration::ZERO, hot: days(2) },
-        purge: PurgeConfig {
-            age: Some(Duration::ZERO),
-            interval: days(2),
-            batch: 0,
-            ..PurgeConfig::default()
-        },
-        metrics: MetricsConfig { prefix: "1st".to_owned() },
-        handler_timeout: Duration::ZERO,
-        publish_timeout: days(2),
-        store_timeout: Duration::from_micros(999),
-        drain: days(2),
-        no_route_grace: None,
-        busy_grace: days(40_000),
-        payload_bytes: 1 << 31,
-    }
+    let mut config = Config::default();
+    config.name = "a\nb".to_owned();
+    config.mode = Mode::MultiNode;
+    config.workers = Some(0);
+    config.queue = QueueConfig::default().with_hot(0).with_cold(1_000_001).with_bytes(10);
+    config.retry = Some(
+        RetryPolicy::default()
+            .with_max_attempts(0)
+            .with_base_delay(days(400))
+            .with_max_delay(days(366))
+            .with_jitter(1.5, 0.5),
+    );
+    config.poller.interval = Duration::ZERO;
+    config.poller.busy_interval = Some(secs(1));
+    config.poller.batch = 10_001;
+    config.lease.duration = Duration::ZERO;
+    config.lease.hot = days(2);
+    config.purge.age = Some(Duration::ZERO);
+    config.purge.interval = days(2);
+    config.purge.batch = 0;
+    config.metrics.prefix = "1st".to_owned();
+    config.handler_timeout = Duration::ZERO;
+    config.publish_timeout = days(2);
+    config.store_timeout = Duration::from_micros(999);
+    config.drain = days(2);
+    config.no_route_grace = None;
+    config.busy_grace = days(40_000);
+    config.payload_bytes = 1 << 31;
+    config
 }
 
 #[test]
@@ -329,7 +328,9 @@ fn report_names_every_setting_and_what_to_do() {
     for problem in &error.problems {
         assert!(text.contains(&format!("\n  {}: {}", problem.setting, problem.advice)), "{text}");
     }
-    let one = Config { workers: Some(0), ..Config::default() }.validate().expect_err("no workers");
+    let mut config = Config::default();
+    config.workers = Some(0);
+    let one = config.validate().expect_err("no workers");
     assert_eq!(
         one.to_string(),
         "the configuration has 1 problem\n  workers: is 0, must be between 1 and 10000"
@@ -341,8 +342,9 @@ fn bounds<T: Copy + std::fmt::Debug>(setting: &str, set: fn(&mut Config, T), goo
     for (values, expected) in [(good, &[][..]), (bad, &[setting][..])] {
         for &value in values {
             // So large that only the setting itself can be what is wrong.
-            let queue = QueueConfig { bytes: usize::MAX, ..QueueConfig::default() };
-            let mut config = Config { queue, ..Config::default() };
+            let queue = QueueConfig::default().with_bytes(usize::MAX);
+            let mut config = Config::default();
+            config.queue = queue;
             set(&mut config, value);
             assert_eq!(refused_settings(&config), expected, "{setting} = {value:?}");
         }
@@ -380,9 +382,9 @@ fn durations_have_bounds() {
     );
 
     let bad = [Duration::ZERO, millis(99), day + low, Duration::MAX];
-    let duration = |c: &mut Config, duration| c.lease = LeaseConfig { duration, hot: secs(10) };
+    let duration = |c: &mut Config, duration| c.lease.duration = duration;
     bounds("lease.duration", duration, &[millis(100), day], &bad);
-    let hot = |c: &mut Config, hot| c.lease = LeaseConfig { duration: secs(30), hot };
+    let hot = |c: &mut Config, hot| c.lease.hot = hot;
     bounds("lease.hot", hot, &[millis(100), day], &bad);
 }
 
@@ -414,7 +416,8 @@ fn retries_have_bounds() {
 fn names_have_bounds() {
     let long = "ü".repeat(64);
     bounds("name", |c, s: &str| s.clone_into(&mut c.name), &["a", "größe 1", &long], &["", "a\tb", "\u{85}"]);
-    let too_long = Config { name: "ü".repeat(65), ..Config::default() };
+    let mut too_long = Config::default();
+    too_long.name = "ü".repeat(65);
     assert_eq!(refused_settings(&too_long), ["name"]);
     let prefix = |c: &mut Config, s: &str| s.clone_into(&mut c.metrics.prefix);
     let bad = ["", "1a", "_a", ".a", "a-b", "a b", "aü", "outbox.", "a..b"];
@@ -462,16 +465,34 @@ fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
 }
 
+/// What a configuration leaves out is said by its mode, and what comes of it is still a good configuration.
+#[test]
+fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
+    let resolved = |mode| {
+        let config = config_of(mode).resolved();
+        assert_eq!(config.validate(), Ok(()), "{mode:?}");
+        (config.workers, config.retry.map(|retry| retry.max_attempts), config.no_route_grace)
+    };
+    assert_eq!(resolved(Mode::MultiNode), (Some(4), Some(10), Some(secs(600))));
+    assert_eq!(resolved(Mode::SingleNode), (Some(4), Some(10), Some(Duration::ZERO)));
+    assert_eq!(resolved(Mode::Strict), (Some(1), Some(1), Some(Duration::ZERO)));
+    assert_eq!(resolved(Mode::WriterOnly), (None, None, None));
+
+    let mut config = Config::relay();
+    config.workers = Some(7);
+    config.no_route_grace = Some(secs(1));
+    let resolved = config.resolved();
+    assert_eq!((resolved.workers, resolved.no_route_grace), (Some(7), Some(secs(1))));
+}
+
 // S3-21: one worker and one attempt are what the mode does anyway.
 #[test]
 fn strict_mode_takes_the_values_it_has_by_itself() {
-    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
-    let config = Config {
-        workers: Some(1),
-        retry: Some(retry),
-        no_route_grace: Some(Duration::ZERO),
-        ..config_of(Mode::Strict)
-    };
+    let retry = RetryPolicy::default().with_max_attempts(1);
+    let mut config = config_of(Mode::Strict);
+    config.workers = Some(1);
+    config.retry = Some(retry);
+    config.no_route_grace = Some(Duration::ZERO);
     assert_eq!(config.validate(), Ok(()));
 }
 
@@ -479,8 +500,9 @@ fn strict_mode_takes_the_values_it_has_by_itself() {
 #[test]
 fn writer_only_may_purge_by_age_but_not_at_once() {
     let aged = |age| {
-        let purge = PurgeConfig { age: Some(age), ..PurgeConfig::default() };
-        refused_settings(&Config { purge, ..config_of(Mode::WriterOnly) })
+        let mut config = config_of(Mode::WriterOnly);
+        config.purge.age = Some(age);
+        refused_settings(&config)
     };
     assert!(aged(days(30)).is_empty());
     assert_eq!(aged(Duration::ZERO), ["purge.age"]);
@@ -492,7 +514,9 @@ fn relay_polls_fast_in_large_batches_and_drains_longer() {
     assert_eq!(config.validate(), Ok(()));
     assert_eq!((config.poller.interval, config.poller.busy_interval), (millis(250), Some(millis(50))));
     assert_eq!((config.poller.batch, config.drain), (500, secs(30)));
-    let rest = Config { poller: PollerConfig::default(), drain: secs(5), ..config };
+    let mut rest = config;
+    rest.poller = PollerConfig::default();
+    rest.drain = secs(5);
     assert_eq!(rest, Config::default(), "and nothing else");
 }
 
@@ -543,42 +567,39 @@ fn extremes_are_refused_without_a_panic() {
     for (size, duration) in [(0, Duration::ZERO), (usize::MAX, Duration::MAX)] {
         for mode in MODES {
             let retention = Retention::archive_after(duration);
-            let config = Config {
-                name: String::new(),
-                mode,
-                workers: Some(size),
-                queue: QueueConfig { hot: size, cold: size, bytes: size, ..QueueConfig::default() },
-                retry: Some(RetryPolicy {
-                    max_attempts: size as u32,
-                    base_delay: duration,
-                    max_delay: duration,
-                    jitter: (f64::NEG_INFINITY, f64::NAN),
-                }),
-                poller: PollerConfig {
-                    interval: duration,
-                    busy_interval: Some(duration),
-                    batch: size,
-                    skip_recent: duration,
-                },
-                lease: LeaseConfig { duration, hot: duration },
-                purge: PurgeConfig {
-                    on_done: OnDone::Archive,
-                    done: retention.clone(),
-                    dead: retention,
-                    age: Some(duration),
-                    archived: Some(duration),
-                    interval: duration,
-                    batch: size,
-                },
-                metrics: MetricsConfig { prefix: String::new() },
-                handler_timeout: duration,
-                publish_timeout: duration,
-                store_timeout: duration,
-                drain: duration,
-                no_route_grace: Some(duration),
-                busy_grace: duration,
-                payload_bytes: size,
-            };
+            let mut config = Config::default();
+            config.name = String::new();
+            config.mode = mode;
+            config.workers = Some(size);
+            config.queue = QueueConfig::default().with_hot(size).with_cold(size).with_bytes(size);
+            config.retry = Some(
+                RetryPolicy::default()
+                    .with_max_attempts(size as u32)
+                    .with_base_delay(duration)
+                    .with_max_delay(duration)
+                    .with_jitter(f64::NEG_INFINITY, f64::NAN),
+            );
+            config.poller.interval = duration;
+            config.poller.busy_interval = Some(duration);
+            config.poller.batch = size;
+            config.poller.skip_recent = duration;
+            config.lease.duration = duration;
+            config.lease.hot = duration;
+            config.purge.on_done = OnDone::Archive;
+            config.purge.done = retention.clone();
+            config.purge.dead = retention;
+            config.purge.age = Some(duration);
+            config.purge.archived = Some(duration);
+            config.purge.interval = duration;
+            config.purge.batch = size;
+            config.metrics.prefix = String::new();
+            config.handler_timeout = duration;
+            config.publish_timeout = duration;
+            config.store_timeout = duration;
+            config.drain = duration;
+            config.no_route_grace = Some(duration);
+            config.busy_grace = duration;
+            config.payload_bytes = size;
             assert!(refused_settings(&config).len() > 15, "{:?}", config.validate());
             let _ = toml::to_string(&config);
         }

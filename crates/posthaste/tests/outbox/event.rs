@@ -250,7 +250,9 @@ fn payload_may_have_one_mebibyte_and_not_one_byte_more() {
 #[test]
 fn payloads_limit_can_be_set_either_way() {
     let with = |n, payload_bytes| {
-        Event::builder("Made").bytes("text/plain", vec![0; n]).limits(Limits { payload_bytes })
+        Event::builder("Made")
+            .bytes("text/plain", vec![0; n])
+            .limits(Limits::default().with_payload_bytes(payload_bytes))
     };
     with(MIB + 1, MIB + 1).build().expect("raised");
     with(10, 10).build().expect("lowered");
@@ -563,7 +565,7 @@ fn refusal_shows_neither_payload_nor_header_values() {
     for builder in [
         valid_event().header("authorization", "sEcret\n"),
         Event::builder("Made").json_text("{\"a\": sEcret"),
-        Event::builder("Made").bytes("text/plain", "sEcret").limits(Limits { payload_bytes: 1 }),
+        Event::builder("Made").bytes("text/plain", "sEcret").limits(Limits::default().with_payload_bytes(1)),
     ] {
         let error = builder.build().expect_err("broken");
         assert!(!format!("{error} {error:?}").contains("sEcret"), "{error:?}");

@@ -30,7 +30,7 @@ async fn event_whose_time_has_come_is_delivered_hot_as_if_it_had_none() {
     let an_hour_ago = SystemTime::now() - HOUR;
     let event =
         Event::builder("Made").json_text("{}").occurred_at(an_hour_ago - HOUR).available_at(an_hour_ago);
-    commit(&store.memory, &outbox, vec![event.build().expect("a good event")]).await;
+    commit(&store.inner, &outbox, vec![event.build().expect("a good event")]).await;
     eventually(secs(1), || recorder.count() == 1).await;
     let delivery = recorder.deliveries().remove(0);
     assert_eq!((delivery.source, delivery.available_at(), delivery.is_delayed()), (Source::Hot, None, false));

@@ -48,8 +48,8 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
 
-    let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
-    let born = row(&store.memory, &only_id(&receipt));
+    let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
+    let born = row(&store.inner, &only_id(&receipt));
     let owner = born.locked_by.expect("leased");
     let pid = format!(":{}#", std::process::id());
     assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
@@ -62,14 +62,14 @@ async fn rows_are_born_leased_while_the_engine_runs() {
 async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).build().expect("build");
-    let before = commit_one(&store.memory, &outbox, "Made").await;
-    assert_eq!(row(&store.memory, &before).locked_by, None);
+    let before = commit_one(&store.inner, &outbox, "Made").await;
+    assert_eq!(row(&store.inner, &before).locked_by, None);
     outbox.start().expect("start");
     outbox.idle().await.expect("idle");
 
     outbox.shutdown().await;
-    let after = insert_and_commit(&store.memory, &outbox, event("Made")).await;
-    assert_eq!(row(&store.memory, &only_id(&after)).locked_by, None);
+    let after = insert_and_commit(&store.inner, &outbox, event("Made")).await;
+    assert_eq!(row(&store.inner, &only_id(&after)).locked_by, None);
     outbox.committed(after);
     assert_each_once(&recorder, &[before]);
 }
@@ -77,10 +77,10 @@ async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
 // Design 7, born leased; S3-85
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_the_engine_is_stopping() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = single_node(&store, routes).start().expect("start");
-    commit_one(&store.memory, &outbox, "Made").await;
+    commit_one(&store.inner, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
     let stopping = tokio::spawn({
@@ -88,8 +88,8 @@ async fn rows_are_born_unleased_while_the_engine_is_stopping() {
         async move { outbox.shutdown().await }
     });
     sleep(millis(10)).await;
-    let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
-    assert_eq!(row(&store.memory, &only_id(&receipt)).locked_by, None);
+    let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
+    assert_eq!(row(&store.inner, &only_id(&receipt)).locked_by, None);
     slow.gate.open();
     stopping.await.expect("shutdown");
 }
@@ -100,9 +100,9 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let delayed = Event::builder("Made").json(&1).deliver_after(secs(60)).build().expect("event");
-    let id = commit(&store.memory, &outbox, vec![delayed]).await.remove(0);
+    let id = commit(&store.inner, &outbox, vec![delayed]).await.remove(0);
 
-    assert_eq!(row(&store.memory, &id).locked_by, None);
+    assert_eq!(row(&store.inner, &id).locked_by, None);
     sleep(secs(59)).await;
     assert_eq!(recorder.count(), 0);
     eventually(secs(7), || recorder.count() == 1).await;
@@ -112,23 +112,23 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
 // Design 7, born leased
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_full() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 8, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(8);
     let outbox =
         single_node(&store, routes).workers(1).queue(queue).poll_interval(HOUR).start().expect("start");
-    let mut ids = vec![commit_one(&store.memory, &outbox, "Made").await];
+    let mut ids = vec![commit_one(&store.inner, &outbox, "Made").await];
     eventually(secs(1), || slow.gate.entered() == 1).await;
 
     let mut leased = Vec::new();
     for _ in 0..10 {
-        let receipt = insert_and_commit_now(&store.memory, &outbox, &mut ids).await;
+        let receipt = insert_and_commit_now(&store.inner, &outbox, &mut ids).await;
         leased.push(receipt);
     }
     assert_eq!(leased, [true, true, true, true, true, true, true, false, false, false]);
     slow.gate.open();
     outbox.idle().await.expect("idle");
-    assert_each_once(&slow.recorder, &ids);
+    assert_each_once(&slow.inner, &ids);
 }
 
 /// Commits one event, and answers whether its row was born leased.
@@ -146,15 +146,15 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(recorder.clone()));
     let outbox = single_node(&store, routes).start().expect("start");
-    store.memory.pause("Made", "test").await.expect("pause");
+    store.inner.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
 
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let paused = tx.write(event("Made")).await.expect("write").expect("id");
     let open = tx.write(event("Other")).await.expect("write").expect("id");
     tx.commit().await.expect("commit");
-    assert_eq!(row(&store.memory, &paused).locked_by, None);
-    assert!(row(&store.memory, &open).locked_by.is_some());
+    assert_eq!(row(&store.inner, &paused).locked_by, None);
+    assert!(row(&store.inner, &open).locked_by.is_some());
     outbox.idle().await.expect("idle");
     assert_each_once(&recorder, &[open]);
 }
@@ -165,11 +165,11 @@ async fn rows_are_born_unleased_while_the_breaker_of_their_route_is_open() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|_| Outcome::no_connection("refused"));
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let first = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(secs(1), || row(&store.memory, &first).last_error.is_some()).await;
+    let first = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(secs(1), || row(&store.inner, &first).last_error.is_some()).await;
 
-    let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
-    assert_eq!(row(&store.memory, &only_id(&receipt)).locked_by, None);
+    let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
+    assert_eq!(row(&store.inner, &only_id(&receipt)).locked_by, None);
 }
 
 // T12, design 7
@@ -178,8 +178,8 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let writer = store.memory.writer(&outbox);
-    let mut connection = store.memory.connect();
+    let writer = store.inner.writer(&outbox);
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     connection.savepoint().await.expect("savepoint");
     let kept = writer.insert(&mut connection, event("Made")).await.expect("insert");
@@ -190,7 +190,7 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
     connection.commit().await.expect("commit");
 
     let id = only_id(&kept);
-    assert_eq!(row(&store.memory, &id).locked_by, None);
+    assert_eq!(row(&store.inner, &id).locked_by, None);
     outbox.committed(undone);
     outbox.committed(kept);
     eventually(secs(1), || recorder.count() == 1).await;
@@ -205,7 +205,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let outer = tx.write(event("Made")).await.expect("write").expect("id");
     let mut savepoint = tx.savepoint().await.expect("savepoint");
     let released = savepoint.write(event("Made")).await.expect("write").expect("id");
@@ -222,7 +222,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
     sleep(HOUR * 2).await;
     assert_each_once(&recorder, &[outer, released]);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
-    assert_eq!(store.memory.len(), 2);
+    assert_eq!(store.inner.len(), 2);
 }
 
 // T12
@@ -230,7 +230,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
     let undone = tx.write(event("Made")).await.expect("write").expect("id");
@@ -260,7 +260,7 @@ async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(7)).await;
     tx.commit().await.expect("commit");
@@ -278,7 +278,7 @@ async fn committed_with_enough_lease_left_is_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(6)).await;
     tx.commit().await.expect("commit");
@@ -294,7 +294,7 @@ async fn committed_with_enough_lease_left_is_hot() {
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
     tx.commit().await.expect("commit");
@@ -309,7 +309,7 @@ async fn dropped_receipt_is_released_after_a_second() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
+    let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
     let id = only_id(&receipt);
     drop(receipt);
 
@@ -317,7 +317,7 @@ async fn dropped_receipt_is_released_after_a_second() {
     assert!((millis(900)..millis(1200)).contains(&took), "{took:?}");
     sleep(HOUR * 2).await;
     assert_each_once(&recorder, std::slice::from_ref(&id));
-    assert_eq!(row(&store.memory, &id).lost_leases, 0, "given back, not lost");
+    assert_eq!(row(&store.inner, &id).lost_leases, 0, "given back, not lost");
 }
 
 // Design 7: if the list is full, the lease lapses
@@ -330,11 +330,11 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
         .start()
         .expect("start");
     started(&store).await;
-    let mut connection = store.memory.connect();
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     let batch = events("Made", 12_000);
     let ids = ids_of(&batch);
-    let receipt = store.memory.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     drop(receipt);
 
@@ -352,11 +352,11 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut connection = store.memory.connect();
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     let batch = events("Made", 20);
     let ids = ids_of(&batch);
-    let receipt = store.memory.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     outbox.committed(receipt);
 
@@ -373,9 +373,9 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
-    let mut connection = store.memory.connect();
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.memory.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
     let id = only_id(&receipt);
     outbox.committed(receipt);
     sleep(secs(3)).await;
@@ -393,14 +393,14 @@ async fn committed_after_a_rollback_delivers_nothing() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
-    let mut connection = store.memory.connect();
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.memory.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
     connection.rollback().await.expect("rollback");
     outbox.committed(receipt);
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
-    assert!(store.memory.is_empty());
+    assert!(store.inner.is_empty());
 }
 
 // Design 7, the proof
@@ -409,14 +409,14 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
-    let mut connection = store.memory.connect();
+    let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.memory.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
     connection.abort();
     connection.commit().await.expect("PostgreSQL says Ok, and stores nothing");
     outbox.committed(receipt);
 
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let aborted = tx.write(event("Made")).await.expect("write").expect("id");
     tx.abort();
     tx.commit().await.expect_err("the proof finds out");
@@ -435,7 +435,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         let builder = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
-        let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+        let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
         tx.write(event("Made")).await.expect("write");
         tx.fail_next_commit(fault);
         tx.commit().await.expect_err("the answer was lost");
@@ -453,7 +453,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 async fn server_that_rolls_back_at_commit_is_believed() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.memory.writer(&outbox).begin().await.expect("begin");
+    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");
@@ -467,46 +467,46 @@ async fn server_that_rolls_back_at_commit_is_believed() {
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let slow = SlowDestination { takes: secs(50), recorder: recorder.clone() };
+    let slow = Slow::new(secs(50), recorder.clone());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
     let outbox = single_node(&store, routes).workers(1).poll_interval(millis(100)).start().expect("start");
     let other = Outbox::builder(store.clone(), routes_to(&recorder)).poll_interval(millis(100));
     let other = other.start().expect("start");
-    let ids = commit(&store.memory, &outbox, events("Made", 5)).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 5)).await;
 
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
-    assert!(store.memory.rows().iter().all(|row| row.lost_leases == 0 && row.status == Status::Done));
+    assert!(store.inner.rows().iter().all(|row| row.lost_leases == 0 && row.status == Status::Done));
     drop(other);
 }
 
 // S2-33, S3-75, S3-88, T1
 #[tokio::test(start_paused = true)]
 async fn event_that_waits_hot_is_not_run_again_by_the_poller() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = single_node(&store, routes).workers(1).poll_interval(millis(2)).start().expect("start");
-    let ids = commit(&store.memory, &outbox, events("Made", 50)).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 50)).await;
     sleep(secs(25)).await;
     slow.gate.open();
     sleep(secs(60)).await;
-    assert_each_once(&slow.recorder, &ids);
+    assert_each_once(&slow.inner, &ids);
 }
 
 // T1
 #[tokio::test(start_paused = true)]
 async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = single_node(&store, routes).workers(1).poll_interval(millis(5)).start().expect("start");
     store.break_call(Call::Renew, Fault::Fail);
-    let ids = commit(&store.memory, &outbox, events("Made", 20)).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 20)).await;
     sleep(secs(25)).await;
     slow.gate.open();
     sleep(secs(120)).await;
-    assert_each_once(&slow.recorder, &ids);
-    assert_eq!(count_in(&store.memory, Status::Done), 20);
+    assert_each_once(&slow.inner, &ids);
+    assert_eq!(count_in(&store.inner, Status::Done), 20);
 }
 
 // Design 7: no path waits longer than the hot lease
@@ -518,7 +518,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
             single_node(&store, routes_to(&recorder)).poll_interval(millis(100)).start().expect("start");
         started(&store).await;
         store.break_next(Call::Renew, fault);
-        let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
+        let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
         let id = only_id(&receipt);
         outbox.committed(receipt);
 
@@ -537,7 +537,7 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     let mut receipts = Vec::new();
     let mut ids = Vec::new();
     for _ in 0..300 {
-        let receipt = insert_and_commit(&store.memory, &outbox, event("Made")).await;
+        let receipt = insert_and_commit(&store.inner, &outbox, event("Made")).await;
         ids.push(only_id(&receipt));
         receipts.push(receipt);
         sleep(millis(10)).await;

@@ -27,14 +27,14 @@ fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbo
 /// renew or to claim.
 struct StaleNode {
     faulty: FaultyStore,
-    slow: GatedDestination,
+    slow: Gated<Recorder>,
     outbox: Outbox,
 }
 
 impl StaleNode {
     async fn with(store: &MemoryStore, answer: fn() -> Outcome) -> Self {
         let faulty = FaultyStore::on(store);
-        let slow = GatedDestination::with(Recorder::with(move |_| answer()));
+        let slow = Gated::new(Recorder::with(move |_| answer()));
         let outbox = node(&faulty, &slow);
         eventually(secs(1), || slow.gate.entered() == 1).await;
         faulty.break_call(Call::Renew, Fault::Fail);
@@ -57,7 +57,7 @@ async fn failure_of_a_stale_worker_changes_nothing_while_another_works() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Made", 1).remove(0);
     let stale = StaleNode::with(&store, || Outcome::retry("stale")).await;
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let other = node(&faulty, &slow);
     eventually(secs(5), || slow.gate.entered() == 1).await;
     let held_by_other = row(&store, &id).locked_by;
@@ -69,7 +69,7 @@ async fn failure_of_a_stale_worker_changes_nothing_while_another_works() {
 
     slow.gate.open();
     eventually(secs(1), || status(&store, &id) == Status::Done).await;
-    assert_each_once(&slow.recorder, &[id]);
+    assert_each_once(&slow.inner, &[id]);
     drop((stale.outbox, other));
 }
 
@@ -80,7 +80,7 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     let id = insert_foreign(&store, "Made", 1).remove(0);
     let stale = StaleNode::with(&store, Outcome::done).await;
     let faulty = FaultyStore::on(&store);
-    let slow = GatedDestination::with(Recorder::with(|_| Outcome::retry("too late")));
+    let slow = Gated::new(Recorder::with(|_| Outcome::retry("too late")));
     let other = node(&faulty, &slow);
     eventually(secs(5), || slow.gate.entered() == 1).await;
 
@@ -90,7 +90,7 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     sleep(secs(60)).await;
     let row = row(&store, &id);
     assert_eq!((row.status, row.attempts, row.last_error), (Status::Done, 0, None));
-    assert_eq!(slow.recorder.count(), 1, "nobody tries again");
+    assert_eq!(slow.inner.count(), 1, "nobody tries again");
     drop((stale.outbox, other));
 }
 
@@ -114,23 +114,23 @@ async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
 #[tokio::test(start_paused = true)]
 async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_lease() {
     let store = FaultyStore::new();
-    let slow = GatedDestination::with(Recorder::with(|delivery| match delivery.attempt {
+    let slow = Gated::new(Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("once"),
         _ => Outcome::done(),
     }));
-    let id = insert_foreign(&store.memory, "Made", 1).remove(0);
+    let id = insert_foreign(&store.inner, "Made", 1).remove(0);
     let outbox = node(&store, &slow);
     eventually(secs(1), || slow.gate.entered() == 1).await;
     store.break_call(Call::Renew, Fault::Fail);
-    let first = row(&store.memory, &id).locked_at;
-    eventually(secs(5), || row(&store.memory, &id).locked_at > first).await;
+    let first = row(&store.inner, &id).locked_at;
+    eventually(secs(5), || row(&store.inner, &id).locked_at > first).await;
     assert_eq!(slow.gate.entered(), 1, "no second copy");
-    assert_eq!(row(&store.memory, &id).lost_leases, 0, "nobody died");
+    assert_eq!(row(&store.inner, &id).lost_leases, 0, "nobody died");
 
     slow.gate.open();
-    eventually(millis(100), || row(&store.memory, &id).attempts == 1).await;
-    eventually(secs(2), || status(&store.memory, &id) == Status::Done).await;
-    assert_eq!(slow.recorder.count(), 2);
+    eventually(millis(100), || row(&store.inner, &id).attempts == 1).await;
+    eventually(secs(2), || status(&store.inner, &id) == Status::Done).await;
+    assert_eq!(slow.inner.count(), 2);
     drop(outbox);
 }
 
@@ -142,8 +142,8 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
         let payload = Some(vec![b'1'; 1 << 20].into());
         store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() });
     }
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
-    let queue = QueueConfig { bytes: 3 << 20, ..QueueConfig::default() };
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
+    let queue = QueueConfig::default().with_bytes(3 << 20);
     let builder = Outbox::builder(faulty.clone(), routes_to(&slow)).lease(secs(600)).workers(1).queue(queue);
     let full = builder.start().expect("start");
     sleep(millis(50)).await;
@@ -159,7 +159,7 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
     assert!(store.rows().iter().all(|row| row.lost_leases == 0));
     slow.gate.open();
     eventually(secs(30), || count_in(&store, Status::Done) == 20).await;
-    let both = recorder.ids().into_iter().chain(slow.recorder.ids()).collect();
+    let both = recorder.ids().into_iter().chain(slow.inner.ids()).collect();
     assert_same_ids(both, store.rows().into_iter().map(|row| row.id).collect());
     drop(other);
 }
@@ -169,7 +169,7 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
 async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let builder = Outbox::builder(faulty, routes_to(&slow)).poll_batch(200).drain(secs(1));
     let stopping = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 4).await;
@@ -184,7 +184,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     assert!(started.elapsed() > secs(20), "the running ones were left to their leases");
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
-    assert_eq!(slow.recorder.count(), 0);
+    assert_eq!(slow.inner.count(), 0);
     drop(next);
 }
 
@@ -193,7 +193,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
 async fn handler_that_takes_three_leases_is_not_run_twice() {
     let store = MemoryStore::new();
     let recorder = Recorder::new();
-    let slow = SlowDestination { takes: LEASE_DURATION * 3, recorder: recorder.clone() };
+    let slow = Slow::new(LEASE_DURATION * 3, recorder.clone());
     let nodes = [node(&FaultyStore::on(&store), &slow), node(&FaultyStore::on(&store), &slow)];
     let mut ids = insert_foreign(&store, "Made", 20);
     ids.extend(commit(&store, &nodes[0], events("Made", 20)).await);
@@ -207,7 +207,7 @@ async fn handler_that_takes_three_leases_is_not_run_twice() {
 #[tokio::test(start_paused = true)]
 async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_lapses() {
     let store = MemoryStore::new();
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let crashes = node(&faulty, &slow);
     let mut ids = insert_foreign(&store, "Made", 10);
     eventually(secs(1), || slow.gate.entered() == 4).await;
@@ -224,7 +224,7 @@ async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_laps
     sleep(HOUR).await;
     assert_each_once(&recorder, &ids);
     assert!(store.rows().iter().all(|row| row.lost_leases == 1));
-    assert_eq!((faulty.count(Call::Settle), slow.recorder.count()), (settled, 0), "dropped is stopped");
+    assert_eq!((faulty.count(Call::Settle), slow.inner.count()), (settled, 0), "dropped is stopped");
     drop(other);
 }
 
@@ -233,7 +233,7 @@ async fn events_of_a_crashed_engine_are_delivered_by_another_when_the_lease_laps
 async fn two_engines_deliver_two_thousand_events_each_exactly_once() {
     let store = MemoryStore::new();
     let recorder = Recorder::new();
-    let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
+    let slow = Slow::new(millis(1), recorder.clone());
     let nodes = [node(&FaultyStore::on(&store), &slow), node(&FaultyStore::on(&store), &slow)];
     let mut ids = Vec::new();
     for n in 0..100 {
@@ -253,7 +253,7 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     let id = insert_foreign(&store, "Made", 1).remove(0);
     let mut crashes = 0;
     while status(&store, &id) == Status::New {
-        let slow = GatedDestination::new();
+        let slow = Gated::new(Recorder::new());
         let outbox = node(&FaultyStore::on(&store), &slow);
         eventually(LEASE_DURATION * 20, || slow.gate.entered() == 1 || status(&store, &id) == Status::Dead)
             .await;
@@ -271,7 +271,7 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
 async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 5);
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let builder = Outbox::builder(faulty.clone(), routes_to(&slow)).lease(LEASE_DURATION).workers(1);
     let cut_off = builder.start().expect("start");
     eventually(secs(1), || slow.gate.entered() == 1).await;
@@ -294,10 +294,10 @@ async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
 async fn lease_renewer_that_misses_one_renewal_loses_no_lease() {
     let store = FaultyStore::new();
     let recorder = Recorder::new();
-    let slow = SlowDestination { takes: secs(20), recorder: recorder.clone() };
-    let ids = insert_foreign(&store.memory, "Made", 4);
+    let slow = Slow::new(secs(20), recorder.clone());
+    let ids = insert_foreign(&store.inner, "Made", 4);
     let outbox = node(&store, &slow);
-    let other = node(&FaultyStore::on(&store.memory), &slow);
+    let other = node(&FaultyStore::on(&store.inner), &slow);
     // Between two renewals, which come every second: each second one fails.
     sleep(millis(500)).await;
     for _ in 0..10 {

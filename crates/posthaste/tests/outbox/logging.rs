@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder as MetricsRecorder, SharedString, Unit,
 };
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Settle, Settlement, Store as _, Verdict,
-};
+use posthaste::store::{Claim, Owner, Settle, Settlement, Store as _, Verdict};
 use posthaste::{
     BoxError, Delivery, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status,
     Unrecoverable, WriterHook, interceptor,
@@ -34,17 +31,17 @@ fn log_of_posthaste() -> Log {
 #[tokio::test(start_paused = true)]
 async fn dropping_from_the_hot_queue_warns_once_a_second() {
     let log = log_of_posthaste();
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { hot: 4, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(4);
     let outbox = single_node(&store, routes).workers(1).queue(queue).start().expect("start");
 
-    commit(&store.memory, &outbox, events("Made", 50)).await;
+    commit(&store.inner, &outbox, events("Made", 50)).await;
     assert_eq!(log.count(Level::WARN, "hot queue is full"), 1, "46 drops, one line");
     slow.gate.open();
     outbox.idle().await.expect("idle");
     sleep(secs(2)).await;
-    commit(&store.memory, &outbox, events("Made", 50)).await;
+    commit(&store.inner, &outbox, events("Made", 50)).await;
     assert_eq!(log.count(Level::WARN, "hot queue is full"), 2);
 }
 
@@ -56,10 +53,10 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
     let dead = Recorder::with(|_| Outcome::Dead("no".to_owned()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(dead));
     let outbox = single_node(&store, routes).name("orders").start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     let raw = RawRow { headers: Some("no json".to_owned()), ..RawRow::default() };
     let malformed = raw.id.clone();
-    store.memory.insert_raw(raw);
+    store.inner.insert_raw(raw);
     outbox.idle().await.expect("idle");
 
     let has = |text: &str, id: &EventId| {
@@ -79,7 +76,7 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
     sleep(secs(6)).await;
     assert!(log.count(Level::ERROR, "the store failed") >= 1);
     store.break_call(Call::Settle, Fault::Fail);
-    commit_one(&store.memory, &outbox, "Made").await;
+    commit_one(&store.inner, &outbox, "Made").await;
     sleep(secs(1)).await;
     assert!(log.count(Level::WARN, "could not be written back") >= 1);
 }
@@ -104,9 +101,9 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
         .interceptor(interceptor::after(|_, _| std::panic::resume_unwind(Box::new(SENTINEL))))
         .start()
         .expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     outbox.idle().await.expect("idle");
-    assert_eq!(status(&store.memory, &id), Status::Done);
+    assert_eq!(status(&store.inner, &id), Status::Done);
     assert_eq!(log.count(Level::ERROR, "a writer hook panicked"), 1);
     assert_eq!(log.count(Level::ERROR, "an interceptor panicked after a dispatch"), 1);
 }
@@ -121,7 +118,7 @@ async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
         .purge_at_age(HOUR, HOUR)
         .start()
         .expect("start");
-    commit(&store.memory, &outbox, events("Made", 10)).await;
+    commit(&store.inner, &outbox, events("Made", 10)).await;
     store.break_next(Call::Purge, Fault::Fail);
     // The first purge comes within a minute of the start, the second an hour after it.
     sleep(secs(120)).await;
@@ -171,13 +168,13 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
             batch.push(event.build().expect("event"));
         }
     }
-    commit(&store.memory, &outbox, batch).await;
+    commit(&store.inner, &outbox, batch).await;
     for headers in [format!("{{\"a\": \"{SENTINEL}\""), format!("[\"{SENTINEL}\"]"), SENTINEL.to_owned()] {
-        store.memory.insert_raw(RawRow { headers: Some(headers), ..RawRow::default() });
+        store.inner.insert_raw(RawRow { headers: Some(headers), ..RawRow::default() });
     }
     sleep(secs(60)).await;
     store.break_call(Call::Settle, Fault::Fail);
-    commit(&store.memory, &outbox, vec![Event::json("Made", SENTINEL).expect("event")]).await;
+    commit(&store.inner, &outbox, vec![Event::json("Made", SENTINEL).expect("event")]).await;
     sleep(secs(60)).await;
     outbox.shutdown().await;
 
@@ -185,7 +182,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
     assert!(lines.len() > 50, "it did log: {}", lines.len());
     let leak = lines.iter().find(|line| line.fields.contains(SENTINEL));
     assert!(leak.is_none(), "{leak:?}");
-    let kept = store.memory.rows().iter().any(|row| row.last_error.as_deref() == Some(SENTINEL));
+    let kept = store.inner.rows().iter().any(|row| row.last_error.as_deref() == Some(SENTINEL));
     assert!(kept, "the rows do say why");
 }
 
@@ -250,19 +247,19 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
         (Ok(3), _) => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let slow = GatedDestination::with(recorder);
+    let slow = Gated::new(recorder);
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
-    let queue = QueueConfig { hot: 10, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_hot(10);
     let builder = single_node(&store, routes).name("orders").queue(queue);
     let outbox =
         metrics::with_local_recorder(&numbers, || builder.retry(plain_retry(5)).start()).expect("start");
     let made = |n: u32| Event::json("Made", &n).expect("event");
     let delayed = Event::builder("Made").json(&0).deliver_after(secs(5)).build().expect("event");
-    commit(&store.memory, &outbox, vec![made(1), made(2), made(3), made(4), delayed]).await;
+    commit(&store.inner, &outbox, vec![made(1), made(2), made(3), made(4), delayed]).await;
     sleep(millis(10)).await;
-    commit(&store.memory, &outbox, events("Made", 12)).await;
+    commit(&store.inner, &outbox, events("Made", 12)).await;
     sleep(millis(10)).await;
-    insert_foreign(&store.memory, "Made", 3);
+    insert_foreign(&store.inner, "Made", 3);
     sleep(secs(11)).await;
     assert_eq!(numbers.gauge("outbox.queue.hot.depth{outbox=orders}"), 10.0);
     assert!(numbers.gauge("outbox.queue.cold.depth{outbox=orders}") > 0.0);
@@ -280,7 +277,7 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
     assert_eq!(count("dispatch.deferred"), 1);
     assert_eq!(count("dispatch.dead"), 1);
     assert_eq!(count("enqueue.cold"), 2 + 3 + 1 + 1 + 1, "dropped, foreign, delayed, retried, deferred");
-    assert_eq!(count_in(&store.memory, Status::Done), 19);
+    assert_eq!(count_in(&store.inner, Status::Done), 19);
     for name in ["held", "settle.batch.size", "lease.conflicts", "store.errors", "settle.late.done"] {
         count(name);
     }
@@ -296,12 +293,12 @@ async fn metrics_have_the_documents_names_and_count_what_happened() {
 #[tokio::test(start_paused = true)]
 async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
     let (numbers, store) = (MetricValues::default(), FaultyStore::new());
-    let slow = GatedDestination::with(Recorder::new());
+    let slow = Gated::new(Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).name("made"));
     let builder = single_node(&store, routes).name("orders");
     let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
-    commit(&store.memory, &outbox, events("Made", 12)).await;
-    insert_foreign(&store.memory, "Made", 12);
+    commit(&store.inner, &outbox, events("Made", 12)).await;
+    insert_foreign(&store.inner, "Made", 12);
     sleep(secs(11)).await;
     let gauges = ["queue.hot.depth", "queue.cold.depth", "held", "lag.oldest.ms"];
     let read = |name: &str| numbers.gauge(&format!("outbox.{name}{{outbox=orders}}"));
@@ -320,7 +317,7 @@ async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
     let routes = Routes::new().add(Route::event("Made").deliver_to(down).name("made"));
     let builder = single_node(&store, routes).metrics_prefix("shop.events");
     let outbox = metrics::with_local_recorder(&numbers, || builder.start()).expect("start");
-    commit(&store.memory, &outbox, events("Made", 3)).await;
+    commit(&store.inner, &outbox, events("Made", 3)).await;
     sleep(secs(1)).await;
     assert_eq!(numbers.gauge("shop.events.breaker.open{outbox=outbox,route=made}"), 1.0);
     assert!(numbers.counter("shop.events.dispatch.unreachable{outbox=outbox}") >= 1);
@@ -336,7 +333,7 @@ async fn mode_without_a_hot_path_never_speaks_of_drops() {
     let outbox =
         metrics::with_local_recorder(&numbers, || Outbox::builder(store.clone(), routes).strict().start())
             .expect("start");
-    commit(&store.memory, &outbox, events("Made", 3000)).await;
+    commit(&store.inner, &outbox, events("Made", 3000)).await;
     outbox.idle().await.expect("idle");
     assert_eq!(log.count(Level::WARN, "hot queue"), 0);
     assert_eq!(numbers.counter("outbox.enqueue.hot.dropped{outbox=outbox}"), 0);
@@ -352,8 +349,8 @@ async fn ids_that_exist_already_are_counted() {
     let outbox = metrics::with_local_recorder(&numbers, || single_node(&store, routes).start());
     let outbox = outbox.expect("start");
     let twice = event("Made");
-    commit(&store.memory, &outbox, vec![twice.clone(), event("Made"), twice.clone()]).await;
-    commit(&store.memory, &outbox, vec![twice]).await;
+    commit(&store.inner, &outbox, vec![twice.clone(), event("Made"), twice.clone()]).await;
+    commit(&store.inner, &outbox, vec![twice]).await;
     assert_eq!(numbers.counter("outbox.write.duplicates{outbox=outbox}"), 2);
     outbox.idle().await.expect("idle");
     assert_eq!(recorder.count(), 2);
@@ -363,38 +360,27 @@ async fn ids_that_exist_already_are_counted() {
 #[tokio::test(start_paused = true)]
 async fn late_success_on_a_dead_row_is_counted() {
     let numbers = MetricValues::default();
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let outbox = metrics::with_local_recorder(&numbers, || single_node(&store, routes).start());
     let outbox = outbox.expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
     store.break_call(Call::Renew, Fault::Fail);
     sleep(secs(40)).await;
-    kill(&store.memory, &id).await;
+    kill(&store.inner, &id).await;
     slow.gate.open();
     sleep(secs(1)).await;
-    assert_eq!(status(&store.memory, &id), Status::Dead);
+    assert_eq!(status(&store.inner, &id), Status::Dead);
     assert_eq!(numbers.counter("outbox.settle.late.done{outbox=outbox}"), 1);
 }
 
 /// Makes a row DEAD as another engine would that gave up on it.
 async fn kill(store: &MemoryStore, id: &EventId) {
     let owner = Owner::from("another engine");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: secs(30),
-        limit: 1,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: Some(store.now() + secs(3600)),
-    };
+    let claim = Claim::new(&owner, secs(30), 1).at(store.now() + secs(3600));
     let lease = store.claim(&claim).await.expect("claim").events.remove(0).lease;
     assert_eq!(lease.id, *id);
-    let dead =
-        Settlement { lease, verdict: Verdict::Dead { reason: "given up".to_owned() }, delivered: Vec::new() };
-    let settle = Settle { owner: &owner, settlements: &[dead], on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await.expect("settle");
+    let dead = Settlement::new(lease, Verdict::Dead { reason: "given up".to_owned() });
+    store.settle(&Settle::new(&owner, &[dead])).await.expect("settle");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::memory::{CommitFault, MemoryStore};
-use posthaste::store::{Claim, ClaimOrder, LeaseToken, Owner, Store};
+use posthaste::store::{Claim, Owner, Store};
 use posthaste::writer::NewRow;
 use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes};
 use posthaste_testkit::event;
@@ -86,12 +86,12 @@ async fn commit_of_unleased_due_rows_rings() {
         connection.insert(&[row]).await.unwrap();
         connection.commit().await.unwrap();
     };
-    let plain = |id| NewRow { event: event(id), delay: None, lease: None };
+    let plain = |id| NewRow::new(event(id));
     write(plain("a")).await;
     assert!(is_notified().await);
     write(plain("a")).await;
     assert!(!is_notified().await, "a duplicate is nothing to claim");
-    write(NewRow { delay: Some(Duration::from_secs(9)), ..plain("b") }).await;
+    write(plain("b").with_delay(Some(Duration::from_secs(9)))).await;
     assert!(!is_notified().await, "a delayed row is not due");
     assert!(!is_notified().await);
 }
@@ -119,16 +119,7 @@ async fn writes_are_counted_per_row() {
     let id = EventId::from("a");
     assert_eq!(store.writes(&id), 0);
     let owner = Owner::from("me");
-    let claim = Claim {
-        owner: &owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(30),
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    };
+    let claim = Claim::new(&owner, Duration::from_secs(30), 10);
     store.claim(&claim).await.unwrap();
     assert_eq!(store.writes(&id), 1);
     store.claim(&claim).await.unwrap();

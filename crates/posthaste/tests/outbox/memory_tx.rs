@@ -148,7 +148,7 @@ async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
     let store = MemoryStore::new();
     let mut connection = store.connect();
     connection.begin().await.unwrap();
-    connection.insert(&[NewRow { event: event("a"), delay: None, lease: None }]).await.unwrap();
+    connection.insert(&[NewRow::new(event("a"))]).await.unwrap();
     connection.abort();
     connection.commit().await.unwrap();
     assert!(store.is_empty());

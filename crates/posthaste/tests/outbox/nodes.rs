@@ -61,13 +61,13 @@ async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
     let healthy = Recorder::new();
     let builder = Outbox::builder(store.clone(), two_routes(&down, &healthy));
     let outbox = builder.poll_interval(millis(250)).poll_batch(500).start().expect("start");
-    let backlog = insert_foreign(&store.memory, "First", 20_000);
-    let writes = || backlog.iter().map(|id| store.memory.writes(id)).sum::<u64>();
-    let parked = || store.memory.rows().iter().filter(|row| row.parked.is_some()).count();
+    let backlog = insert_foreign(&store.inner, "First", 20_000);
+    let writes = || backlog.iter().map(|id| store.inner.writes(id)).sum::<u64>();
+    let parked = || store.inner.rows().iter().filter(|row| row.parked.is_some()).count();
     eventually(secs(60), || parked() >= 19_990).await;
     let (before, mut written) = (writes(), 0);
     for _ in 0..40 {
-        written += insert_foreign(&store.memory, "Second", 10).len();
+        written += insert_foreign(&store.inner, "Second", 10).len();
         eventually(secs(2), || healthy.count() == written).await;
         sleep(secs(60)).await;
     }
@@ -116,19 +116,13 @@ async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
     sleep(secs(60)).await;
     insert_foreign(&store, "Made", 10);
     let owner = posthaste::store::Owner::random("another engine");
-    let claim = posthaste::store::Claim {
-        owner: &owner,
-        token: posthaste::store::LeaseToken::random(),
-        lease: secs(30),
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: posthaste::store::ClaimOrder::Due,
-        skip_recent: secs(0),
-        now: None,
-    };
+    let claim = posthaste::store::Claim::new(&owner, secs(30), 10)
+        .with_token(posthaste::store::LeaseToken::random())
+        .with_order(posthaste::store::ClaimOrder::Due)
+        .with_skip_recent(secs(0));
     let claimed = store.claim(&claim).await.expect("claim");
     let leases: Vec<_> = claimed.events.into_iter().map(|leased| leased.lease).collect();
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: 24 * HOUR, now: None };
+    let park = Park::new(&owner, &leases, "mail", 24 * HOUR);
     assert_eq!(store.park(&park).await.expect("park"), 10);
     eventually(HOUR, || recorder.count() == 10).await;
     drop(outbox);

@@ -22,7 +22,7 @@ async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, O
     let store = FaultyStore::new();
     let builder = single_node(&store, routes_to(destination)).retry(plain_retry(3));
     let outbox = builder.poll_interval(HOUR).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     (store, outbox, id)
 }
 
@@ -34,8 +34,8 @@ async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
         _ => Outcome::done(),
     });
     let (store, _outbox, id) = outcome_of(&recorder).await;
-    eventually(secs(1), || status(&store.memory, &id) == Status::Done).await;
-    let row = row(&store.memory, &id);
+    eventually(secs(1), || status(&store.inner, &id) == Status::Done).await;
+    let row = row(&store.inner, &id);
     assert_eq!((row.attempts, row.last_error, row.locked_by), (1, None, None));
     assert!(row.done_at.is_some());
 }
@@ -43,21 +43,17 @@ async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
 // S3-66, S3-77, S3-108, T8
 #[tokio::test(start_paused = true)]
 async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
-    let times = Arc::new(AtomicUsize::new(0));
-    let recorder = Recorder::with({
-        let times = Arc::clone(&times);
-        move |_| match times.fetch_add(1, Ordering::SeqCst) {
-            0..20 => Outcome::Defer(secs(7)),
-            _ => Outcome::done(),
-        }
+    let recorder = Recorder::with(|delivery| match delivery.deferrals {
+        0..20 => Outcome::Defer(secs(7)),
+        _ => Outcome::done(),
     });
     let (store, _outbox, id) = outcome_of(&recorder).await;
-    eventually(secs(1), || row(&store.memory, &id).deferrals == 1).await;
-    assert_eq!(status(&store.memory, &id), Status::New);
+    eventually(secs(1), || row(&store.inner, &id).deferrals == 1).await;
+    assert_eq!(status(&store.inner, &id), Status::New);
 
-    let took = eventually(secs(200), || status(&store.memory, &id) == Status::Done).await;
+    let took = eventually(secs(200), || status(&store.inner, &id) == Status::Done).await;
     assert!((secs(139)..secs(142)).contains(&took), "20 times 7 s, not {took:?}");
-    let row = row(&store.memory, &id);
+    let row = row(&store.inner, &id);
     assert_eq!((row.attempts, row.deferrals), (0, 20));
     assert!(recorder.deliveries().iter().all(|delivery| delivery.attempt == 1));
 }
@@ -67,11 +63,11 @@ async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
 async fn retry_after_spends_attempts_with_the_destinations_delay_and_ends_dead() {
     let recorder = Recorder::with(|_| Outcome::RetryAfter(secs(30), "busy".into()));
     let (store, _outbox, id) = outcome_of(&recorder).await;
-    eventually(secs(1), || row(&store.memory, &id).attempts == 1).await;
-    assert_eq!(status(&store.memory, &id), Status::Retry);
-    let took = eventually(secs(100), || status(&store.memory, &id) == Status::Dead).await;
+    eventually(secs(1), || row(&store.inner, &id).attempts == 1).await;
+    assert_eq!(status(&store.inner, &id), Status::Retry);
+    let took = eventually(secs(100), || status(&store.inner, &id) == Status::Dead).await;
     assert!((secs(59)..secs(62)).contains(&took), "two waits of 30 s, not {took:?}");
-    let row = row(&store.memory, &id);
+    let row = row(&store.inner, &id);
     assert_eq!((row.attempts, row.last_error.as_deref()), (3, Some("busy")));
 }
 
@@ -80,9 +76,9 @@ async fn retry_after_spends_attempts_with_the_destinations_delay_and_ends_dead()
 async fn dead_is_dead_at_once_with_the_reason_and_no_attempt() {
     let recorder = Recorder::with(|_| Outcome::Dead("no such customer".to_owned()));
     let (store, _outbox, id) = outcome_of(&recorder).await;
-    eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
+    eventually(secs(1), || status(&store.inner, &id) == Status::Dead).await;
     sleep(HOUR).await;
-    let row = row(&store.memory, &id);
+    let row = row(&store.inner, &id);
     assert_eq!((row.attempts, row.last_error.as_deref()), (0, Some("no such customer")));
     assert_eq!(recorder.count(), 1);
 }
@@ -102,19 +98,19 @@ async fn handlers_errors_speak_through_the_question_mark() {
     let routes = Routes::new().handle("Made", fail);
     let outbox = single_node(&store, routes).retry(plain_retry(2)).start().expect("start");
     let batch = ["never", "later", "else"].map(|what| Event::json("Made", what).expect("event"));
-    let ids = commit(&store.memory, &outbox, batch.into()).await;
+    let ids = commit(&store.inner, &outbox, batch.into()).await;
     outbox.idle().await.expect("idle");
 
-    let never = row(&store.memory, &ids[0]);
+    let never = row(&store.inner, &ids[0]);
     assert_eq!((never.status, never.attempts, never.last_error.as_deref()), (Status::Dead, 0, Some("bad")));
-    let later = row(&store.memory, &ids[1]);
+    let later = row(&store.inner, &ids[1]);
     assert_eq!((later.status, later.attempts), (Status::Retry, 1));
-    let wait = later.available_at.since(store.memory.now());
+    let wait = later.available_at.since(store.inner.now());
     assert!((secs(39)..=secs(40)).contains(&wait), "{wait:?}");
-    assert_eq!(row(&store.memory, &ids[2]).last_error.as_deref(), Some("anything else"));
+    assert_eq!(row(&store.inner, &ids[2]).last_error.as_deref(), Some("anything else"));
 
-    eventually(secs(60), || count_in(&store.memory, Status::Dead) == 3).await;
-    assert_eq!(row(&store.memory, &ids[1]).attempts, 2, "RetryAfter counts against the limit");
+    eventually(secs(60), || count_in(&store.inner, Status::Dead) == 3).await;
+    assert_eq!(row(&store.inner, &ids[1]).attempts, 2, "RetryAfter counts against the limit");
 }
 
 // Design 8, worker; F47
@@ -140,20 +136,20 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
     let batch: Vec<Event> = (0..2000u32).map(|n| Event::json("Made", &n).expect("event")).collect();
     let mut ids = Vec::new();
     for part in batch.chunks(500) {
-        ids.extend(commit(&store.memory, &outbox, part.to_vec()).await);
+        ids.extend(commit(&store.inner, &outbox, part.to_vec()).await);
     }
     eventually(secs(60), || recorder.count() == 2000).await;
     outbox.idle().await.expect("idle");
 
     assert_each_once(&recorder, &ids);
-    let failed: Vec<_> = store.memory.rows().into_iter().filter(|row| row.attempts == 1).collect();
+    let failed: Vec<_> = store.inner.rows().into_iter().filter(|row| row.attempts == 1).collect();
     assert_eq!(failed.len(), 20, "1 % panicked once");
-    assert_eq!(count_in(&store.memory, Status::Done), 2000);
+    assert_eq!(count_in(&store.inner, Status::Done), 2000);
 
-    let gated = GatedDestination::new();
+    let gated = Gated::new(Recorder::new());
     drop(outbox);
     let outbox = single_node(&store, routes_to(&gated)).start().expect("start");
-    commit(&store.memory, &outbox, events("Made", 20)).await;
+    commit(&store.inner, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
     assert_eq!(gated.gate.max_inside(), 4);
 }
@@ -162,47 +158,47 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
 #[tokio::test(start_paused = true)]
 async fn all_workers_are_left_after_each_of_them_panicked_often() {
     let store = FaultyStore::new();
-    let gated = GatedDestination::new();
+    let gated = Gated::new(Recorder::new());
     let routes = routes_to(&gated).handle("Bad", async |_: Delivery| {
         if true {
             panic!("always");
         }
     });
     let outbox = single_node(&store, routes).retry(plain_retry(2)).start().expect("start");
-    let bad = commit(&store.memory, &outbox, events("Bad", 40)).await;
-    eventually(secs(10), || count_in(&store.memory, Status::Dead) == 40).await;
-    let dead = row(&store.memory, &bad[0]);
+    let bad = commit(&store.inner, &outbox, events("Bad", 40)).await;
+    eventually(secs(10), || count_in(&store.inner, Status::Dead) == 40).await;
+    let dead = row(&store.inner, &bad[0]);
     assert_eq!(dead.last_error.as_deref(), Some("the destination panicked: always"));
     assert_eq!(dead.attempts, 2);
 
-    commit(&store.memory, &outbox, events("Made", 20)).await;
+    commit(&store.inner, &outbox, events("Made", 20)).await;
     sleep(secs(1)).await;
     assert_eq!(gated.gate.max_inside(), 4, "as many as before");
     gated.gate.open();
     outbox.idle().await.expect("idle");
-    assert_eq!(gated.recorder.count(), 20);
+    assert_eq!(gated.inner.count(), 20);
 }
 
 // Design 8, destinations
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_handler_is_a_failed_attempt() {
-    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new() };
+    let slow = Slow::new(HOUR, Recorder::new());
     let (store, _outbox, id) = outcome_of(&slow).await;
-    let took = eventually(secs(100), || row(&store.memory, &id).attempts == 1).await;
+    let took = eventually(secs(100), || row(&store.inner, &id).attempts == 1).await;
     assert!((secs(59)..secs(62)).contains(&took), "{took:?}");
-    assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("no answer within 60s"));
-    eventually(secs(200), || status(&store.memory, &id) == Status::Dead).await;
-    assert_eq!(slow.recorder.count(), 0);
+    assert_eq!(row(&store.inner, &id).last_error.as_deref(), Some("no answer within 60s"));
+    eventually(secs(200), || status(&store.inner, &id) == Status::Dead).await;
+    assert_eq!(slow.inner.count(), 0);
 }
 
 // Design 8, destinations; Invariant 7
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
-    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new().publisher(10) };
+    let slow = Slow::new(HOUR, Recorder::new().publisher(10));
     let (store, _outbox, id) = outcome_of(&slow).await;
-    eventually(secs(12), || row(&store.memory, &id).last_error.is_some()).await;
+    eventually(secs(12), || row(&store.inner, &id).last_error.is_some()).await;
     sleep(HOUR).await;
-    let row = row(&store.memory, &id);
+    let row = row(&store.inner, &id);
     assert_eq!((row.status, row.attempts), (Status::New, 0));
     assert_eq!(row.last_error.as_deref(), Some("no answer within 10s"));
 }
@@ -211,11 +207,11 @@ async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_route_replaces_the_default() {
     let store = FaultyStore::new();
-    let slow = SlowDestination { takes: HOUR, recorder: Recorder::new() };
+    let slow = Slow::new(HOUR, Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow).timeout(secs(2)));
     let outbox = single_node(&store, routes).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(millis(2100), || row(&store.memory, &id).attempts == 1).await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(millis(2100), || row(&store.inner, &id).attempts == 1).await;
 }
 
 /// Answers a fixed number of outcomes, whatever it is given.
@@ -239,11 +235,11 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     let store = FaultyStore::new();
     let outbox = single_node(&store, routes_to(&Miscounts(1))).workers(1);
     let outbox = outbox.retry(plain_retry(2)).start().expect("start");
-    let ids = commit(&store.memory, &outbox, events("Made", 4)).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 4)).await;
     sleep(millis(50)).await;
-    assert_eq!(status(&store.memory, &ids[0]), Status::Done);
+    assert_eq!(status(&store.inner, &ids[0]), Status::Done);
     for id in &ids[1..] {
-        let row = row(&store.memory, id);
+        let row = row(&store.inner, id);
         assert_eq!((row.status, row.attempts), (Status::Retry, 1));
         assert_eq!(row.last_error.as_deref(), Some("the destination answered 1 outcomes for 4 events"));
     }
@@ -254,9 +250,9 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
 async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
     let store = FaultyStore::new();
     let outbox = single_node(&store, routes_to(&Miscounts(9))).start().expect("start");
-    commit(&store.memory, &outbox, events("Made", 4)).await;
+    commit(&store.inner, &outbox, events("Made", 4)).await;
     outbox.idle().await.expect("idle");
-    assert_eq!(count_in(&store.memory, Status::Done), 4);
+    assert_eq!(count_in(&store.inner, Status::Done), 4);
 }
 
 struct NamedInterceptor(&'static str, Arc<Mutex<Vec<String>>>);
@@ -291,7 +287,7 @@ async fn interceptors_run_in_order_before_and_in_reverse_after() {
         .interceptor(shared)
         .start()
         .expect("start");
-    commit_one(&store.memory, &outbox, "Made").await;
+    commit_one(&store.inner, &outbox, "Made").await;
     outbox.idle().await.expect("idle");
     let expected =
         ["before a", "before b", "before c", "deliver", "after c true", "after b true", "after a true"];
@@ -316,9 +312,9 @@ async fn interceptor_that_refuses_or_panics_before_is_a_failed_attempt_without_a
             .retry(plain_retry(2))
             .start()
             .expect("start");
-        let id = commit_one(&store.memory, &outbox, "Made").await;
-        eventually(secs(2), || status(&store.memory, &id) == Status::Dead).await;
-        let row = row(&store.memory, &id);
+        let id = commit_one(&store.inner, &outbox, "Made").await;
+        eventually(secs(2), || status(&store.inner, &id) == Status::Dead).await;
+        let row = row(&store.inner, &id);
         let expected = if panics { "an interceptor panicked: oh" } else { "not now" };
         assert_eq!((row.attempts, row.last_error.as_deref()), (2, Some(expected)));
         assert_eq!((recorder.count(), later.load(Ordering::SeqCst)), (0, 0));
@@ -331,9 +327,9 @@ async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let refuse = interceptor::before(|_| Err(Unrecoverable("forbidden".to_owned()).into()));
     let outbox = single_node(&store, routes_to(&recorder)).interceptor(refuse).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(secs(1), || status(&store.memory, &id) == Status::Dead).await;
-    assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("forbidden"));
+    let id = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(secs(1), || status(&store.inner, &id) == Status::Dead).await;
+    assert_eq!(row(&store.inner, &id).last_error.as_deref(), Some("forbidden"));
 }
 
 // S3-83
@@ -346,9 +342,9 @@ async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run(
         .interceptor(interceptor::after(|_, _| panic!("oh")))
         .start()
         .expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     outbox.idle().await.expect("idle");
-    assert_eq!(status(&store.memory, &id), Status::Done);
+    assert_eq!(status(&store.inner, &id), Status::Done);
     assert_eq!(*log.lock().expect("log"), ["before first", "after first true"]);
     assert_each_once(&recorder, &[id]);
 }
@@ -364,19 +360,19 @@ async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
         (RawRow { attempts: -3, ..made() }, "negative attempts"),
         (RawRow { payload: None, ..made() }, "no payload"),
     ];
-    let mut good = insert_foreign(&store.memory, "Made", 3);
+    let mut good = insert_foreign(&store.inner, "Made", 3);
     let mut expected = Vec::new();
     for (raw, reason) in bad {
         expected.push((raw.id.clone(), reason));
-        store.memory.insert_raw(raw).expect("new");
-        good.extend(insert_foreign(&store.memory, "Made", 2));
+        store.inner.insert_raw(raw).expect("new");
+        good.extend(insert_foreign(&store.inner, "Made", 2));
     }
     let outbox = single_node(&store, routes_to(&recorder)).poll_batch(3).start().expect("start");
     outbox.idle().await.expect("idle");
 
     assert_each_once(&recorder, &good);
     for (id, reason) in expected {
-        let row = row(&store.memory, &id);
+        let row = row(&store.inner, &id);
         assert_eq!(row.status, Status::Dead, "{reason}");
         let error = row.last_error.expect("a reason");
         assert!(error.starts_with("malformed: ") && error.contains(reason), "{reason}: {error}");

@@ -14,13 +14,13 @@ async fn part_of_a_store_that_is_down_stops_nothing_else() {
     let outbox = builder.start().expect("start");
     store.set_part_down(true);
     for n in 1..=5 {
-        insert_foreign(&store.memory, "Made", 100);
-        eventually(secs(10), || count_in(&store.memory, Status::Done) == 50 * n).await;
+        insert_foreign(&store.inner, "Made", 100);
+        eventually(secs(10), || count_in(&store.inner, Status::Done) == 50 * n).await;
         assert_eq!(recorder.count(), 100 * n);
     }
     sleep(secs(120)).await;
     store.set_part_down(false);
-    eventually(secs(10), || count_in(&store.memory, Status::Done) == 500).await;
+    eventually(secs(10), || count_in(&store.inner, Status::Done) == 500).await;
     assert_eq!(recorder.count(), 500, "nothing was delivered twice");
     drop(outbox);
 }
@@ -32,8 +32,8 @@ async fn shutdown_does_not_wait_for_ever_for_a_part_that_is_down() {
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
     store.set_part_down(true);
-    insert_foreign(&store.memory, "Made", 10);
+    insert_foreign(&store.inner, "Made", 10);
     eventually(secs(10), || recorder.count() == 10).await;
     timeout(secs(120), outbox.shutdown()).await.expect("it ends");
-    assert_eq!(count_in(&store.memory, Status::Done), 5);
+    assert_eq!(count_in(&store.inner, Status::Done), 5);
 }

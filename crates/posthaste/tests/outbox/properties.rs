@@ -43,11 +43,10 @@ fn jitters() -> impl Strategy<Value = (f64, f64)> {
 
 fn policies() -> impl Strategy<Value = RetryPolicy> {
     (counts(), durations(), durations(), jitters()).prop_map(
-        |(max_attempts, base_delay, max_delay, jitter)| RetryPolicy {
-            max_attempts,
-            base_delay,
-            max_delay,
-            jitter,
+        |(max_attempts, base_delay, max_delay, jitter)| {
+            let policy =
+                RetryPolicy::default().with_max_attempts(max_attempts).with_jitter(jitter.0, jitter.1);
+            policy.with_base_delay(base_delay).with_max_delay(max_delay)
         },
     )
 }
@@ -78,7 +77,7 @@ proptest! {
     // S2-46, S3-107
     #[test]
     fn default_jitter_is_half_to_one_and_a_half_of_the_capped_delay(policy in policies(), count in counts()) {
-        let policy = RetryPolicy { jitter: RetryPolicy::default().jitter, ..policy };
+        let policy = policy.with_jitter(0.5, 1.5);
         let (delay, capped) = (policy.delay(count), capped(&policy, count));
         prop_assert!(delay + MAX_ROUNDING_ERROR >= capped / 2, "{delay:?} of {capped:?}");
         prop_assert!(delay <= capped * 3 / 2 + MAX_ROUNDING_ERROR, "{delay:?} of {capped:?}");
@@ -88,7 +87,7 @@ proptest! {
     // S4-12
     #[test]
     fn without_jitter_delays_follow_the_formula_and_never_shrink(policy in policies(), count in counts()) {
-        let policy = RetryPolicy { jitter: (1.0, 1.0), ..policy };
+        let policy = policy.without_jitter();
         let delay = policy.delay(count);
         prop_assert!(delay.abs_diff(capped(&policy, count)) <= MAX_ROUNDING_ERROR, "{delay:?}");
         prop_assert!(delay <= policy.delay(count.saturating_add(1)));
@@ -98,7 +97,7 @@ proptest! {
     #[test]
     fn jitter_that_is_no_number_is_no_jitter(policy in policies(), count in counts(), other in any::<f64>()) {
         for jitter in [(f64::NAN, other), (other, f64::NAN), (f64::INFINITY, other), (other, f64::INFINITY)] {
-            let policy = RetryPolicy { jitter, ..policy.clone() };
+            let policy = policy.clone().with_jitter(jitter.0, jitter.1);
             let delay = policy.delay(count);
             prop_assert!(delay.abs_diff(capped(&policy, count)) <= MAX_ROUNDING_ERROR, "{jitter:?}: {delay:?}");
         }
@@ -107,7 +106,7 @@ proptest! {
     // S2-45, S4-14
     #[test]
     fn backoff_is_a_short_list_and_ends_exactly_at_max_attempts(policy in policies(), count in counts()) {
-        let policy = RetryPolicy { jitter: (1.0, 1.0), ..policy };
+        let policy = policy.without_jitter();
         let backoff = policy.backoff();
         prop_assert_eq!(backoff.max_attempts, policy.max_attempts);
         prop_assert!((1..=64).contains(&backoff.delays.len()));
@@ -122,7 +121,7 @@ proptest! {
     fn any_list_of_delays_answers_any_count(
         max_attempts in counts(), delays in proptest::collection::vec(durations(), 0..5), count in counts(),
     ) {
-        let backoff = Backoff { max_attempts, delays: delays.clone().into() };
+        let backoff = Backoff::new(max_attempts, delays.clone());
         match backoff.after(count) {
             None => prop_assert!(count >= max_attempts),
             Some(delay) => prop_assert!(delays.contains(&delay) || (delays.is_empty() && delay.is_zero())),
@@ -150,7 +149,7 @@ impl Input {
         let mut builder = Event::builder(&self.event_type)
             .headers(self.headers.clone())
             .bytes(&*self.content_type, vec![b'x'; self.payload])
-            .limits(Limits { payload_bytes: self.limit });
+            .limits(Limits::default().with_payload_bytes(self.limit));
         if let Some(id) = &self.id {
             builder = builder.id(&**id);
         }
@@ -265,7 +264,7 @@ proptest! {
                 prop_assert!(input.is_allowed(), "accepted: {event:?}");
                 prop_assert_eq!(event.event_type(), &input.event_type);
                 prop_assert_eq!(event.headers(), &input.headers);
-                let limits = Limits { payload_bytes: input.limit };
+                let limits = Limits::default().with_payload_bytes(input.limit);
                 prop_assert!(limits.check(event.parts()).is_ok());
             }
             Err(error) => prop_assert!(!input.is_allowed(), "{error}"),
@@ -394,7 +393,9 @@ proptest! {
     // S3-17
     #[test]
     fn any_duration_reads_back_from_a_file(drain in durations(), grace in proptest::option::of(durations())) {
-        let config = Config { drain, no_route_grace: grace, ..Config::default() };
+        let mut config = Config::default();
+config.drain = drain;
+config.no_route_grace = grace;
         let text = toml::to_string(&config).expect("a file");
         prop_assert_eq!(toml::from_str::<Config>(&text).expect(&text), config);
     }

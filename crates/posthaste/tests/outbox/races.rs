@@ -21,7 +21,7 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 
 /// Room for thousands of claimed events.
 fn large_queue() -> QueueConfig {
-    QueueConfig { cold: 4000, ..QueueConfig::default() }
+    QueueConfig::default().with_cold(4000)
 }
 
 // A deferred row is due again before the engine knows that it was deferred.
@@ -37,9 +37,9 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
     let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(20));
     let outbox = builder.start().expect("start");
 
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
 
-    eventually(secs(10), || status(&store.memory, &id) == Status::Done).await;
+    eventually(secs(10), || status(&store.inner, &id) == Status::Done).await;
     assert_eq!(recorder.count(), 26);
 }
 
@@ -50,17 +50,17 @@ async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
         let outbox = single_node(&store, routes).start().expect("start");
-        store.memory.pause("Made", "test").await.expect("pause");
+        store.inner.pause("Made", "test").await.expect("pause");
         outbox.poll_once().await.expect("poll");
         store.break_call(Call::Park, fault);
-        let ids = insert_foreign(&store.memory, "Made", 1);
+        let ids = insert_foreign(&store.inner, "Made", 1);
 
         assert!(timeout(millis(10), outbox.poll_once()).await.is_err(), "dropped: {fault:?}");
         assert_eq!(store.count(Call::Park), 1, "while it parked: {fault:?}");
         store.fix(Call::Park);
-        store.memory.resume("Made", "test").await.expect("resume");
+        store.inner.resume("Made", "test").await.expect("resume");
 
-        eventually(secs(90), || status(&store.memory, &ids[0]) == Status::Done).await;
+        eventually(secs(90), || status(&store.inner, &ids[0]) == Status::Done).await;
         assert_each_once(&recorder, &ids);
     }
 }
@@ -75,11 +75,11 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
     ] {
         let recorder = Recorder::with(move |_| answer());
         let outbox = single_node(&store, routes_to(&recorder)).retry(plain_retry(1)).start().expect("start");
-        let id = commit_one(&store.memory, &outbox, "Made").await;
+        let id = commit_one(&store.inner, &outbox, "Made").await;
 
-        eventually(millis(50), || row(&store.memory, &id).last_error.is_some()).await;
+        eventually(millis(50), || row(&store.inner, &id).last_error.is_some()).await;
 
-        assert_eq!(row(&store.memory, &id).last_error.as_deref(), Some("bad payload: \u{fffd}"));
+        assert_eq!(row(&store.inner, &id).last_error.as_deref(), Some("bad payload: \u{fffd}"));
         outbox.shutdown().await;
     }
 }
@@ -97,15 +97,15 @@ async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up
     let mut batch = events("Made", 20);
     batch.insert(10, event("Bad"));
 
-    let ids = commit(&store.memory, &outbox, batch).await;
-    let later = commit_one(&store.memory, &outbox, "Made").await;
+    let ids = commit(&store.inner, &outbox, batch).await;
+    let later = commit_one(&store.inner, &outbox, "Made").await;
 
-    eventually(secs(30), || status(&store.memory, &later) == Status::Done).await;
+    eventually(secs(30), || status(&store.inner, &later) == Status::Done).await;
     outbox.idle().await.expect("idle");
-    let bad = row(&store.memory, &ids[10]);
+    let bad = row(&store.inner, &ids[10]);
     assert_eq!((bad.status, bad.attempts), (Status::Dead, 1));
     assert_eq!(bad.last_error.as_deref(), Some("the store refused the text of this error"));
-    assert_eq!(count_in(&store.memory, Status::Done), 21);
+    assert_eq!(count_in(&store.inner, Status::Done), 21);
     assert_eq!(recorder.count(), 22, "each once");
 }
 
@@ -115,7 +115,7 @@ async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
     store.break_call(Call::Settle, Fault::Delay(secs(2)));
     let builder = single_node(&store, routes_to(&recorder)).drain(secs(5));
     let outbox = builder.start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     recorder.wait_for(1).await;
 
     let started = Instant::now();
@@ -123,7 +123,7 @@ async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
 
     assert!(started.elapsed() < secs(3), "took {:?}", started.elapsed());
     assert_eq!(report, ShutdownReport::default());
-    assert_eq!(status(&store.memory, &id), Status::Done);
+    assert_eq!(status(&store.inner, &id), Status::Done);
 }
 
 // 1200 outcomes are more than may wait to be written, so a worker waits with its rest.
@@ -131,7 +131,7 @@ async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
 async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
     store.break_next(Call::Settle, Fault::Delay(millis(1200)));
-    insert_foreign(&store.memory, "Made", 1200);
+    insert_foreign(&store.inner, "Made", 1200);
     let builder = single_node(&store, routes_to(&recorder)).queue(large_queue()).poll_batch(4000);
     let outbox = builder.drain(secs(1)).start().expect("start");
     recorder.wait_for(1200).await;
@@ -139,7 +139,7 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let report = outbox.shutdown().await;
 
     assert_eq!(report, ShutdownReport::default());
-    assert_eq!(count_in(&store.memory, Status::Done), 1200);
+    assert_eq!(count_in(&store.inner, Status::Done), 1200);
 }
 
 /// Lets event 0 wait at its gate, has no connection for event 1 when it first comes, and takes
@@ -182,12 +182,12 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     store.break_call(Call::Unpark, Fault::AnswerLate(millis(400)));
     let numbered = (0..4_u64).map(|n| Event::json("Made", &n).expect("a good event")).collect();
 
-    let ids = commit(&store.memory, &outbox, numbered).await;
+    let ids = commit(&store.inner, &outbox, numbered).await;
     sleep(millis(50)).await;
     remote.gate.open();
     eventually(secs(1), || store.count(Call::Park) > 0).await;
 
-    eventually(secs(60), || count_in(&store.memory, Status::Done) == 4).await;
+    eventually(secs(60), || count_in(&store.inner, Status::Done) == 4).await;
     assert_each_once(&remote.recorder, &ids);
 }
 
@@ -197,13 +197,13 @@ async fn claims_whose_answers_are_lost_kill_no_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Claim, Fault::HangAfter);
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let ids = insert_foreign(&store.memory, "Made", 10);
+    let ids = insert_foreign(&store.inner, "Made", 10);
     sleep(HOUR).await;
     assert_eq!(recorder.count(), 0);
 
     store.fix(Call::Claim);
 
-    eventually(secs(90), || count_in(&store.memory, Status::Done) == 10).await;
+    eventually(secs(90), || count_in(&store.inner, Status::Done) == 10).await;
     assert_each_once(&recorder, &ids);
     drop(outbox);
 }
@@ -212,11 +212,11 @@ async fn claims_whose_answers_are_lost_kill_no_event() {
 async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
     let (store, large) = (FaultyStore::new(), Recorder::new().publisher(1500));
     store.break_call(Call::Settle, Fault::Delay(millis(20)));
-    let small = SlowDestination { takes: millis(3), recorder: Recorder::new() };
+    let small = Slow::new(millis(3), Recorder::new());
     let routes = routes_to(&small).add(Route::event("Many").deliver_to(large.clone()));
     let builder = single_node(&store, routes).workers(8).queue(large_queue()).poll_batch(4000);
     let outbox = builder.start().expect("start");
-    let (memory, writer) = (store.memory.clone(), outbox.clone());
+    let (memory, writer) = (store.inner.clone(), outbox.clone());
     let stream = tokio::spawn(async move {
         loop {
             commit(&memory, &writer, events("Made", 10)).await;
@@ -224,13 +224,13 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
         }
     });
     sleep(secs(1)).await;
-    let ids = insert_foreign(&store.memory, "Many", 1500);
+    let ids = insert_foreign(&store.inner, "Many", 1500);
     large.wait_for(1500).await;
 
     sleep(secs(2)).await;
     stream.abort();
 
-    let done = store.memory.rows().into_iter().filter(|row| row.status == Status::Done);
+    let done = store.inner.rows().into_iter().filter(|row| row.status == Status::Done);
     assert_eq!(done.filter(|row| ids.contains(&row.id)).count(), 1500);
     assert_each_once(&large, &ids);
 }
@@ -242,7 +242,7 @@ async fn lag_that_the_store_never_tells_holds_up_no_claim() {
     let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(100));
     let outbox = builder.start().expect("start");
     for n in 1..=60 {
-        insert_foreign(&store.memory, "Made", 1);
+        insert_foreign(&store.inner, "Made", 1);
         eventually(millis(150), || recorder.count() == n).await;
         sleep(secs(1)).await;
     }
@@ -271,17 +271,17 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
-    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
+    let slow = Slow::new(millis(100), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()).concurrency(1));
     let outbox = single_node(&store, routes).workers(4).drain(secs(30)).start().expect("start");
-    commit(&store.memory, &outbox, events("Made", 5)).await;
+    commit(&store.inner, &outbox, events("Made", 5)).await;
     sleep(millis(10)).await;
 
     let started = Instant::now();
     let report = outbox.shutdown().await;
 
     assert!(started.elapsed() < secs(1), "took {:?}", started.elapsed());
-    assert_eq!((slow.recorder.count(), report), (5, ShutdownReport::default()));
+    assert_eq!((slow.inner.count(), report), (5, ShutdownReport::default()));
 }
 
 // A store that cannot claim is not asked more often because events flow on the hot path.
@@ -294,7 +294,7 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 
     let before = store.count(Call::Claim);
     for _ in 0..1000 {
-        commit(&store.memory, &outbox, events("Made", 1)).await;
+        commit(&store.inner, &outbox, events("Made", 1)).await;
         sleep(millis(10)).await;
     }
 
@@ -306,17 +306,17 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 #[tokio::test(start_paused = true)]
 async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
     const KIB: usize = 1024;
-    let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-    let queue = QueueConfig { bytes: 300 * KIB, ..QueueConfig::default() };
+    let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
+    let queue = QueueConfig::default().with_bytes(300 * KIB);
     let builder = single_node(&store, routes_to(&slow)).workers(1).payload_bytes(200 * KIB);
     let outbox = builder.queue(queue).poll_interval(secs(3)).start().expect("start");
     outbox.idle().await.expect("idle");
     let large = || Event::json("Made", &"x".repeat(100 * KIB)).expect("a good event");
-    commit(&store.memory, &outbox, vec![large()]).await;
+    commit(&store.inner, &outbox, vec![large()]).await;
     eventually(secs(1), || slow.gate.entered() == 1).await;
-    commit(&store.memory, &outbox, vec![large()]).await;
-    commit(&store.memory, &outbox, vec![large()]).await;
-    store.memory.insert_raw(RawRow {
+    commit(&store.inner, &outbox, vec![large()]).await;
+    commit(&store.inner, &outbox, vec![large()]).await;
+    store.inner.insert_raw(RawRow {
         event_type: "Made".to_owned(),
         payload: Some(vec![b' '; 150 * KIB].into()),
         ..RawRow::default()
@@ -325,5 +325,5 @@ async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are
 
     slow.gate.open();
 
-    eventually(secs(10), || slow.recorder.count() == 4).await;
+    eventually(secs(10), || slow.inner.count() == 4).await;
 }

@@ -23,7 +23,8 @@ fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
 #[test]
 fn routes_are_refused_by_a_check_as_by_an_outbox() {
     let routes = || routes_to(&Recorder::new()).add(Route::event("Made").rate(0.0));
-    let config = Config { workers: Some(0), ..Config::default() };
+    let mut config = Config::default();
+    config.workers = Some(0);
     let checked = routes().check(&config).unwrap_err();
     assert_eq!(checked.problems.len(), 4, "{checked}");
     let built = Outbox::from_config(MemoryStore::new(), config, routes()).build().unwrap_err();
@@ -36,12 +37,12 @@ fn routes_are_refused_by_a_check_as_by_an_outbox() {
 async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let hot = commit_one(&store.memory, &outbox, "Unknown").await;
-    let cold = insert_foreign(&store.memory, "Unknown", 1).remove(0);
-    let good = commit_one(&store.memory, &outbox, "Made").await;
+    let hot = commit_one(&store.inner, &outbox, "Unknown").await;
+    let cold = insert_foreign(&store.inner, "Unknown", 1).remove(0);
+    let good = commit_one(&store.inner, &outbox, "Made").await;
     outbox.idle().await.expect("idle");
     for id in [&hot, &cold] {
-        let row = row(&store.memory, id);
+        let row = row(&store.inner, id);
         assert_eq!((row.status, row.attempts), (Status::Dead, 0));
         assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
     }
@@ -54,14 +55,14 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let old_routes = Routes::new().handle("Old", async |_: Delivery| ());
     let old = Outbox::builder(store.clone(), old_routes).start().expect("start");
-    let id = commit_one(&store.memory, &old, "Made").await;
+    let id = commit_one(&store.inner, &old, "Made").await;
     sleep(secs(60)).await;
-    let waiting = row(&store.memory, &id);
+    let waiting = row(&store.inner, &id);
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
     // It polls in step with the other, and after it.
     let new = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
-    eventually(secs(530), || status(&store.memory, &id) == Status::Done).await;
+    eventually(secs(530), || status(&store.inner, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
 }
@@ -72,11 +73,11 @@ async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     sleep(secs(590)).await;
-    assert_eq!(status(&store.memory, &id), Status::New);
-    eventually(secs(60), || status(&store.memory, &id) == Status::Dead).await;
-    let row = row(&store.memory, &id);
+    assert_eq!(status(&store.inner, &id), Status::New);
+    eventually(secs(60), || status(&store.inner, &id) == Status::Dead).await;
+    let row = row(&store.inner, &id);
     assert_eq!(row.attempts, 0);
     assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
 }
@@ -88,15 +89,15 @@ async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let builder = Outbox::builder(store.clone(), routes).no_route_grace(secs(60));
     let outbox = builder.start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(secs(120), || status(&store.memory, &id) == Status::Dead).await;
-    store.memory.replay(&id, &Replay::by("test")).await.expect("replay");
+    let id = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(secs(120), || status(&store.inner, &id) == Status::Dead).await;
+    store.inner.replay(&id, &Replay::by("test")).await.expect("replay");
 
     sleep(secs(50)).await;
-    let waiting = row(&store.memory, &id);
+    let waiting = row(&store.inner, &id);
     assert_eq!(waiting.status, Status::New);
     assert!(waiting.last_error.is_some_and(|error| error.starts_with("no route")), "it was tried");
-    eventually(secs(120), || status(&store.memory, &id) == Status::Dead).await;
+    eventually(secs(120), || status(&store.inner, &id) == Status::Dead).await;
 }
 
 // S2-34, D11, design 8, fan-out
@@ -113,13 +114,13 @@ async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
         .fan_out_to("kafka", kafka.clone())
         .fan_out_to("search", search.clone());
     let outbox = single_node(&store, Routes::new().add(route)).retry(plain_retry(5)).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
-    eventually(secs(1), || row(&store.memory, &id).attempts == 1).await;
-    let failed = row(&store.memory, &id);
+    let id = commit_one(&store.inner, &outbox, "Made").await;
+    eventually(secs(1), || row(&store.inner, &id).attempts == 1).await;
+    let failed = row(&store.inner, &id);
     assert_eq!(failed.progress.into_iter().collect::<Vec<_>>(), ["mail", "search"]);
     assert_eq!(failed.last_error.as_deref(), Some("kafka: no leader"));
 
-    eventually(secs(2), || status(&store.memory, &id) == Status::Done).await;
+    eventually(secs(2), || status(&store.inner, &id) == Status::Done).await;
     assert_eq!((mail.count(), kafka.count(), search.count()), (1, 3, 1));
 }
 
@@ -136,16 +137,16 @@ async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
     let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
     let builder = single_node(&store, Routes::new().add(route)).retry(plain_retry(2));
     let outbox = builder.start().expect("start");
-    let ids = commit(&store.memory, &outbox, events("Made", 2)).await;
-    eventually(secs(2), || count_in(&store.memory, Status::Dead) == 2).await;
+    let ids = commit(&store.inner, &outbox, events("Made", 2)).await;
+    eventually(secs(2), || count_in(&store.inner, Status::Dead) == 2).await;
     assert_eq!((mail.count(), kafka.count()), (2, 4));
 
     broken.store(false, Ordering::SeqCst);
-    assert!(store.memory.replay(&ids[0], &Replay::by("test")).await.expect("replay"));
-    let all_over = Replay { actor: "test", forget_progress: true };
-    assert!(store.memory.replay(&ids[1], &all_over).await.expect("replay"));
+    assert!(store.inner.replay(&ids[0], &Replay::by("test")).await.expect("replay"));
+    let all_over = Replay::by("test").with_forget_progress(true);
+    assert!(store.inner.replay(&ids[1], &all_over).await.expect("replay"));
     outbox.idle().await.expect("idle");
-    assert_eq!(count_in(&store.memory, Status::Done), 2);
+    assert_eq!(count_in(&store.inner, Status::Done), 2);
     assert_eq!((mail.count_of(&ids[0]), mail.count_of(&ids[1])), (1, 2));
     let replayed = kafka.deliveries().pop().expect("a delivery");
     assert_eq!((replayed.replays, replayed.attempt), (1, 1), "T7: attempts start again");
@@ -166,11 +167,11 @@ async fn outage_of_one_destination_of_a_fan_out_keeps_the_progress_of_the_other(
     });
     let route = Route::event("Made").fan_out_to("mail", mail.clone()).fan_out_to("kafka", kafka.clone());
     let outbox = single_node(&store, Routes::new().add(route)).start().expect("start");
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     sleep(secs(60)).await;
-    assert_eq!(row(&store.memory, &id).attempts, 0);
+    assert_eq!(row(&store.inner, &id).attempts, 0);
     broken.store(false, Ordering::SeqCst);
-    eventually(secs(320), || status(&store.memory, &id) == Status::Done).await;
+    eventually(secs(320), || status(&store.inner, &id) == Status::Done).await;
     assert_eq!(mail.count(), 1);
 }
 
@@ -196,13 +197,13 @@ async fn typed_handler_gets_its_type_and_an_unreadable_payload_is_dead() {
     let outbox = single_node(&store, routes).start().expect("start");
     let good = Event::of(&OrderPlaced { order: 7 }).expect("event");
     let bad = Event::builder("OrderPlaced").aggregate("Order", 8).json("s3ntinel").build().expect("event");
-    let ids = commit(&store.memory, &outbox, vec![bad, good]).await;
+    let ids = commit(&store.inner, &outbox, vec![bad, good]).await;
     outbox.idle().await.expect("idle");
 
     assert_eq!(*seen.lock().expect("seen"), [(7, Some("7".to_owned()))]);
-    let dead = row(&store.memory, &ids[0]);
+    let dead = row(&store.inner, &ids[0]);
     assert_eq!((dead.status, dead.attempts), (Status::Dead, 0));
-    assert_eq!(status(&store.memory, &ids[1]), Status::Done);
+    assert_eq!(status(&store.inner, &ids[1]), Status::Done);
 }
 
 // S3-100, S3-101, S3-103, S3-105
@@ -220,7 +221,7 @@ async fn exact_route_comes_before_patterns_and_these_before_the_fallback() {
         [("Order", "Placed"), ("Order", "Plucked"), ("User", "Placed"), ("Order", "Paid")]
     {
         let event = Event::builder(event_type).aggregate(aggregate, 1).json(&1).build().expect("event");
-        commit(&store.memory, &outbox, vec![event]).await;
+        commit(&store.inner, &outbox, vec![event]).await;
     }
     outbox.idle().await.expect("idle");
     assert_eq!([exact.count(), first.count(), second.count(), fallback.count()], [1, 2, 0, 1]);
@@ -240,7 +241,7 @@ async fn route_of_an_event_type_takes_every_aggregate_but_those_with_a_route_of_
     for (aggregate, tenant) in [("User", None), ("Order", None), (GLOBAL, None), (GLOBAL, Some("acme"))] {
         let event = Event::builder("Placed").aggregate(aggregate, 1).json(&1);
         let event = tenant.into_iter().fold(event, posthaste::EventBuilder::tenant_id);
-        commit(&store.memory, &outbox, vec![event.build().expect("event")]).await;
+        commit(&store.inner, &outbox, vec![event.build().expect("event")]).await;
     }
     outbox.idle().await.expect("idle");
     assert_eq!([any.count(), users.count(), global.count(), pattern.count()], [2, 1, 1, 0]);
@@ -270,7 +271,7 @@ async fn tenant_chooses_among_routes_of_the_same_events() {
     ] {
         let event = Event::builder(event_type).aggregate(aggregate, 1).json(&1);
         let event = tenant.into_iter().fold(event, posthaste::EventBuilder::tenant_id);
-        commit(&store.memory, &outbox, vec![event.build().expect("event")]).await;
+        commit(&store.inner, &outbox, vec![event.build().expect("event")]).await;
     }
     outbox.idle().await.expect("idle");
     for (n, route) in [acme, first, any, exact_acme, exact, rest_bolt, rest].iter().enumerate() {
@@ -297,14 +298,14 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
     let store = FaultyStore::new();
-    let (few, many) = (GatedDestination::new(), GatedDestination::new());
+    let (few, many) = (Gated::new(Recorder::new()), Gated::new(Recorder::new()));
     let routes = Routes::new()
         .add(Route::event("Few").deliver_to(few.clone()).concurrency(2))
         .add(Route::event("Many").deliver_to(many.clone()));
     let outbox = single_node(&store, routes).workers(6).start().expect("start");
     let mut batch = events("Few", 30);
     batch.extend(events("Many", 30));
-    commit(&store.memory, &outbox, batch).await;
+    commit(&store.inner, &outbox, batch).await;
     sleep(secs(1)).await;
     assert_eq!((few.gate.entered(), many.gate.entered()), (2, 4));
 
@@ -314,7 +315,7 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     assert_eq!((few.gate.entered(), few.gate.max_inside()), (7, 2));
     few.gate.open();
     outbox.idle().await.expect("idle");
-    assert_eq!((few.gate.max_inside(), few.recorder.count(), many.recorder.count()), (2, 30, 30));
+    assert_eq!((few.gate.max_inside(), few.inner.count(), many.inner.count()), (2, 30, 30));
 }
 
 // Design 8, routes: rate
@@ -334,7 +335,7 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
     let started = Instant::now();
     let mut batch = events("Slow", 500);
     batch.extend(events("Made", 100));
-    commit(&store.memory, &outbox, batch).await;
+    commit(&store.inner, &outbox, batch).await;
     eventually(secs(1), || recorder.count() == 100).await;
     eventually(secs(20), || timed.count() == 500).await;
 
@@ -352,8 +353,8 @@ async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
 async fn cold_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let (store, limited, free) = (FaultyStore::new(), Recorder::new(), Recorder::new());
     let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
-    let backlog = insert_foreign(&store.memory, "Slow", 2000);
-    let others = insert_foreign(&store.memory, "Made", 1);
+    let backlog = insert_foreign(&store.inner, "Slow", 2000);
+    let others = insert_foreign(&store.inner, "Made", 1);
     let outbox = single_node(&store, routes).start().expect("start");
 
     eventually(secs(10), || free.count() == 1).await;
@@ -370,11 +371,11 @@ async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     let routes = routes_to(&free).add(Route::event("Slow").deliver_to(limited.clone()).rate(1.0));
     let outbox = single_node(&store, routes).start().expect("start");
     for _ in 0..30 {
-        commit(&store.memory, &outbox, events("Slow", 100)).await;
+        commit(&store.inner, &outbox, events("Slow", 100)).await;
         sleep(millis(1)).await;
     }
 
-    let id = commit_one(&store.memory, &outbox, "Made").await;
+    let id = commit_one(&store.inner, &outbox, "Made").await;
     eventually(secs(1), || free.count() == 1).await;
     assert_each_once(&free, &[id]);
 }
@@ -455,15 +456,15 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
     let outbox = single_node(&store, routes).workers(1).start().expect("start");
     let started = Instant::now();
-    commit_one(&store.memory, &outbox, "Made").await;
+    commit_one(&store.inner, &outbox, "Made").await;
     eventually(millis(5), || batches.sizes.lock().expect("sizes").len() == 1).await;
     assert!(started.elapsed() < millis(5), "one event goes at once");
 
-    commit(&store.memory, &outbox, events("Made", 70)).await;
+    commit(&store.inner, &outbox, events("Made", 70)).await;
     sleep(millis(200)).await;
     assert_eq!(*batches.sizes.lock().expect("sizes"), [1, 30, 30, 10]);
     outbox.idle().await.expect("idle");
-    assert_eq!(count_in(&store.memory, Status::Done), 71);
+    assert_eq!(count_in(&store.inner, Status::Done), 71);
 }
 
 // S2-10, S2-56, S3-03, S3-82, D10
@@ -471,19 +472,19 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
 async fn hot_and_cold_events_share_the_workers_two_to_one() {
     use posthaste::config::{Fairness, QueueConfig};
     for (fairness, cold_in_first_60) in [(Fairness::Weighted, 20), (Fairness::HotFirst, 0)] {
-        let (store, slow) = (FaultyStore::new(), GatedDestination::new());
-        let queue = QueueConfig { fairness, ..QueueConfig::default() };
+        let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
+        let queue = QueueConfig::default().with_fairness(fairness);
         let builder = single_node(&store, routes_to(&slow)).workers(1).queue(queue).poll_batch(1000);
         let outbox = builder.start().expect("start");
-        commit_one(&store.memory, &outbox, "Made").await;
+        commit_one(&store.inner, &outbox, "Made").await;
         eventually(secs(1), || slow.gate.entered() == 1).await;
-        insert_foreign(&store.memory, "Made", 100);
+        insert_foreign(&store.inner, "Made", 100);
         outbox.poll_once().await.expect("poll");
-        commit(&store.memory, &outbox, events("Made", 100)).await;
+        commit(&store.inner, &outbox, events("Made", 100)).await;
         slow.gate.open();
         outbox.idle().await.expect("idle");
 
-        let sources: Vec<_> = slow.recorder.deliveries().iter().map(|delivery| delivery.source).collect();
+        let sources: Vec<_> = slow.inner.deliveries().iter().map(|delivery| delivery.source).collect();
         let cold = sources[1..61].iter().filter(|source| **source == posthaste::Source::Cold).count();
         assert_eq!(cold, cold_in_first_60, "{fairness:?}");
         assert_eq!(sources.len(), 201);
@@ -495,10 +496,10 @@ async fn hot_and_cold_events_share_the_workers_two_to_one() {
 async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interval() {
     for (cold, batch, count) in [(8, 50, 100), (100, 50, 2000), (1000, 500, 4000)] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
-        let slow = SlowDestination { takes: millis(1), recorder: recorder.clone() };
+        let slow = Slow::new(millis(1), recorder.clone());
         let routes = routes_to(&slow).add(Route::event("Other").deliver_to(Recorder::new()));
-        insert_foreign(&store.memory, "Made", count);
-        let queue = QueueConfig { cold, ..QueueConfig::default() };
+        insert_foreign(&store.inner, "Made", count);
+        let queue = QueueConfig::default().with_cold(cold);
         let builder = single_node(&store, routes).queue(queue).poll_batch(batch);
         let outbox = builder.poll_interval(secs(60)).start().expect("start");
 

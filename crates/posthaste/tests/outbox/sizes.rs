@@ -57,7 +57,7 @@ fn start(store: &MemoryStore, destination: &BytesInFlight, queue: QueueConfig) -
 async fn what_is_delivered_at_once_is_bounded_in_bytes() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..200).for_each(|_| insert_large(&store, MIB));
-    let outbox = start(&store, &in_flight, QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() });
+    let outbox = start(&store, &in_flight, QueueConfig::default().with_bytes(8 * MIB));
     eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 200).await;
     assert!(in_flight.most.load(Ordering::SeqCst) <= 9 * MIB, "{:?}", in_flight.most);
     assert!(in_flight.largest_batch.load(Ordering::SeqCst) <= 4 * MIB, "{:?}", in_flight.largest_batch);
@@ -79,7 +79,7 @@ async fn claims_that_bytes_ended_follow_each_other_at_once() {
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
-    let queue = QueueConfig { bytes: 2 * MIB, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(2 * MIB);
     let outbox = start(&store, &in_flight, queue);
     (0..500).for_each(|_| insert_large(&store, 10_000));
     insert_large(&store, 3 * MIB);
@@ -99,9 +99,9 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     let store = MemoryStore::new();
-    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
+    let slow = Slow::new(millis(100), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
-    let queue = QueueConfig { bytes: MIB, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(MIB);
     let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue).workers(2);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     (0..50).for_each(|_| insert_large(&store, 40_000));
@@ -119,11 +119,11 @@ async fn large_event_is_delivered_although_the_queue_is_never_empty() {
 /// One route with large events and a slow destination leaves room for the others, in bytes as well.
 #[tokio::test(start_paused = true)]
 async fn large_events_of_a_slow_route_leave_room_for_another() {
-    let (store, slow, quick) = (MemoryStore::new(), GatedDestination::new(), Recorder::new());
+    let (store, slow, quick) = (MemoryStore::new(), Gated::new(Recorder::new()), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()).concurrency(1))
         .add(Route::event("Small").deliver_to(quick.clone()));
-    let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(8 * MIB);
     let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     (0..200).for_each(|_| insert_large(&store, MIB));
@@ -131,7 +131,7 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
     insert_foreign(&store, "Small", 10);
     eventually(secs(5), || quick.count() == 10).await;
     slow.gate.open();
-    eventually(secs(120), || slow.recorder.count() == 200).await;
+    eventually(secs(120), || slow.inner.count() == 200).await;
     drop(outbox);
 }
 
@@ -144,7 +144,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(in_flight.clone()))
         .add(Route::event("Other").deliver_to(Recorder::new()));
-    let queue = QueueConfig { bytes: 8 * MIB, ..QueueConfig::default() };
+    let queue = QueueConfig::default().with_bytes(8 * MIB);
     let builder = Outbox::builder(FaultyStore::on(&store), routes).queue(queue);
     let outbox = builder.poll_interval(millis(50)).poll_batch(500).start().expect("start");
     eventually(secs(60), || in_flight.taken.load(Ordering::SeqCst) == 20).await;
@@ -155,7 +155,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
 #[tokio::test(start_paused = true)]
 async fn large_events_are_delivered_over_a_slow_line() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    (0..100).for_each(|_| insert_large(&store.memory, MIB));
+    (0..100).for_each(|_| insert_large(&store.inner, MIB));
     store.set_bandwidth(MIB);
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let builder = Outbox::builder(store.clone(), routes).store_timeout(secs(3));

@@ -8,9 +8,7 @@ use posthaste::store::{Purge, Purgeable, Store};
 use posthaste::{Admin as _, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
 use tokio::time::Instant;
 
-use crate::support::{
-    Call, Fault, FaultyStore, GatedDestination, SlowDestination, commit, eventually, millis, secs,
-};
+use crate::support::{Call, Fault, FaultyStore, Gated, Slow, commit, eventually, millis, secs};
 
 /// Two event types of one aggregate are two routes; both lead to the same recorder.
 fn two_routes(recorder: &Recorder) -> Routes {
@@ -74,7 +72,7 @@ async fn batching_destination_gets_one_event_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn nothing_passes_what_a_crashed_engine_held() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
-    let blocked = GatedDestination::new();
+    let blocked = Gated::new(Recorder::new());
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     let written = write(&store, mixed(6)).await;
     let first = Outbox::builder(store.clone(), routes).strict().poll_batch(2).start().expect("start");
@@ -131,7 +129,7 @@ async fn pause_of_one_route_holds_everything_behind_it() {
 #[tokio::test(start_paused = true)]
 async fn store_that_cannot_settle_lets_nothing_pass() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let written = write(&store.memory, mixed(9)).await;
+    let written = write(&store.inner, mixed(9)).await;
     store.break_call(Call::Settle, Fault::Fail);
     let outbox =
         Outbox::builder(store.clone(), two_routes(&recorder)).strict().poll_batch(3).start().expect("start");
@@ -149,7 +147,7 @@ async fn store_that_cannot_settle_lets_nothing_pass() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_takes_no_longer_than_its_drain() {
     let store = MemoryStore::new();
-    let blocked = GatedDestination::new();
+    let blocked = Gated::new(Recorder::new());
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
     write(&store, mixed(6)).await;
     let outbox = Outbox::builder(store.clone(), routes).strict().drain(secs(5)).start().expect("start");
@@ -193,13 +191,13 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
     let routes = Routes::new()
         .add(Route::event("Placed").deliver_to(down))
         .add(Route::event("Paid").deliver_to(Recorder::new()));
-    write(&store.memory, mixed(1)).await;
+    write(&store.inner, mixed(1)).await;
     let outbox = Outbox::builder(store.clone(), routes).strict().start().expect("start");
     tokio::time::sleep(secs(3)).await;
-    write(&store.memory, vec![Event::json("Paid", "x").expect("a good event")]).await;
-    store.memory.pause("Paid", "operator").await.expect("pause");
-    let everything = Purge { what: Purgeable::Any, older_than: secs(2), archive: false, limit: 1, now: None };
-    assert_eq!(Store::purge(&store.memory, &everything).await.expect("purge"), 1);
+    write(&store.inner, vec![Event::json("Paid", "x").expect("a good event")]).await;
+    store.inner.pause("Paid", "operator").await.expect("pause");
+    let everything = Purge::new(Purgeable::Any, secs(2), 1);
+    assert_eq!(store.inner.purge_batch(&everything).await.expect("purge"), 1);
 
     let before = store.count(Call::Claim);
     tokio::time::sleep(secs(600)).await;
@@ -213,20 +211,18 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
 #[tokio::test(start_paused = true)]
 async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() {
     let store = MemoryStore::new();
-    let slow = SlowDestination { takes: millis(100), recorder: Recorder::new() };
+    let slow = Slow::new(millis(100), Recorder::new());
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");
     let written = write(&store, vec![sized(1000), sized(1400), sized(10)]).await;
-    let config = Config {
-        mode: Mode::Strict,
-        payload_bytes: 1500,
-        queue: QueueConfig { bytes: 2000, ..QueueConfig::default() },
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.mode = Mode::Strict;
+    config.payload_bytes = 1500;
+    config.queue = QueueConfig::default().with_bytes(2000);
     let routes = Routes::new().add(Route::event("Placed").deliver_to(slow.clone()));
     let outbox = Outbox::from_config(store.clone(), config, routes).start().expect("start");
 
-    eventually(secs(60), || slow.recorder.count() == 3).await;
+    eventually(secs(60), || slow.inner.count() == 3).await;
 
-    assert_eq!(slow.recorder.ids(), written);
+    assert_eq!(slow.inner.ids(), written);
     outbox.shutdown().await;
 }

@@ -108,7 +108,7 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 300);
     for _ in 0..200 {
-        let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+        let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
         let routes = Routes::new().add(Route::event("Made").deliver_to(slow));
         let builder =
             Outbox::builder(faulty, routes).lease(secs(1)).poll_interval(millis(100)).poll_batch(500);
@@ -158,7 +158,7 @@ async fn suspects_leave_every_other_event_its_turn() {
 #[tokio::test(start_paused = true)]
 async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting() {
     let store = store_with_suspect().await;
-    let (slow, quick, suspects) = (GatedDestination::new(), Recorder::new(), Recorder::new());
+    let (slow, quick, suspects) = (Gated::new(Recorder::new()), Recorder::new(), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(suspects.clone()))
         .add(Route::event("Slow").deliver_to(slow.clone()))
@@ -183,7 +183,7 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
 #[tokio::test(start_paused = true)]
 async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
     let store = store_with_suspect().await;
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     faulty.break_call(Call::Renew, Fault::Fail);
     let outbox = start_gated(&faulty, &slow);
     sleep(secs(60)).await;
@@ -197,7 +197,7 @@ async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
 #[tokio::test(start_paused = true)]
 async fn starts_that_did_not_happen_kill_no_event() {
     let store = store_with_suspect().await;
-    let (faulty, slow) = (FaultyStore::on(&store), GatedDestination::new());
+    let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     faulty.break_call(Call::Renew, Fault::LoseAnswer);
     let outbox = start_gated(&faulty, &slow);
     eventually(HOUR, || faulty.count(Call::Renew) > 3 * MAX_LOST_LEASES as usize).await;
@@ -214,7 +214,7 @@ async fn store_with_suspect() -> MemoryStore {
     store
 }
 
-fn start_gated(faulty: &FaultyStore, slow: &GatedDestination) -> Outbox {
+fn start_gated(faulty: &FaultyStore, slow: &Gated<Recorder>) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     Outbox::builder(faulty.clone(), routes)
         .lease(LEASE_DURATION)
@@ -226,7 +226,7 @@ fn start_gated(faulty: &FaultyStore, slow: &GatedDestination) -> Outbox {
 /// Lets what is due lose so many leases that it is a suspect.
 async fn lose_leases(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
-        let slow = GatedDestination::new();
+        let slow = Gated::new(Recorder::new());
         let outbox = start_gated(&FaultyStore::on(store), &slow);
         eventually(secs(30), || slow.gate.entered() > 0).await;
         drop(outbox);
@@ -236,7 +236,7 @@ async fn lose_leases(store: &MemoryStore) {
 /// What would run beside a suspect would lose its lease with it, and could be what ends the process.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_begun_while_a_suspect_runs() {
-    let (store, slow, quick) = (store_with_suspect().await, GatedDestination::new(), Recorder::new());
+    let (store, slow, quick) = (store_with_suspect().await, Gated::new(Recorder::new()), Recorder::new());
     let routes = Routes::new()
         .add(Route::event("Made").deliver_to(slow.clone()))
         .add(Route::event("Quick").deliver_to(quick.clone()));
@@ -255,7 +255,7 @@ async fn nothing_is_begun_while_a_suspect_runs() {
 /// The others have their turn for as long as a suspect kept them waiting.
 #[tokio::test(start_paused = true)]
 async fn suspect_does_not_follow_another_at_once() {
-    let (store, slow) = (MemoryStore::new(), GatedDestination::new());
+    let (store, slow) = (MemoryStore::new(), Gated::new(Recorder::new()));
     insert_foreign(&store, "Made", 2);
     lose_leases(&store).await;
     let outbox = start_gated(&FaultyStore::on(&store), &slow);
@@ -268,7 +268,7 @@ async fn suspect_does_not_follow_another_at_once() {
     drop(outbox);
 }
 
-fn start_strict(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
+fn start_strict(store: &MemoryStore, slow: &Gated<Recorder>) -> Outbox {
     let routes = Routes::new().add(Route::event("Made").deliver_to(slow.clone()));
     let builder = Outbox::builder(FaultyStore::on(store), routes).strict().poll_interval(millis(100));
     builder.handler_timeout(HOUR).start().expect("start")
@@ -276,7 +276,7 @@ fn start_strict(store: &MemoryStore, slow: &GatedDestination) -> Outbox {
 
 async fn lose_leases_in_order(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
-        let slow = GatedDestination::new();
+        let slow = Gated::new(Recorder::new());
         let outbox = start_strict(store, &slow);
         eventually(secs(60), || slow.gate.entered() == 1).await;
         drop(outbox);
@@ -285,16 +285,16 @@ async fn lose_leases_in_order(store: &MemoryStore) {
 
 /// Delivers all, each after a while: a suspect that may begin by its time has long been able to.
 async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
-    let slow = GatedDestination::new();
+    let slow = Gated::new(Recorder::new());
     let outbox = start_strict(store, &slow);
     for n in 1..=count {
         eventually(HOUR, || slow.gate.entered() == n).await;
         sleep(secs(600)).await;
         slow.gate.admit(1);
     }
-    eventually(secs(60), || slow.recorder.count() == count).await;
+    eventually(secs(60), || slow.inner.count() == count).await;
     drop(outbox);
-    slow.recorder.ids()
+    slow.inner.ids()
 }
 
 /// In strict order what comes behind a suspect waits for it, whether it is one too or not.

@@ -87,7 +87,7 @@ async fn failures_on_many_threads_end_done_or_dead_and_nothing_stays_held() {
         3 if delivery.attempt < 2 => panic!("on purpose"),
         _ => Outcome::done(),
     });
-    let retry = RetryPolicy { base_delay: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy::default().with_base_delay(Duration::from_millis(1));
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder));
     let outbox = Outbox::builder(store.clone(), routes)
         .single_node()

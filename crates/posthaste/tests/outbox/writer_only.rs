@@ -1,15 +1,15 @@
 //! An outbox that only writes has nothing that only an engine needs.
 
-use posthaste::config::{PollerConfig, QueueConfig};
-use posthaste::{Config, MemoryStore, Mode, Outbox, Routes};
+use posthaste::{Config, MemoryStore, Mode, Outbox, Recorder, Route, Routes};
 
 /// Nothing polls and nothing queues where nothing is delivered: a file that says otherwise is mistaken.
 #[test]
 fn writer_only_refuses_what_only_an_engine_needs() {
-    let poller = PollerConfig { batch: 7, ..PollerConfig::default() };
-    let queue = QueueConfig { hot: 7, ..QueueConfig::default() };
-    let writer_only = Config { mode: Mode::WriterOnly, ..Config::default() };
-    let config = Config { poller, queue, ..writer_only.clone() };
+    let mut writer_only = Config::default();
+    writer_only.mode = Mode::WriterOnly;
+    let mut config = writer_only.clone();
+    config.poller.batch = 7;
+    config.queue.hot = 7;
     let error = config.validate().expect_err("nothing polls and nothing queues");
     let settings: Vec<_> = error.problems.iter().map(|problem| problem.setting.as_str()).collect();
     assert_eq!(settings, ["poller", "queue"]);
@@ -19,4 +19,13 @@ fn writer_only_refuses_what_only_an_engine_needs() {
         .build()
         .expect_err("nothing is dispatched");
     assert!(error.to_string().contains("leave out interceptors"), "{error}");
+}
+
+/// They would be ignored, and their events would never arrive.
+#[test]
+fn writer_only_refuses_routes_and_says_where_they_belong() {
+    let routes = Routes::new().add(Route::fallback().deliver_to(Recorder::new()));
+    let error = Outbox::builder(MemoryStore::new(), routes).writer_only().build().expect_err("a route");
+    assert_eq!(error.problems.len(), 1, "{error}");
+    assert!(error.to_string().contains("routes: writer_only delivers nothing"), "{error}");
 }

@@ -156,8 +156,8 @@ impl Store for SimStore {
         self.with_fault(self.inner.unpark(unpark)).await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
-        self.with_fault(self.inner.purge(purge)).await
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
+        self.with_fault(self.inner.purge_batch(purge)).await
     }
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {

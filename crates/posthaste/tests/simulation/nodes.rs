@@ -46,12 +46,7 @@ impl World {
             outages: (0..plan.nodes).map(|_| Arc::default()).collect(),
             dying: RefCell::new(vec![Arc::default(); plan.nodes]),
             workers: plan.workers,
-            queue: QueueConfig {
-                hot: plan.hot,
-                cold: plan.cold,
-                bytes: plan.bytes,
-                ..QueueConfig::default()
-            },
+            queue: QueueConfig::default().with_hot(plan.hot).with_cold(plan.cold).with_bytes(plan.bytes),
             batch: plan.batch,
             max_attempts: plan.max_attempts,
             strict: plan.strict,
@@ -185,7 +180,7 @@ impl World {
             .payload_bytes(Plan::MAX_PAYLOAD_BYTES)
             .poll_interval(Duration::from_secs(2))
             .poll_batch(self.batch)
-            .retry(RetryPolicy { max_attempts: self.max_attempts, ..RetryPolicy::default() })
+            .retry(RetryPolicy::default().with_max_attempts(self.max_attempts))
             .hook(JournalHook(self.journal.clone()))
             .start()
             .unwrap()

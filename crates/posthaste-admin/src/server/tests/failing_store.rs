@@ -127,7 +127,7 @@ impl Store for FailingStore {
     async fn unpark(&self, _: &Unpark<'_>) -> Result<u64, StoreError> {
         self.answer().await
     }
-    async fn purge(&self, _: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, _: &Purge) -> Result<u64, StoreError> {
         self.answer().await
     }
     async fn oldest_pending(&self, _: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {

@@ -254,7 +254,8 @@ mod tests {
     fn event_that_waits_for_a_route_says_so() {
         let store = MemoryStore::new();
         store.insert_raw(row("parked", 0));
-        let row = EventRow { parked: Some("mail".into()), ..store.rows()[0].clone() };
+        let mut row = store.rows().swap_remove(0);
+        row.parked = Some("mail".into());
         let waiting = WaitingEvent::of(row, false);
         assert!(waiting.seen);
         assert_eq!(waiting.why, "its route mail is paused or closed");

@@ -23,7 +23,7 @@ use crate::stop::Stop;
 pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<ExitCode> {
     let ReplayArgs { selection, speed, forget_progress, consent, store } = args;
     let actor = consent.actor();
-    let verb = DeadAction::Replay(Replay { actor: &actor, forget_progress });
+    let verb = DeadAction::Replay(Replay::by(&actor).with_forget_progress(forget_progress));
     let store = store.spec()?;
     let change = DeadChange { verb, selection, speed, consent, knows_deaths: store.layout.is_none(), output };
     print(connect::with_admin(&store, async |admin| change.run(admin).await).await?, output)
@@ -154,7 +154,7 @@ impl DeadChange<'_> {
         let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
         for id in ids {
             let found = admin
-                .count(&Filter { id: Some(id.clone()), ..Filter::dead() })
+                .count(&Filter::dead().with_id(id.clone()))
                 .await
                 .context("the events cannot be counted")?;
             if found > 0 { dead.push(id) } else { unchanged.push(id.clone()) }

@@ -34,7 +34,10 @@ async fn examine(target: &Target, routes: &[&str]) -> Vec<Finding> {
     let place = place(target, routes);
     findings
         .into_iter()
-        .map(|finding| Finding { what: format!("{place}: {}", finding.what), ..finding })
+        .map(|mut finding| {
+            finding.what = format!("{place}: {}", finding.what);
+            finding
+        })
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste::admin::{Admin, BacklogBy, Filter, Finding, NO_ROUTE, PageRequest, parked_for};
+use posthaste::admin::{Admin, BacklogBy, Filter, Finding, PageRequest, ParkReason};
 use posthaste::{Status, StoreError};
 
 use posthaste_relay::config::RouteConfig;
@@ -31,8 +31,8 @@ async fn parked(admin: &dyn Admin) -> Result<BTreeMap<String, u64>, StoreError> 
     for status in [Status::New, Status::Retry] {
         let page = PageRequest::first(PageRequest::MAX_LIMIT);
         for row in admin.list(&Filter::status(status), &page).await?.items {
-            let route = row.parked.as_deref().map(parked_for);
-            if let Some(route) = route.filter(|route| *route != NO_ROUTE) {
+            let route = row.parked.as_deref().and_then(|parked| ParkReason::parse(parked).route());
+            if let Some(route) = route {
                 *counts.entry(route.to_owned()).or_default() += 1;
             }
         }

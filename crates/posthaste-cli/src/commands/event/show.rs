@@ -63,7 +63,7 @@ pub(crate) struct EventReport<'a> {
 
 impl<'a> From<&'a EventDetail> for EventReport<'a> {
     fn from(detail: &'a EventDetail) -> Self {
-        let EventDetail { row, event } = detail;
+        let EventDetail { row, event, .. } = detail;
         Self { document: detail.into(), row, event }
     }
 }

@@ -109,7 +109,9 @@ mod tests {
     use super::*;
 
     fn stats(new: u64, done: u64, dead: u64, archived: u64) -> Stats {
-        Stats { new, done, dead, archived, ..Stats::default() }
+        let mut stats = Stats::default();
+        (stats.new, stats.done, stats.dead, stats.archived) = (new, done, dead, archived);
+        stats
     }
 
     /// Backlog, delivered and written over two seconds.
@@ -149,7 +151,11 @@ mod tests {
 
     #[test]
     fn estimates_make_no_rates() {
-        let estimated = |estimated| Stats { estimated, ..stats(200_000, 9, 0, 0) };
+        let estimated = |estimated| {
+            let mut stats = stats(200_000, 9, 0, 0);
+            stats.estimated = estimated;
+            stats
+        };
         let pending = estimated(Estimated { pending: true, ..Estimated::default() });
         assert_eq!(rates(&stats(0, 8, 0, 0), &pending), [None, Some(0.5), None]);
         let done = estimated(Estimated { done: true, ..Estimated::default() });

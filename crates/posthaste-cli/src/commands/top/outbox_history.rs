@@ -138,7 +138,8 @@ impl OutboxRow {
 
 /// What there is to say about the oldest event, if it has waited for too long.
 pub(super) fn late(stats: &Stats) -> Option<Finding> {
-    let oldest = Stats { oldest_pending: stats.oldest_pending, ..Stats::default() };
+    let mut oldest = Stats::default();
+    oldest.oldest_pending = stats.oldest_pending;
     RowObservations::default().findings(&oldest, &Tolerance::default()).into_iter().next()
 }
 

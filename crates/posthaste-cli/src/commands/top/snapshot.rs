@@ -1,7 +1,7 @@
 //! A snapshot of an outbox, from a store or from a relay.
 
 use posthaste::Timestamp;
-use posthaste::admin::{Backlog, DeadGroup, Filter, Stats, probed};
+use posthaste::admin::{Backlog, DeadGroup, Filter, ParkReason, Stats};
 use posthaste_admin::wire::{Row, Time};
 
 /// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
@@ -67,7 +67,7 @@ impl RouteState {
 
 /// The two names under which events wait for a route.
 pub(super) fn parked_names(route: &str) -> [String; 2] {
-    [route.to_owned(), probed(route)]
+    ParkReason::of_route(route).map(|reason| reason.to_string())
 }
 
 /// What waits for routes that are not among these: another engine closed them, or nobody has such a route.
@@ -105,12 +105,11 @@ impl DeadGroupKey {
     /// The reason of a group is the beginning of its errors, so this may mean more events than the group has:
     /// whoever replays is told their number first.
     pub(super) fn filter(&self) -> Filter {
-        Filter {
-            aggregate_type: Some(self.aggregate_type.clone()),
-            event_type: Some(self.event_type.clone()),
-            error_contains: Some(self.reason.clone()).filter(|reason| !reason.is_empty()),
-            ..Filter::dead()
-        }
+        let mut filter = Filter::dead()
+            .with_aggregate_type(self.aggregate_type.clone())
+            .with_event_type(self.event_type.clone());
+        filter.error_contains = Some(self.reason.clone()).filter(|reason| !reason.is_empty());
+        filter
     }
 }
 
@@ -156,7 +155,8 @@ mod tests {
             parked,
             calls: None,
         };
-        let stats = Stats { parked: 7, ..Stats::default() };
+        let mut stats = Stats::default();
+        stats.parked = 7;
         let parked = |routes: &[RouteSnapshot]| other_routes(&stats, routes).and_then(|others| others.parked);
         assert_eq!(parked(&[paused(Some(5))]), Some(2));
         assert_eq!(parked(&[paused(Some(7))]), None);

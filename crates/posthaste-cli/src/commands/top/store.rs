@@ -113,7 +113,7 @@ async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSnapshot>, 
 async fn parked(admin: &dyn Admin, route: &str) -> Result<u64, StoreError> {
     let mut count = 0;
     for parked in parked_names(route) {
-        count += admin.count(&Filter { parked: Some(parked), ..Filter::default() }).await?;
+        count += admin.count(&Filter::default().with_parked(parked)).await?;
     }
     Ok(count)
 }

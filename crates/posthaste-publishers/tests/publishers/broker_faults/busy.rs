@@ -23,9 +23,9 @@ pub(crate) async fn destination_is_full_for_a_while(
 ) {
     let store = MemoryStore::new();
     let routes = Routes::new().add(Route::fallback().name("full").deliver_to(destination));
-    let retry =
-        RetryPolicy { max_attempts: 3, base_delay: Duration::from_millis(10), ..RetryPolicy::default() };
-    let config = Config { retry: Some(retry), ..Config::relay() };
+    let retry = RetryPolicy::default().with_max_attempts(3).with_base_delay(Duration::from_millis(10));
+    let mut config = Config::relay();
+    config.retry = Some(retry);
     let outbox = Outbox::from_config(store.clone(), config, routes).start().expect("start");
     let mut tx = store.writer(&outbox).begin().await.expect("begin");
     tx.write_all(events(EVENTS)).await.expect("write");

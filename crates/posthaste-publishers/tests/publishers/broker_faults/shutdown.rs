@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use posthaste::admin::{Admin as _, Filter};
-use posthaste::config::{LeaseConfig, QueueConfig};
+use posthaste::config::QueueConfig;
 use posthaste::{Config, Delivery, Destination, Outbox, Outcome, Profile, Route, Routes, Status};
 use posthaste_sqlx::SqliteStore;
 use posthaste_testkit::process::signal;
@@ -82,13 +82,12 @@ async fn open(file: &str) -> SqliteStore {
 
 fn engine(store: SqliteStore, publisher: impl Destination) -> Outbox {
     let route = Route::fallback().deliver_to(publisher).batch(EVENTS / 4).timeout(Duration::from_secs(60));
-    let config = Config {
-        workers: Some(4),
-        drain: DRAIN_TIMEOUT,
-        queue: QueueConfig { cold: EVENTS, ..QueueConfig::default() },
-        lease: LeaseConfig { duration: Duration::from_secs(3), hot: Duration::from_secs(3) },
-        ..Config::relay()
-    };
+    let mut config = Config::relay();
+    config.workers = Some(4);
+    config.drain = DRAIN_TIMEOUT;
+    config.queue = QueueConfig::default().with_cold(EVENTS);
+    config.lease.duration = Duration::from_secs(3);
+    config.lease.hot = Duration::from_secs(3);
     Outbox::from_config(store, config, Routes::new().add(route)).start().expect("start")
 }
 

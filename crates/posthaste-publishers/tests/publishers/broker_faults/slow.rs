@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use posthaste::config::LeaseConfig;
 use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
 use posthaste_testkit::assert_throughout;
 
@@ -20,8 +19,12 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
     broker.start().await;
     let store = MemoryStore::new();
     let route = Route::fallback().deliver_to(publisher(&broker.url())).timeout(Duration::from_secs(60));
-    let config =
-        Config { lease: LeaseConfig { duration: LEASE_DURATION, hot: LEASE_DURATION }, ..Config::relay() };
+    let config = {
+        let mut config = Config::relay();
+        config.lease.duration = LEASE_DURATION;
+        config.lease.hot = LEASE_DURATION;
+        config
+    };
     let outbox = Outbox::from_config(store.clone(), config, Routes::new().add(route)).start().expect("start");
     let writer = store.writer(&outbox);
     let events = events(EVENTS);

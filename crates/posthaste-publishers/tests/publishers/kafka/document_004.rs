@@ -182,7 +182,7 @@ async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
     wait_for_server("an error is in the log", async || log.count(Level::ERROR, id.as_str()) > 0).await;
 
     create_topic(&shared(), &topic, &[]).await;
-    let replay = Replay { actor: "operator", forget_progress: false };
+    let replay = Replay::by("operator");
     assert!(shop.store.replay(&id, &replay).await.expect("replay"));
     wait_for_server("it is done", async || shop.count(Status::Done).await == 1).await;
     assert_eq!(read(&shared(), &topic).await.len(), 1);

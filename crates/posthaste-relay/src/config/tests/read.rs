@@ -12,8 +12,9 @@ fn what_the_file_leaves_out_is_as_for_a_relay() {
     assert_eq!(config.admin, AdminConfig::default());
     assert_eq!(config.log, LogConfig::default());
     let outbox = &config.outboxes[0];
-    let relay = Config::relay();
-    assert_eq!(outbox.config.poller, posthaste::config::PollerConfig { batch: 100, ..relay.poller.clone() });
+    let mut relay = Config::relay();
+    relay.poller.batch = 100;
+    assert_eq!(outbox.config.poller, relay.poller);
     assert_eq!(outbox.config.lease, relay.lease);
     assert_eq!((outbox.config.name.as_str(), outbox.config.mode), ("shop", Mode::MultiNode));
     assert!(!outbox.migrate);

@@ -71,7 +71,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
                 .await;
         }
         let settlements: Vec<Settlement> = claimed.iter().map(settlement).collect();
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
+        let settle = Settle::new(&owner, &settlements);
         let settled = store.settle(&settle).await.expect("no error escapes a settlement");
         for (leased, settled) in claimed.iter().zip(settled) {
             match settled {
@@ -89,27 +89,21 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(20);
 /// Every tenth event fails at first.
 fn settlement(leased: &Leased) -> Settlement {
     let fails = leased.attempts == 0 && leased.event.id().as_str().ends_with('7');
-    let backoff = Backoff { max_attempts: 5, delays: [Duration::from_millis(20)].into() };
+    let backoff = Backoff::new(5, [Duration::from_millis(20)]);
     let verdict = match fails {
         true => Verdict::Failed { error: "not yet".to_owned(), backoff },
         false => Verdict::Done,
     };
-    Settlement { lease: leased.lease.clone(), verdict, delivered: vec![] }
+    Settlement::new(leased.lease.clone(), verdict)
 }
 
 async fn purge_until(end: Instant, store: MySqlStore) -> u64 {
-    let purge = Purge {
-        what: Purgeable::Done,
-        older_than: Duration::from_secs(2),
-        archive: false,
-        limit: 500,
-        now: None,
-    };
+    let purge = Purge::new(Purgeable::Done, Duration::from_secs(2), 500);
     let mut purged = 0;
     let mut tick = tokio::time::interval(Duration::from_millis(50));
     while Instant::now() < end {
         tick.tick().await;
-        purged += store.purge(&purge).await.expect("no error escapes a purge");
+        purged += store.purge_batch(&purge).await.expect("no error escapes a purge");
     }
     purged
 }

@@ -295,7 +295,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
             _ => Outcome::done(),
         });
     let routes = Routes::new().add(Route::fallback().deliver_to(SlowDestination(recorder.clone())));
-    let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
     let outbox =
         Outbox::builder(store.clone(), routes).lease(Duration::from_secs(6)).purge(purge).workers(20);
     let outbox = outbox.poll_interval(Duration::from_millis(50)).start().expect("a good configuration");

@@ -11,6 +11,7 @@ const CRASHING_LOST_LEASES: u32 = 3;
 
 /// Pending events whose leases lapsed in the hands of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LostLeases {
     /// How many there are.
     pub events: u64,

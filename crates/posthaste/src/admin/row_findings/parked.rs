@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
 use crate::admin::format::quoted;
-use crate::route::{NO_ROUTE, SUSPECTS, parked_for};
+use crate::route::ParkReason;
 use crate::time::Timestamp;
 
 /// Events that wait for one route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParkedRoute {
     /// What their rows are parked for.
     pub route: String,
@@ -23,15 +24,20 @@ pub struct ParkedRoute {
 }
 
 impl ParkedRoute {
+    /// So many events are parked under this name.
+    pub fn new(route: impl Into<String>, waiting: u64) -> Self {
+        Self { route: route.into(), waiting, ..Self::default() }
+    }
+
     /// Learns age and reason of one of the events. How many there are is the store's to count.
     pub fn see(&mut self, inserted_at: Timestamp, last_error: Option<&str>) {
         let reason = last_error.map(str::to_owned);
         self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
     }
 
-    /// The name of the route. Events that were probes of it stand under a name of their own.
-    pub(super) fn name(&self) -> &str {
-        parked_for(&self.route)
+    /// Whether its events wait for this route, as probes of it or not.
+    pub(super) fn is_for(&self, route: &str) -> bool {
+        ParkReason::parse(&self.route).route() == Some(route)
     }
 
     fn join(&mut self, other: &Self) {
@@ -46,10 +52,10 @@ impl ParkedRoute {
 /// One finding for each route that nobody has paused.
 pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
-    let is_paused =
-        |parked: &&ParkedRoute| observed.paused.iter().any(|paused| paused.route == parked.name());
+    let is_paused = |parked: &&ParkedRoute| observed.paused.iter().any(|paused| parked.is_for(&paused.route));
     for parked in observed.parked.iter().filter(|parked| !is_paused(parked)) {
-        routes.entry(parked.name()).or_default().join(parked);
+        let name = ParkReason::parse(&parked.route).route().unwrap_or(&parked.route);
+        routes.entry(name).or_default().join(parked);
     }
     routes.into_iter().map(|(route, parked)| finding(route, &parked, observed.now)).collect()
 }
@@ -59,14 +65,15 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
     let age = parked.oldest.map(|oldest| format!(", the oldest for {}", format_duration(now.since(oldest))));
     let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
     let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
-    if route == NO_ROUTE {
+    let reason_parked = ParkReason::parse(route);
+    if reason_parked == ParkReason::NoRoute {
         return Finding::warning(
             "no-route",
             format!("events that no route takes: {waiting}{age}{reason}"),
             "add a route for their types: after the grace for events without a route they are DEAD",
         );
     }
-    if route == SUSPECTS {
+    if reason_parked == ParkReason::Suspect {
         return Finding::warning(
             "suspect-events",
             format!("events whose processes died again and again: {waiting}{age}{reason}"),
@@ -124,7 +131,7 @@ mod tests {
     #[test]
     fn events_of_a_paused_route_are_no_finding_of_their_own() {
         let since = Some(Timestamp::default());
-        let paused = vec![PausedRoute { route: "mail".to_owned(), since, by: None }];
+        let paused = vec![PausedRoute::new("mail".to_owned(), since, None)];
         let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];
         assert!(found(&RowObservations { paused, parked: rows, ..RowObservations::default() }).is_empty());
     }

@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 
 /// A route that an operator has paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PausedRoute {
     /// Its name.
     pub route: String,
@@ -19,6 +20,11 @@ pub struct PausedRoute {
 }
 
 impl PausedRoute {
+    /// A paused route, with what is known of the pause.
+    pub fn new(route: String, since: Option<Timestamp>, by: Option<String>) -> Self {
+        Self { route, since, by }
+    }
+
     /// For stores that keep no more than the names: when and by whom these routes were paused, as far as the
     /// audit, newest entries first, knows.
     pub fn from_audit(routes: &BTreeSet<String>, audit: &[AuditEntry]) -> Vec<Self> {
@@ -55,7 +61,7 @@ fn finding(paused: &PausedRoute, observed: &RowObservations) -> Finding {
     let waiting: u64 = observed
         .parked
         .iter()
-        .filter(|parked| parked.name() == paused.route)
+        .filter(|parked| parked.is_for(&paused.route))
         .map(|parked| parked.waiting)
         .sum();
     Finding::warning(
@@ -75,7 +81,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn paused(route: &str, since: Option<Timestamp>) -> PausedRoute {
-        PausedRoute { route: route.to_owned(), since, by: Some("ann".to_owned()) }
+        PausedRoute::new(route.to_owned(), since, Some("ann".to_owned()))
     }
 
     #[test]
@@ -94,13 +100,15 @@ mod tests {
 
     #[test]
     fn last_pause_of_the_audit_counts() {
-        let entry = |seq, actor: &str, action: &str, target: &str| AuditEntry {
-            seq,
-            at: Timestamp::from_micros(seq),
-            actor: actor.to_owned(),
-            action: action.to_owned(),
-            target: target.to_owned(),
-            rows: 1,
+        let entry = |seq, actor: &str, action: &str, target: &str| {
+            AuditEntry::new(
+                seq,
+                Timestamp::from_micros(seq),
+                actor.to_owned(),
+                action.to_owned(),
+                target.to_owned(),
+                1,
+            )
         };
         let audit = [
             entry(4, "cy", "pause", "mail"),

@@ -34,9 +34,11 @@ pub(super) fn two_sources() -> App {
 
 /// An outbox where all is well.
 pub(super) fn well() -> OutboxSnapshot {
-    let nothing = || Backlog { groups: Vec::new(), complete: true };
+    let nothing = || Backlog::new(Vec::new(), true);
+    let mut stats = Stats::default();
+    (stats.new, stats.due, stats.leased, stats.done) = (3, 1, 2, 1200);
     OutboxSnapshot {
-        stats: Stats { new: 3, due: 1, leased: 2, done: 1200, ..Stats::default() },
+        stats,
         routes: Vec::new(),
         by_type: nothing(),
         by_tenant: nothing(),
@@ -46,14 +48,11 @@ pub(super) fn well() -> OutboxSnapshot {
 }
 
 pub(super) fn dead_group(count: u64, event_type: &str, reason: &str) -> DeadGroup {
-    DeadGroup {
-        aggregate_type: "Order".to_owned(),
-        event_type: event_type.to_owned(),
-        reason: reason.to_owned(),
+    DeadGroup::new("Order".to_owned(), event_type.to_owned(), reason.to_owned()).with_deaths(
         count,
-        first: ago(7_200),
-        last: ago(185),
-    }
+        ago(7_200),
+        ago(185),
+    )
 }
 
 pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSnapshot {
@@ -62,35 +61,26 @@ pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSnapshot
 
 /// An outbox that somebody should look after.
 pub(super) fn troubled() -> OutboxSnapshot {
-    let waiting = |key: Option<&str>, count| BacklogGroup {
-        key: key.map(str::to_owned),
-        count,
-        oldest: Some(Duration::from_secs(4_320)),
-    };
+    let oldest = Some(Duration::from_secs(4_320));
+    let waiting = |key: Option<&str>, count| BacklogGroup::new(key.map(str::to_owned), count, oldest);
+    let mut stats = Stats::default();
+    (stats.new, stats.retry) = (900, 134);
+    (stats.due, stats.leased, stats.parked, stats.scheduled) = (12, 2, 1000, 20);
+    (stats.dead, stats.done) = (14, 98_765);
+    stats.oldest_pending = Some(Duration::from_secs(4_320));
+    stats.paused = ["mail".to_owned()].into();
     OutboxSnapshot {
-        stats: Stats {
-            new: 900,
-            retry: 134,
-            due: 12,
-            leased: 2,
-            parked: 1000,
-            scheduled: 20,
-            dead: 14,
-            done: 98_765,
-            oldest_pending: Some(Duration::from_secs(4_320)),
-            paused: ["mail".to_owned()].into(),
-            ..Stats::default()
-        },
+        stats,
         routes: vec![
             route("orders", RouteState::Open, 0),
             route("mail", RouteState::Paused, 400),
             route("push", RouteState::Unreachable, 600),
         ],
-        by_type: Backlog {
-            groups: vec![waiting(Some("Order:OrderPlaced"), 1000), waiting(Some("Mail:MailSent"), 34)],
-            complete: true,
-        },
-        by_tenant: Backlog { groups: vec![waiting(Some("acme"), 1034)], complete: true },
+        by_type: Backlog::new(
+            vec![waiting(Some("Order:OrderPlaced"), 1000), waiting(Some("Mail:MailSent"), 34)],
+            true,
+        ),
+        by_tenant: Backlog::new(vec![waiting(Some("acme"), 1034)], true),
         groups: vec![
             dead_group(12, "OrderPlaced", "connection refused"),
             dead_group(2, "OrderPaid", "the order names no item"),

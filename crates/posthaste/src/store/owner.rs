@@ -1,0 +1,97 @@
+//! Who holds a row, and by what: the owner, the token, and both with the row as a lease.
+
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::event::EventId;
+
+/// Who holds a lease: one running engine, random at every start.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// The longest name, in characters.
+    pub const MAX_CHARS: usize = 128;
+
+    /// A new owner in this process, as operators meet it: name, host and process id before the random
+    /// part.
+    pub fn of_this_process(name: &str) -> Self {
+        let host = gethostname::gethostname();
+        let host: String = host.to_string_lossy().chars().take(40).collect();
+        let name: String = name.chars().take(30).collect();
+        Self::random(&format!("{name}@{host}:{}", std::process::id()))
+    }
+
+    /// A new owner: `prefix` and a random part, so that a restarted process never inherits the
+    /// leases of the one before it.
+    pub fn random(prefix: &str) -> Self {
+        let prefix: String = prefix.chars().filter(|c| !c.is_control()).take(90).collect();
+        Self(format!("{prefix}#{}", Uuid::new_v4().simple()).into())
+    }
+
+    /// The owner as it stands in `locked_by`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Owner {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Fences write-backs: one value per claim call or born-leased INSERT, never zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LeaseToken(i64);
+
+impl LeaseToken {
+    /// A new token. 63 random bits: two claims of one row never meet the same one.
+    pub fn random() -> Self {
+        Self(fastrand::i64(1..))
+    }
+
+    /// The token as it stands in its column.
+    pub fn as_i64(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<i64> for LeaseToken {
+    fn from(value: i64) -> Self {
+        Self(value)
+    }
+}
+
+/// Names one held row. `seq` is the store's own key and may be faster to look up than the id.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Lease {
+    /// The event.
+    pub id: EventId,
+    /// Its row's insertion number; zero in stores without one.
+    pub seq: i64,
+    /// The token it is held by.
+    pub token: LeaseToken,
+}
+
+impl Lease {
+    /// The lease of the row with this id and `seq`, held by `token`.
+    pub fn new(id: impl Into<EventId>, seq: i64, token: LeaseToken) -> Self {
+        Self { id: id.into(), seq, token }
+    }
+}

@@ -1,0 +1,12 @@
+//! Test doubles for services, stores and destinations: things that fail, wait or are slow on demand.
+//!
+//! Enable the feature `testing` in `[dev-dependencies]`. [`MemoryStore`](crate::MemoryStore) and
+//! [`Recorder`](crate::Recorder) need no feature.
+
+mod faulty_store;
+mod gated;
+mod slow;
+
+pub use faulty_store::{Call, Fault, FaultyStore};
+pub use gated::{Gate, Gated};
+pub use slow::Slow;

@@ -1,0 +1,36 @@
+//! A destination that takes its time.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+
+use crate::destination::{Delivery, Destination, Outcome, Profile};
+
+/// A destination whose calls take a while, on Tokio's clock, before another destination gets the events.
+#[derive(Clone, Debug)]
+pub struct Slow<D> {
+    /// How long each call takes.
+    pub takes: Duration,
+    /// Where the events go then.
+    pub inner: D,
+}
+
+impl<D: Destination> Slow<D> {
+    /// Each call takes this long, and then goes on to `destination`.
+    pub fn new(takes: Duration, destination: D) -> Self {
+        Self { takes, inner: destination }
+    }
+}
+
+#[async_trait]
+impl<D: Destination> Destination for Slow<D> {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        sleep(self.takes).await;
+        self.inner.deliver(batch).await
+    }
+
+    fn profile(&self) -> Profile {
+        self.inner.profile()
+    }
+}

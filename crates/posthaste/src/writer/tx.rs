@@ -1,0 +1,47 @@
+//! What the transactions of all drivers have in common.
+
+use crate::error::{CommitError, StoreError, WriteError};
+use crate::event::{Event, EventId};
+
+/// A transaction that events are written in, whatever its driver: for code that runs on one store in production
+/// and on a [`MemoryStore`](crate::MemoryStore) in its tests.
+///
+/// How a transaction begins differs from driver to driver (from a pool, on a connection), so that is left to the
+/// caller. Dropped unfinished, a transaction is rolled back.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use posthaste::writer::Tx;
+/// use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
+///
+/// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
+///     tx.write(Event::json("UserCreated", name)?).await?;
+///     tx.commit().await?;
+///     Ok(())
+/// }
+///
+/// let store = MemoryStore::new();
+/// let outbox = Outbox::builder(store.clone(), Routes::new()).build()?;
+/// create_user(store.writer(&outbox).begin().await?, "Ada").await?;
+/// assert_eq!(store.len(), 1);
+/// # Ok(()) }
+/// ```
+pub trait Tx: Send + Sized {
+    /// Writes events in one statement and returns their ids, without those that a hook left out.
+    fn write_all(
+        &mut self,
+        events: Vec<Event>,
+    ) -> impl Future<Output = Result<Vec<EventId>, WriteError>> + Send;
+
+    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is
+    /// returned like any other, and nothing is written.
+    fn write(&mut self, event: Event) -> impl Future<Output = Result<Option<EventId>, WriteError>> + Send {
+        async { Ok(self.write_all(vec![event]).await?.into_iter().next()) }
+    }
+
+    /// Commits, and hands the events to the engine of this process if it has one.
+    fn commit(self) -> impl Future<Output = Result<(), CommitError>> + Send;
+
+    /// Rolls back: the events never were.
+    fn rollback(self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
