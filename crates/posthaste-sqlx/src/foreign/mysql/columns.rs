@@ -100,7 +100,7 @@ pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
     let columns = [
         format!("CAST({} AS SIGNED) AS payload_size", length(resolved, Field::Payload)),
         format!("CAST({} AS SIGNED) AS status", resolved.status_code()),
-        "CAST(0 AS SIGNED) AS deferrals, CAST(NULL AS CHAR) AS parked".to_owned(),
+        "CAST(NULL AS CHAR) AS parked".to_owned(),
         format!("{} AS available_at", time(resolved, Field::CreatedAt)),
         format!("{} AS done_at", time(resolved, Field::SentAt)),
         format!("{} AS last_error", text(resolved, Field::Error)),
@@ -131,7 +131,8 @@ fn of_both(resolved: &ResolvedLayout) -> String {
         format!("{} AS headers", text(resolved, Field::Headers)),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
         format!("{} AS attempts", number(resolved, Field::Attempts, "0")),
-        "CAST(0 AS SIGNED) AS lost_leases, CAST(0 AS SIGNED) AS replays, CAST(NULL AS CHAR) AS progress"
+        "CAST(0 AS SIGNED) AS deferrals, CAST(0 AS SIGNED) AS lost_leases, CAST(0 AS SIGNED) AS replays, \
+         CAST(NULL AS CHAR) AS progress"
             .to_owned(),
     ];
     columns.join(", ")

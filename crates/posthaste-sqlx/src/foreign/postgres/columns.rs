@@ -91,7 +91,7 @@ pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
     let columns = [
         format!("{} AS payload_size", length(resolved, Field::Payload)),
         format!("({})::int2 AS status", resolved.status_code()),
-        "0::int4 AS deferrals, NULL::text AS parked".to_owned(),
+        "NULL::text AS parked".to_owned(),
         format!("{} AS available_at", time(resolved, Field::CreatedAt)),
         format!("{} AS done_at", time(resolved, Field::SentAt)),
         format!("{} AS last_error", text(resolved, Field::Error)),
@@ -134,7 +134,8 @@ fn of_both(resolved: &ResolvedLayout) -> String {
         text(Field::Headers, "headers"),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
         format!(
-            "{attempts} AS attempts, 0::int4 AS lost_leases, 0::int4 AS replays, NULL::text[] AS progress"
+            "{attempts} AS attempts, 0::int4 AS deferrals, 0::int4 AS lost_leases, 0::int4 AS replays, \
+             NULL::text[] AS progress"
         ),
     ];
     columns.join(", ")
