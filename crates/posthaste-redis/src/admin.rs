@@ -1,6 +1,6 @@
 //! The operator's door.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -102,7 +102,7 @@ impl Admin for RedisStore {
             rows.extend(page.rows);
             match page.next {
                 Some(next) if rows.len() < MAX_ROWS_SCANNED => after = Some(next),
-                _ => return Ok(group(rows, limit)),
+                _ => return Ok(DeadGroup::largest(rows, limit)),
             }
         }
     }
@@ -325,30 +325,4 @@ impl RedisStore {
 /// The archive is meant only where it is asked for by its status.
 fn is_meant(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
     matches(row, filter, before) && (row.status != Status::Archived || filter.status.is_some())
-}
-
-fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
-    const MAX_REASON_CHARS: usize = 200;
-    let mut groups: HashMap<(String, String, String), DeadGroup> = HashMap::new();
-    for row in rows {
-        let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
-        let key = (row.aggregate_type, row.event_type, reason);
-        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| {
-            DeadGroup::new(aggregate_type.clone(), event_type.clone(), reason.clone()).with_deaths(
-                0,
-                row.done_at,
-                row.done_at,
-            )
-        });
-        group.count += 1;
-        group.first = group.first.min(row.done_at);
-        group.last = group.last.max(row.done_at);
-    }
-    let mut groups: Vec<DeadGroup> = groups.into_values().collect();
-    groups.sort_by(|a, b| {
-        b.count.cmp(&a.count).then_with(|| (&a.event_type, &a.reason).cmp(&(&b.event_type, &b.reason)))
-    });
-    groups.truncate(limit);
-    groups
 }
