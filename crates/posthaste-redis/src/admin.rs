@@ -1,6 +1,6 @@
 //! What operators ask of the store.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -56,7 +56,7 @@ impl Admin for RedisStore {
         if let Some(id) = &filter.id {
             let row = self.find(id, filter, before).await?;
             let row = row.filter(|row| page.after.is_none_or(|after| row.seq > after));
-            return Ok(Page { items: row.into_iter().take(limit).collect(), next: None });
+            return Ok(Page::new(row.into_iter().take(limit).collect(), None));
         }
         self.promote_all().await?;
         let (mut items, mut budget, mut after) =
@@ -100,7 +100,7 @@ impl Admin for RedisStore {
             rows.extend(page.rows);
             match page.next {
                 Some(next) if rows.len() < MAX_ROWS_SCANNED => after = Some(next),
-                _ => return Ok(group(rows, limit)),
+                _ => return Ok(DeadGroup::largest(rows, limit)),
             }
         }
     }
@@ -314,30 +314,4 @@ impl RedisStore {
         let call = self.scripts().note.on(self.keys().first(), None).arg((actor, action, target, rows));
         call.run::<u8>(self.connections()).await.map(|_| ())
     }
-}
-
-fn group(rows: Vec<EventRow>, limit: usize) -> Vec<DeadGroup> {
-    const MAX_REASON_CHARS: usize = 200;
-    let mut groups: HashMap<(String, String, String), DeadGroup> = HashMap::new();
-    for row in rows {
-        let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
-        let key = (row.aggregate_type, row.event_type, reason);
-        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| {
-            DeadGroup::new(aggregate_type.clone(), event_type.clone(), reason.clone()).with_deaths(
-                0,
-                row.done_at,
-                row.done_at,
-            )
-        });
-        group.count += 1;
-        group.first = group.first.min(row.done_at);
-        group.last = group.last.max(row.done_at);
-    }
-    let mut groups: Vec<DeadGroup> = groups.into_values().collect();
-    groups.sort_by(|a, b| {
-        b.count.cmp(&a.count).then_with(|| (&a.event_type, &a.reason).cmp(&(&b.event_type, &b.reason)))
-    });
-    groups.truncate(limit);
-    groups
 }

@@ -73,7 +73,7 @@ impl Conditions {
         if filter.status.is_some_and(|status| status != Status::Dead) {
             return None;
         }
-        Some(Self::new::<D>(&Filter { status: Some(Status::Dead), ..filter.clone() }))
+        Some(Self::new::<D>(&filter.clone().with_status(Status::Dead)))
     }
 
     pub(crate) fn after(mut self, seq: Option<i64>) -> Self {

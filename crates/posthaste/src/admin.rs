@@ -7,7 +7,7 @@ mod row_findings;
 mod server_findings;
 mod tolerance;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::time::Duration;
 
@@ -382,6 +382,30 @@ impl DeadGroup {
     /// An empty group of this type and reason.
     pub fn new(aggregate_type: String, event_type: String, reason: String) -> Self {
         Self { aggregate_type, event_type, reason, count: 0, first: None, last: None }
+    }
+
+    /// The largest `limit` groups of these DEAD rows, for a store that does not group them by a statement.
+    pub fn largest(dead: impl IntoIterator<Item = EventRow>, limit: usize) -> Vec<Self> {
+        const MAX_REASON_CHARS: usize = 200;
+        let mut groups: HashMap<(String, String, String), Self> = HashMap::new();
+        for row in dead {
+            let error = row.last_error.unwrap_or_default();
+            let reason: String = error.chars().take(MAX_REASON_CHARS).collect();
+            let key = (row.aggregate_type, row.event_type, reason);
+            let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| {
+                let group = Self::new(aggregate_type.clone(), event_type.clone(), reason.clone());
+                group.with_deaths(0, row.done_at, row.done_at)
+            });
+            group.count += 1;
+            group.first = group.first.min(row.done_at);
+            group.last = group.last.max(row.done_at);
+        }
+        let mut groups: Vec<Self> = groups.into_values().collect();
+        groups.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| (&a.event_type, &a.reason).cmp(&(&b.event_type, &b.reason)))
+        });
+        groups.truncate(limit.min(PageRequest::MAX_LIMIT));
+        groups
     }
 
     /// With so many events, of which the first and the last died at these times.

@@ -160,7 +160,7 @@ where
     Fut: Future<Output: IntoOutcome> + Send,
 {
     async fn handle(&self, _: &S, delivery: Delivery) -> Outcome {
-        handle_typed(delivery, |value, delivery| self(value, delivery)).await
+        handle_typed(delivery, self).await
     }
 }
 

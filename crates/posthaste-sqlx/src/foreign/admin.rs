@@ -38,7 +38,9 @@ impl Admin for ForeignTableStore {
             total: count("total"),
         };
         let oldest_pending = self.table().oldest(Caller::Operator).await?;
-        Ok(Stats { oldest_pending, ..counts.stats() })
+        let mut stats = counts.stats();
+        stats.oldest_pending = oldest_pending;
+        Ok(stats)
     }
 
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
@@ -77,7 +79,11 @@ impl Admin for ForeignTableStore {
         let rest = format!(", {} LIMIT {} OFFSET {from}", resolved.key_names(), limit + 1);
         let text = resolved.oldest_first(&of_row(resolved), &conditions.text(), &rest);
         let rows = self.ask(text, conditions.values).await?;
-        let rows = rows.iter().zip(from + 1..).map(|(row, seq)| EventRow { seq, ..view(&**row) });
+        let rows = rows.iter().zip(from + 1..).map(|(row, seq)| {
+            let mut row = view(&**row);
+            row.seq = seq;
+            row
+        });
         Ok(cut_page(rows.collect(), limit, |row| row.seq))
     }
 
@@ -169,7 +175,7 @@ impl ForeignTableStore {
         if filter.status.is_some_and(|status| status != Status::Dead) || !self.layout().can_fail() {
             return Ok(0);
         }
-        let filter = Filter { status: Some(Status::Dead), ..filter.clone() };
+        let filter = filter.clone().with_status(Status::Dead);
         let conditions = Conditions::new(self.table().resolved(), &filter);
         let change = self.table().change_oldest(Caller::Operator, conditions, State::Failed, limit, set);
         let rows = change.await?;
@@ -194,16 +200,14 @@ fn limits(layout: &Layout) -> Finding {
 }
 
 fn group(row: &QueryRow) -> BacklogGroup {
-    BacklogGroup { key: text(row, "group_key"), count: number(row, "events"), oldest: age(row, "first") }
+    BacklogGroup::new(text(row, "group_key"), number(row, "events"), age(row, "first"))
 }
 
 fn dead_group(row: &QueryRow) -> DeadGroup {
-    DeadGroup {
-        aggregate_type: text(row, "aggregate").unwrap_or_default(),
-        event_type: text(row, "kind").unwrap_or_default(),
-        reason: text(row, "reason").unwrap_or_default(),
-        count: number(row, "events"),
-        first: time(row, "first"),
-        last: time(row, "last"),
-    }
+    let text = |column| text(row, column).unwrap_or_default();
+    DeadGroup::new(text("aggregate"), text("kind"), text("reason")).with_deaths(
+        number(row, "events"),
+        time(row, "first"),
+        time(row, "last"),
+    )
 }

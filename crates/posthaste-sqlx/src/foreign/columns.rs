@@ -35,7 +35,7 @@ pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
         of_both(resolved),
         format!("{} AS payload_size", size_of(resolved, Field::Payload)),
         format!("{} AS status", integer(&resolved.status_code(), 2)),
-        format!("{} AS deferrals, {} AS parked", integer("0", 4), nulls.text),
+        format!("{} AS parked", nulls.text),
         format!("{} AS available_at", resolved.time(Field::CreatedAt)),
         format!("{} AS done_at", resolved.time(Field::SentAt)),
         format!("{} AS last_error", resolved.text(Field::Error)),
@@ -64,7 +64,8 @@ fn of_both(resolved: &ResolvedLayout) -> String {
         text(Field::Headers, "headers"),
         format!("{created_at} AS created_at, {created_at} AS inserted_at"),
         format!("{} AS attempts", number(resolved, Field::Attempts, "0", 4)),
-        format!("{zero} AS lost_leases, {zero} AS replays, {} AS progress", resolved.dialect.nulls.list),
+        format!("{zero} AS deferrals, {zero} AS lost_leases, {zero} AS replays"),
+        format!("{} AS progress", resolved.dialect.nulls.list),
     ];
     columns.join(", ")
 }

@@ -73,7 +73,9 @@ impl PurgeDialect for MySql {
     async fn purge(store: &MySqlStore, purge: &Purge) -> Result<u64, StoreError> {
         let mut steps = RowSteps::new(purge.limit);
         while let Some(limit) = steps.next() {
-            steps.found(store.purge_step(&Purge { limit, ..purge.clone() }).await?);
+            let mut step = purge.clone();
+            step.limit = limit;
+            steps.found(store.purge_step(&step).await?);
         }
         Ok(steps.total())
     }

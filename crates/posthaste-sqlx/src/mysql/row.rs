@@ -14,7 +14,7 @@ macro_rules! event_columns {
         concat!(
             "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, o.topic, \
              o.content_type, o.schema_version, o.payload, o.payload_bytes, o.headers, o.attempts, \
-             o.lost_leases, o.replays, \
+             o.deferrals, o.lost_leases, o.replays, \
              o.progress, ",
             micros!("o.created_at"),
             " AS created_at, ",

@@ -14,7 +14,7 @@ macro_rules! event_columns {
     () => {
         "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, o.topic, \
          o.content_type, o.schema_version, o.payload, o.payload_bytes, o.headers, o.created_at, o.attempts, \
-         o.replays, o.progress, o.inserted_at"
+         o.deferrals, o.replays, o.progress, o.inserted_at"
     };
 }
 

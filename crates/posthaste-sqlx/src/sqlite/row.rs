@@ -13,7 +13,8 @@ use crate::row::{ReadColumns, ReadValues};
 macro_rules! event_columns {
     () => {
         "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, \
-         schema_version, payload, headers, created_at, attempts, lost_leases, replays, progress, inserted_at"
+         schema_version, payload, headers, created_at, attempts, deferrals, lost_leases, replays, progress, \
+         inserted_at"
     };
 }
 

@@ -304,24 +304,14 @@ impl<D: AdminDialect> SqlStore<D> {
 }
 
 fn dead_group<R: ReadValues>(row: &R) -> sqlx::Result<DeadGroup> {
-    Ok(DeadGroup {
-        aggregate_type: row.text_at(0)?.unwrap_or_default(),
-        event_type: row.text_at(1)?.unwrap_or_default(),
-        reason: row.text_at(2)?.unwrap_or_default(),
-        count: row.count_at(3)?,
-        first: row.time_at(4)?,
-        last: row.time_at(5)?,
-    })
+    let text = |index| Ok::<_, sqlx::Error>(row.text_at(index)?.unwrap_or_default());
+    let group = DeadGroup::new(text(0)?, text(1)?, text(2)?);
+    Ok(group.with_deaths(row.count_at(3)?, row.time_at(4)?, row.time_at(5)?))
 }
 
 /// Its columns: `seq`, `at`, `actor`, `action`, `target`, `rows`.
 fn audit_entry<R: ReadValues>(row: &R) -> sqlx::Result<AuditEntry> {
-    Ok(AuditEntry {
-        seq: row.int_at(0)?,
-        at: row.time_at(1)?.unwrap_or_default(),
-        actor: row.text_at(2)?.unwrap_or_default(),
-        action: row.text_at(3)?.unwrap_or_default(),
-        target: row.text_at(4)?.unwrap_or_default(),
-        rows: row.count_at(5)?,
-    })
+    let text = |index| Ok::<_, sqlx::Error>(row.text_at(index)?.unwrap_or_default());
+    let at = row.time_at(1)?.unwrap_or_default();
+    Ok(AuditEntry::new(row.int_at(0)?, at, text(2)?, text(3)?, text(4)?, row.count_at(5)?))
 }

@@ -44,5 +44,5 @@ pub(crate) async fn read_backlog<D: BacklogDialect>(
 }
 
 fn group<D: BacklogDialect>(row: &D::Row) -> sqlx::Result<BacklogGroup> {
-    Ok(BacklogGroup { key: row.text_at(0)?, count: row.count_at(1)?, oldest: D::age(row)? })
+    Ok(BacklogGroup::new(row.text_at(0)?, row.count_at(1)?, D::age(row)?))
 }

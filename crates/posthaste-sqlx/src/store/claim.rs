@@ -33,7 +33,8 @@ impl<D: ClaimDialect> SqlStore<D> {
     pub(crate) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let state = self.server_state().await?;
         let parked = self.0.parked_names.names(|| D::read_parked_names(self.clone())).await;
-        let mut claimed = Claimed { paused: state.paused, parked, ..Claimed::default() };
+        let mut claimed = Claimed::default();
+        (claimed.paused, claimed.parked) = (state.paused, parked);
         if claim.limit > 0 {
             D::take(self, claim, state.now, &mut claimed).await?;
         }

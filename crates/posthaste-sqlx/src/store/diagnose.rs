@@ -54,14 +54,14 @@ async fn observe_rows<D: DiagnoseDialect>(
     D::read_in_order(connection).await?;
     let (unreadable, lost_leases) = D::read_doubtful(sql, connection).await?;
     let newest = D::fetch_all(D::fresh(sql, D::NEWEST), connection).await?;
-    Ok(RowObservations {
-        unreadable,
-        lost_leases,
-        parked: read_parked::<D>(sql, connection).await?,
-        paused: read_paused::<D>(sql, connection).await?,
-        written: newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect(),
-        now: D::read_clock(connection).await?,
-    })
+    let mut observed = RowObservations::default();
+    observed.unreadable = unreadable;
+    observed.lost_leases = lost_leases;
+    observed.parked = read_parked::<D>(sql, connection).await?;
+    observed.paused = read_paused::<D>(sql, connection).await?;
+    observed.written = newest.iter().filter_map(|row| Some((time(row, 0)?, time(row, 1)?))).collect();
+    observed.now = D::read_clock(connection).await?;
+    Ok(observed)
 }
 
 /// A foreign program may have left anything there; a date of zeros is no time.
@@ -78,7 +78,7 @@ async fn read_parked<D: DiagnoseDialect>(
         let query = D::bind_text(D::fresh(sql, D::PARKED), D::text(&last));
         let row = D::fetch_one(query, connection).await?;
         let (route, waiting) = (row.text_at(0)?.unwrap_or_default(), row.count_at(1)?);
-        let mut parked = ParkedRoute { route, waiting, ..ParkedRoute::default() };
+        let mut parked = ParkedRoute::new(route, waiting);
         let query = D::bind_text(D::fresh(sql, D::PARKED_ROWS), parked.route.clone());
         for row in &D::fetch_all(query, connection).await? {
             if let Some(inserted_at) = time(row, 0) {
@@ -96,8 +96,7 @@ async fn read_paused<D: DiagnoseDialect>(
 ) -> sqlx::Result<Vec<PausedRoute>> {
     let rows = D::fetch_all(D::fresh(sql, D::PAUSED_BY), connection).await?;
     let paused = |row: &D::Row| {
-        let route = row.text_at(0)?.unwrap_or_default();
-        Ok(PausedRoute { route, since: time(row, 1), by: row.text_at(2)? })
+        Ok(PausedRoute::new(row.text_at(0)?.unwrap_or_default(), time(row, 1), row.text_at(2)?))
     };
     rows.iter().map(paused).collect()
 }

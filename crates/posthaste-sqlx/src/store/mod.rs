@@ -241,7 +241,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         D::unpark(self, unpark).await
     }
 
-    async fn purge(&self, purge: &Purge) -> Result<u64, StoreError> {
+    async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         D::purge(self, purge).await
     }
 

@@ -10,7 +10,7 @@ use super::EngineState;
 use super::dispatch::place;
 use crate::error::StoreError;
 use crate::route::ParkReason;
-use crate::store::{Claim, LeaseToken, Notifier};
+use crate::store::{Claim, Notifier};
 
 /// The most parked events that one statement brings back.
 const MAX_UNPARKED_ROWS: usize = 512;
@@ -129,16 +129,10 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     }
     let limit = limit(engine, room.events);
     let (asked_at, max_bytes) = (Instant::now(), room.bytes.min(engine.claim_bytes.limit()));
-    let claim = Claim {
-        owner: &engine.owner,
-        token: LeaseToken::random(),
-        lease: engine.settings.lease.duration,
-        limit,
-        max_bytes,
-        order: engine.settings.order,
-        skip_recent: engine.settings.poller.skip_recent,
-        now: None,
-    };
+    let claim = Claim::new(&engine.owner, engine.settings.lease.duration, limit)
+        .with_max_bytes(max_bytes)
+        .with_order(engine.settings.order)
+        .with_skip_recent(engine.settings.poller.skip_recent);
     let claimed = engine.call("claim", engine.store.claim(&claim)).await;
     match &claimed {
         Ok(claimed) if claimed.cut => {

@@ -32,7 +32,7 @@ pub(crate) async fn run(engine: Arc<EngineState>) {
 pub(crate) async fn purge(engine: &EngineState) -> Result<u64, StoreError> {
     let mut total = 0;
     for (what, older_than, archive) in jobs(engine.settings.mode, &engine.settings.purge) {
-        let request = Purge { what, older_than, archive, limit: engine.settings.purge.batch, now: None };
+        let request = Purge::new(what, older_than, engine.settings.purge.batch).with_archive(archive);
         total += all(engine, &request).await?;
     }
     Ok(total)

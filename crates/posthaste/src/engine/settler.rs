@@ -60,7 +60,7 @@ async fn write(engine: &EngineState, round: Round) {
         engine.finished(&leases);
     }
     if !round.releases.is_empty() {
-        let release = Release { owner: &engine.owner, leases: &round.releases, now: None };
+        let release = Release::new(&engine.owner, &round.releases);
         if engine.call("release", engine.store.release(&release)).await.is_ok_and(|released| released > 0) {
             engine.poll_notifier.notify();
         }
@@ -175,14 +175,14 @@ impl Batch {
 
 /// Asks the store to settle an event that does not exist: if it answers, it works.
 async fn can_settle(engine: &EngineState) -> bool {
-    let lease = Lease { id: EventId::uuid_v7(), seq: -1, token: LeaseToken::random() };
+    let lease = Lease::new(EventId::uuid_v7(), -1, LeaseToken::random());
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
-    call_settle(engine, &[Settlement { lease, verdict, delivered: Vec::new() }]).await.is_ok()
+    call_settle(engine, &[Settlement::new(lease, verdict)]).await.is_ok()
 }
 
 async fn call_settle(engine: &EngineState, settlements: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
     let on_done = engine.settings.purge.on_done;
-    let request = Settle { owner: &engine.owner, settlements, on_done, now: None };
+    let request = Settle::new(&engine.owner, settlements).with_on_done(on_done);
     engine.call("settle", engine.store.settle(&request)).await
 }
 

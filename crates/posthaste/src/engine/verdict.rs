@@ -46,7 +46,7 @@ pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut att
     };
     log_failure(engine, item, &verdict);
     let delivered = if verdict == Verdict::Done { Vec::new() } else { delivered };
-    Settlement { lease, verdict, delivered }
+    Settlement::new(lease, verdict).with_delivered(delivered)
 }
 
 /// Without the error's text, which may quote the payload: the row has it.

@@ -126,7 +126,7 @@ async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> 
             let delay = uncounted_start_delay(engine).await;
             let error = "the store did not say that it counted this start, so it did not happen".to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
-            let settlement = Settlement { lease: lease.clone(), verdict, delivered: Vec::new() };
+            let settlement = Settlement::new(lease.clone(), verdict);
             engine.write_back.settle(vec![settlement]).await;
         }
     }

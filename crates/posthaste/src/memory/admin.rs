@@ -1,6 +1,5 @@
 //! The operator's door.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Bound;
 
@@ -53,20 +52,12 @@ impl Admin for MemoryStore {
     }
 
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError> {
-        let mut groups = group_dead(&self.table());
-        groups.sort_by(|a, b| {
-            let key = |group: &DeadGroup| Reverse(group.count);
-            key(a)
-                .cmp(&key(b))
-                .then_with(|| a.event_type.cmp(&b.event_type))
-                .then_with(|| a.reason.cmp(&b.reason))
-        });
-        groups.truncate(limit.min(PageRequest::MAX_LIMIT));
-        Ok(groups)
+        let table = self.table();
+        Ok(DeadGroup::largest(candidates(&table, &Filter::dead(), None).map(MemoryRow::view), limit))
     }
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
-        let filter = Filter { id: Some(id.clone()), ..Filter::default() };
+        let filter = Filter::default().with_id(id.clone());
         Ok(self.replay_matching(&filter, 1, replay, id.to_string()) == 1)
     }
 
@@ -220,7 +211,7 @@ fn find_dead(table: &Table, filter: &Filter, limit: usize, now: Timestamp) -> Ve
 fn cut_page<T>(mut entries: impl Iterator<Item = T>, limit: usize, key: impl Fn(&T) -> i64) -> Page<T> {
     let items: Vec<T> = entries.by_ref().take(limit.min(PageRequest::MAX_LIMIT)).collect();
     let next = items.last().map(key).filter(|_| entries.next().is_some());
-    Page { items, next }
+    Page::new(items, next)
 }
 
 fn stats(table: &Table, now: Timestamp) -> Stats {
@@ -252,35 +243,9 @@ fn group_pending(table: &Table, by: BacklogBy, now: Timestamp) -> Vec<BacklogGro
             BacklogBy::Type => Some(format!("{}:{}", row.event.aggregate_type(), row.event.event_type())),
             BacklogBy::Tenant => row.event.tenant_id().map(str::to_owned),
         };
-        let group = groups.entry(key).or_insert_with_key(|key| BacklogGroup {
-            key: key.clone(),
-            count: 0,
-            oldest: None,
-        });
+        let group = groups.entry(key).or_insert_with_key(|key| BacklogGroup::new(key.clone(), 0, None));
         group.count += 1;
         group.oldest = group.oldest.max(Some(now.since(row.inserted_at)));
-    }
-    groups.into_values().collect()
-}
-
-fn group_dead(table: &Table) -> Vec<DeadGroup> {
-    const MAX_REASON_CHARS: usize = 200;
-    let mut groups: HashMap<(&str, &str, String), DeadGroup> = HashMap::new();
-    for row in candidates(table, &Filter::dead(), None) {
-        let reason: String =
-            row.last_error.iter().flat_map(|error| error.chars()).take(MAX_REASON_CHARS).collect();
-        let key = (row.event.aggregate_type(), row.event.event_type(), reason);
-        let group = groups.entry(key).or_insert_with_key(|(aggregate_type, event_type, reason)| DeadGroup {
-            aggregate_type: (*aggregate_type).to_owned(),
-            event_type: (*event_type).to_owned(),
-            reason: reason.clone(),
-            count: 0,
-            first: row.done_at,
-            last: row.done_at,
-        });
-        group.count += 1;
-        group.first = group.first.min(row.done_at);
-        group.last = group.last.max(row.done_at);
     }
     groups.into_values().collect()
 }

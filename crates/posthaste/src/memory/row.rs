@@ -97,7 +97,7 @@ impl MemoryRow {
             occurred_at: raw.created_at.unwrap_or(now),
             available_at: None,
         });
-        let mut row = Self::new(seq, &NewRow { event, delay: None, lease: None }, now);
+        let mut row = Self::new(seq, &NewRow::new(event), now);
         row.unreadable = unreadable.map(Into::into);
         row.status = raw.status;
         row.attempts = raw.attempts;
@@ -174,7 +174,7 @@ impl MemoryRow {
     }
 
     pub(super) fn lease(&self, token: LeaseToken) -> Lease {
-        Lease { id: self.event.id().clone(), seq: self.seq, token }
+        Lease::new(self.event.id().clone(), self.seq, token)
     }
 
     pub(super) fn leased(&self, token: LeaseToken, now: Timestamp) -> Leased {
@@ -191,7 +191,7 @@ impl MemoryRow {
     }
 
     pub(super) fn detail(&self) -> EventDetail {
-        EventDetail { row: self.view(), event: self.event.clone() }
+        EventDetail::new(self.view(), self.event.clone())
     }
 
     /// The row as an operator sees it.

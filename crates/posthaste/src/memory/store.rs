@@ -209,7 +209,7 @@ fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     row.let_go(now + claim.lease);
     row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
     match row.defect() {
-        Some(reason) => Taken::Malformed(Malformed { lease: row.lease(claim.token), reason }),
+        Some(reason) => Taken::Malformed(Malformed::new(row.lease(claim.token), reason)),
         None => Taken::Event(row.leased(claim.token, now)),
     }
 }

@@ -134,13 +134,13 @@ impl Table {
             self.audit.pop_front();
         }
         self.last_audit += 1;
-        self.audit.push_back(AuditEntry {
-            seq: self.last_audit,
+        self.audit.push_back(AuditEntry::new(
+            self.last_audit,
             at,
-            actor: actor.to_owned(),
-            action: action.to_owned(),
+            actor.to_owned(),
+            action.to_owned(),
             target,
             rows,
-        });
+        ));
     }
 }

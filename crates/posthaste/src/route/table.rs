@@ -242,10 +242,10 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         ParkReason::Route(_) => {}
         ParkReason::NoRoute => add_if(true, "this name is for events without a route: choose another"),
         ParkReason::Suspect => {
-            add_if(true, "this name is for events that end their processes: choose another")
+            add_if(true, "this name is for events that end their processes: choose another");
         }
         ParkReason::Probed(_) => {
-            add_if(true, "this ending is for events that were probes of a route: remove it")
+            add_if(true, "this ending is for events that were probes of a route: remove it");
         }
     }
     for mistake in &route.mistakes {

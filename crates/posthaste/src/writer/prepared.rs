@@ -108,8 +108,8 @@ impl WriterCore {
             self.parts.hot_path.as_ref().filter(|_| scope == Scope::Transaction && delay.is_none());
         let lease = hot_path
             .and_then(|hot_path| hot_path.lease_for(&event))
-            .map(|(owner, duration)| NewLease { owner, token, duration });
-        NewRow { event, delay, lease }
+            .map(|(owner, duration)| NewLease::new(owner, token, duration));
+        NewRow::new(event).with_delay(delay).with_lease(lease)
     }
 }
 
@@ -141,8 +141,7 @@ impl Prepared {
             match *seq {
                 None => duplicates.push(row.event.id().clone()),
                 Some(seq) => {
-                    let lease =
-                        row.lease.map(|lease| Lease { id: row.event.id().clone(), seq, token: lease.token });
+                    let lease = row.lease.map(|lease| Lease::new(row.event.id().clone(), seq, lease.token));
                     written.push(Written { event: row.event, seq, delay: row.delay, lease });
                 }
             }
