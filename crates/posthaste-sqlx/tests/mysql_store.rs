@@ -16,8 +16,8 @@ mod cases {
     pub(crate) mod purge;
     pub(crate) mod rows;
     pub(crate) mod server;
+    pub(crate) mod server_cancel;
     pub(crate) mod server_rows;
-    pub(crate) mod store_cancel;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
@@ -38,7 +38,7 @@ mod mysql {
 
     mod cancel {
         crate::cases::cancel::cancel_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
-        crate::cases::store_cancel::store_cancel_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+        crate::cases::server_cancel::server_cancel_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
     }
 
     mod foreign_engine {

@@ -17,8 +17,8 @@ mod cases {
     pub(crate) mod refused_commit;
     pub(crate) mod rows;
     pub(crate) mod server;
+    pub(crate) mod server_cancel;
     pub(crate) mod server_rows;
-    pub(crate) mod store_cancel;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
@@ -43,7 +43,7 @@ mod postgres {
 
     mod cancel {
         crate::cases::cancel::cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-        crate::cases::store_cancel::store_cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+        crate::cases::server_cancel::server_cancel_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod foreign_engine {

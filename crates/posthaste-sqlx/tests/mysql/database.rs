@@ -35,8 +35,6 @@ pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "START TRANSACTION"];
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT", "TRUNCATE orders"];
 /// What a service says in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::MYSQL;
-/// Whether SAVEPOINT is an error outside a transaction; elsewhere it begins one.
-pub const SAVEPOINT_NEEDS_TRANSACTION: bool = true;
 /// Whether a connection can be used again after a caller went away in the midst of a statement.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = false;
 /// What is said where a login has no connection left.

@@ -31,8 +31,6 @@ pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSI
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT"];
 /// What a service says in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::SQLITE;
-/// Whether SAVEPOINT is an error outside a transaction; elsewhere it begins one.
-pub const SAVEPOINT_NEEDS_TRANSACTION: bool = false;
 /// Whether a connection can be used again after a caller went away in the midst of a statement.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = true;
 /// The largest number that the column `attempts` holds.

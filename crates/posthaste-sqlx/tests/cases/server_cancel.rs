@@ -1,4 +1,5 @@
-//! Calls of a store that are dropped half way: no transaction stays open, and no row is lost.
+//! Calls that are dropped half way on a server: savepoints of a Writer, and the calls of a store, which leave no transaction
+//! open and lose no row.
 
 use std::time::Duration;
 
@@ -7,21 +8,57 @@ use posthaste::store::{
     Claim, ClaimOrder, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settlement,
     Store as _, Unpark, Verdict,
 };
-use posthaste::{Admin, EventId, StoreError};
+use posthaste::{Admin, CommitError, EventId, StoreError};
 
 use crate::cases::cancel::Dropped;
+use crate::cases::writer::Fixture;
 use crate::support::*;
 
 /// The tests of this file.
-macro_rules! store_cancel_tests {
+macro_rules! server_cancel_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::store_cancel:
+            [$($attribute)*] crate::cases::server_cancel:
+            nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call,
             dropped_call_of_the_store_leaves_no_transaction_behind_and_loses_no_row,
         );
     };
 }
-pub(crate) use store_cancel_tests;
+pub(crate) use server_cancel_tests;
+
+/// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
+/// the `Tx` afterwards must not be committed by itself.
+pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
+    let w = Fixture::with_pool(1).await;
+    let mut dropped = Dropped::default();
+    while let Some(round) = dropped.next_round() {
+        let mut tx = w.begin().await;
+        tx.write(event(&format!("before{round}"))).await.unwrap();
+        if fastrand::bool() {
+            let mut outer = tx.savepoint().await.unwrap();
+            let inner = dropped.count(drop_after(1, outer.savepoint()).await);
+            if inner.map(drop).is_none() {
+                assert_no_transaction(outer.write(event(&format!("in-vain{round}"))).await);
+                let _ = outer.release().await.expect_err("there is nothing to release");
+                assert_no_transaction(tx.write(event(&format!("after{round}"))).await);
+                assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
+            } else {
+                drop(outer);
+                drop(tx);
+            }
+        } else if dropped.count(drop_after(1, tx.savepoint()).await).map(drop).is_none() {
+            assert_no_transaction(tx.write(event(&format!("after{round}"))).await);
+            assert!(tx.savepoint().await.is_err());
+            assert!(matches!(tx.commit().await, Err(CommitError::RolledBack(_))));
+        } else {
+            drop(tx);
+        }
+        w.assert_clean(round).await;
+    }
+    assert!(w.db.ids().await.is_empty());
+    w.assert_delivered_what_is_stored().await;
+    w.close().await;
+}
 
 const STORE_CALLS: usize = 22;
 
