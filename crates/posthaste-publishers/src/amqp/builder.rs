@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lapin::tcp::RustlsConnector;
 
+use super::login::Login;
 use super::management::Management;
-use super::settings::{Login, MAX_SHORT_STRING_BYTES, Settings};
+use super::settings::{MAX_SHORT_STRING_BYTES, Settings};
 use super::{AmqpPublisher, BROKER};
 use crate::error::PublisherError;
 use crate::format::Format;

@@ -7,7 +7,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::settings::Login;
+use super::login::Login;
 
 /// How many exchanges and queues are asked for. An exchange may be bound to others.
 const MAX_EXCHANGES: usize = 16;

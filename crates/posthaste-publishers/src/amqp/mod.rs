@@ -14,6 +14,7 @@ mod confirm;
 mod connection;
 mod diagnose;
 mod exchanges;
+mod login;
 mod management;
 mod message;
 mod settings;

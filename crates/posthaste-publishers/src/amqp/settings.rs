@@ -2,6 +2,7 @@
 
 use lapin::tcp::RustlsConnector;
 
+use super::login::Login;
 use super::management::Management;
 use crate::address::Address;
 use crate::hidden::Hidden;
@@ -22,10 +23,4 @@ pub(super) struct Settings {
     pub(super) exchange: Option<Template>,
     pub(super) routing_key: Template,
     pub(super) management: Option<Hidden<Management>>,
-}
-
-#[derive(Clone)]
-pub(super) struct Login {
-    pub(super) user: String,
-    pub(super) password: String,
 }

@@ -16,11 +16,11 @@ use uuid::Uuid;
 
 const MIB: usize = 1_048_576;
 
-fn valid_event() -> EventBuilder {
+pub(crate) fn valid_event() -> EventBuilder {
     Event::builder("Made").json_text("{}")
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
@@ -36,6 +36,7 @@ macro_rules! assert_refused {
         }
     };
 }
+pub(crate) use assert_refused;
 
 /// A name's field, its longest length, and a builder with that name set.
 type NameRule = (&'static str, usize, fn(&str) -> EventBuilder);
@@ -297,67 +298,6 @@ fn headers_may_have_16_kib_of_names_and_values_together_and_not_one_byte_more() 
     let room = 16_384 - 2 - 8_000 - 3;
     with(room).build().expect("exactly the limit");
     assert_refused!(with(room + 1), EventError::HeadersTooLarge { bytes: 16_385 });
-}
-
-// S3-41
-#[test]
-fn available_at_and_deliver_after_exclude_each_other() {
-    let builder = || valid_event().occurred_at(at(100));
-    assert_refused!(builder().available_at(at(160)).deliver_after(secs(60)), EventError::TwoDelays);
-    assert_refused!(builder().deliver_after(secs(60)).available_at(at(160)), EventError::TwoDelays);
-    assert_refused!(builder().deliver_after(Duration::ZERO).available_at(at(1)), EventError::TwoDelays);
-}
-
-// S3-42
-#[test]
-fn deliver_after_must_be_longer_than_zero() {
-    assert_refused!(valid_event().deliver_after(Duration::ZERO), EventError::ZeroDelay);
-    let event = valid_event().deliver_after(Duration::from_micros(1)).build().expect("longer than zero");
-    assert!(event.is_delayed());
-}
-
-// S3-43, S3-46
-#[test]
-fn available_at_must_not_lie_before_occurred_at() {
-    let with = |micros: i64| {
-        valid_event().occurred_at(at(100)).available_at(Timestamp::from_micros(100_000_000 + micros)).build()
-    };
-    assert!(matches!(with(-1), Err(EventError::AvailableBeforeOccurred)));
-    let equal = with(0).expect("the same instant");
-    assert_eq!((equal.is_delayed(), equal.delay()), (false, None));
-    let later = with(1).expect("later");
-    assert_eq!((later.is_delayed(), later.delay()), (true, None), "its time came long ago");
-}
-
-// S3-43: what counts is the time the event occurred, not the time it is built.
-#[test]
-fn available_at_is_measured_against_a_default_occurred_at_too() {
-    assert_refused!(valid_event().available_at(at(0)), EventError::AvailableBeforeOccurred);
-    let event = valid_event().available_at(SystemTime::now() + secs(3600)).build().expect("in an hour");
-    assert!(event.is_delayed());
-}
-
-// S3-36, S3-45
-#[test]
-fn deliver_after_resolves_to_occurred_at_plus_the_delay() {
-    for builder in [
-        valid_event().deliver_after(secs(60)).occurred_at(at(100)),
-        valid_event().occurred_at(at(100)).deliver_after(secs(60)),
-    ] {
-        let event = builder.build().expect("good");
-        assert_eq!(event.available_at(), Some(at(160)));
-        assert!(event.is_delayed());
-    }
-    let event = valid_event().deliver_after(secs(60)).build().expect("good");
-    assert_eq!(event.available_at(), Some(event.occurred_at() + secs(60)), "the default one as well");
-}
-
-// S3-45
-#[test]
-fn longest_delay_saturates() {
-    let event = valid_event().occurred_at(at(100)).deliver_after(Duration::MAX).build().expect("good");
-    assert_eq!(event.available_at(), Some(Timestamp::from_micros(i64::MAX)));
-    assert!(event.delay().expect("delayed") > secs(200_000 * 365 * 24 * 3600));
 }
 
 #[test]

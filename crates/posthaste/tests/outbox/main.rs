@@ -22,6 +22,7 @@ mod outcomes;
 mod parts;
 mod properties;
 mod races;
+mod retry_delays;
 mod routes;
 mod sizes;
 mod strict;
