@@ -1,10 +1,10 @@
-//! Values that no text shows.
+//! Redaction: a wrapper that keeps secrets out of `Debug` output.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A secret, or something that knows one. `Debug` writes `…` in its place, so that the settings around it can derive
-/// theirs.
+/// A secret, or a value that contains one. `Debug` prints `…` for it, so that the structs around it can derive
+/// `Debug`.
 #[derive(Clone, Default)]
 pub(crate) struct Hidden<T>(pub(crate) T);
 

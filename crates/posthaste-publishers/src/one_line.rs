@@ -1,9 +1,9 @@
-//! Texts that others wrote, cut to one short line for operators.
+//! Texts for operators: escaped and cut to one short line.
 
-/// An operator reads reasons as one line, and values of an event stand in them.
+/// The longest text in characters. Reasons are shown on one line and may contain values of an event of any length.
 pub(crate) const MAX_LINE_CHARS: usize = 300;
 
-/// A text of somebody else's as operators read it: one short line without control characters.
+/// Turns a text from outside into one short line: control characters are escaped, and a long text is cut with `…`.
 pub(crate) fn one_line(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let escaped = text.chars().flat_map(|c| {

@@ -24,5 +24,5 @@ fn url_that_leads_nowhere_is_said_to() {
     let output = program.expect("it runs");
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the URL begins with no scheme that is known"), "{said}");
+    assert!(said.contains("the URL has an unknown scheme"), "{said}");
 }

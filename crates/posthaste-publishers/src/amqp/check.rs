@@ -1,4 +1,4 @@
-//! Whether RabbitMQ lets us in, opens a channel, and has the exchange.
+//! `Publisher` for AMQP: `check` logs in, opens a channel and looks up the exchange; `diagnose` adds the queues.
 
 use async_trait::async_trait;
 use posthaste::admin::Finding;

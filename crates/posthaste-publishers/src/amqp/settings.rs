@@ -1,4 +1,4 @@
-//! Settings that were checked, for everything that connects or sends.
+//! The checked settings of an AMQP publisher.
 
 use lapin::tcp::RustlsConnector;
 
@@ -9,18 +9,21 @@ use crate::hidden::Hidden;
 use crate::settings::CommonSettings;
 use crate::template::Template;
 
-/// The most bytes of what AMQP calls a short string.
+/// The largest size of an AMQP short string, in bytes.
 pub(super) const MAX_SHORT_STRING_BYTES: usize = 255;
 
-/// Settings that were checked.
+/// Settings that the builder has checked. They do not change afterwards.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) common: CommonSettings,
     pub(super) hosts: Vec<Address>,
     pub(super) login: Hidden<Login>,
     pub(super) vhost: String,
+    /// `None` without TLS.
     pub(super) tls: Option<Hidden<RustlsConnector>>,
+    /// `None` for the default exchange.
     pub(super) exchange: Option<Template>,
     pub(super) routing_key: Template,
+    /// `None` if no URL of the management plugin is set.
     pub(super) management: Option<Hidden<Management>>,
 }

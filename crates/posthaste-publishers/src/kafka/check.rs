@@ -1,4 +1,4 @@
-//! Whether the brokers are there, and the topic if a question for it cannot make it.
+//! `Publisher` for Kafka: `check` fetches metadata of the brokers, and of the topic if that cannot create it.
 
 use async_trait::async_trait;
 use posthaste::admin::Finding;
@@ -36,7 +36,8 @@ impl Publisher for KafkaPublisher {
 }
 
 impl Inner {
-    /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
+    /// The topic to look up: that of events without a topic of their own. `None` if it depends on the event, or if
+    /// brokers may create it on first use.
     fn topic_to_check(&self) -> Option<&str> {
         self.topic.as_text().filter(|_| !self.may_create_topics)
     }

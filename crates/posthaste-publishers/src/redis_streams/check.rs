@@ -1,4 +1,4 @@
-//! Whether Redis lets us in and answers a PING.
+//! `Publisher` for Redis Streams: `check` logs in and sends a PING.
 
 use async_trait::async_trait;
 use posthaste::Outcome;
@@ -16,12 +16,13 @@ impl Publisher for RedisStreamPublisher {
         let deadline = Instant::now() + self.settings.common.timeout;
         let mut outcome = self.ping(deadline).await?;
         if matches!(&outcome, Outcome::Unreachable(why) if why.connection_failed) {
-            // The connection may have broken while nobody used it: that says nothing about the server.
+            // An idle connection may have broken, which says nothing about the server. The second try opens a new
+            // one.
             outcome = self.ping(deadline).await?;
         }
         match outcome {
             Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {UNREACHABLE_ADVICE}", why.error))),
-            // Even a user who may not PING has an answer.
+            // Any other reply will do: a user who may not PING gets an error from a server that is reachable.
             _ => Ok(()),
         }
     }

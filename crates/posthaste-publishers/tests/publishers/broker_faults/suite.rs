@@ -1,4 +1,4 @@
-//! The destinations' suite on any broker.
+//! The harness that runs the conformance suite of destinations on a broker.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tokio::sync::{Mutex, OnceCell};
 use super::Broker;
 use crate::delivery::{of_size, publisher};
 
-/// No publisher sends as much.
+/// More than the limit of any publisher.
 const TOO_MANY_BYTES: usize = 17 << 20;
 
-/// On the server that all tests share, until a case wants to stop it: then on one of its own.
+/// Uses the shared server, until a case stops the server: then a private one.
 pub(crate) struct Suite<B> {
     shared: B,
     own: OnceCell<OwnBroker<B>>,
@@ -52,7 +52,7 @@ impl<B: Broker> DestinationHarness for Suite<B> {
     }
 
     fn server(&self) -> Option<&dyn Server> {
-        if B::is_left_out() { None } else { Some(self) }
+        if B::has_no_private_server() { None } else { Some(self) }
     }
 
     fn capabilities(&self) -> DestinationCapabilities {

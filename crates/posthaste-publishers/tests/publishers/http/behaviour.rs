@@ -1,4 +1,4 @@
-//! What goes over the wire, in which order, and how much at once.
+//! Requests of the webhook publisher: contents, order, concurrency and connections.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -12,31 +12,31 @@ use posthaste_testkit::server::SERVER_TIMEOUT;
 use posthaste_testkit::wait_until;
 use tokio::sync::Barrier;
 
-use super::wire::{Request, answer, serve};
+use super::wire::{Request, response, serve};
 use super::{event, event_of, local};
-use crate::delivery::{are_delivered, changed, event_with, kind_and_text, kinds, urls_are_refused};
+use crate::delivery::{assert_all_delivered, assert_urls_refused, changed, event_with, kind_and_text, kinds};
 
 type Requests = Arc<Mutex<Vec<Request>>>;
 
-/// Takes everything, and keeps it.
+/// A server that responds 200 to every request and records it.
 async fn start_recording_server() -> (String, Requests) {
     start_recording_server_without("nothing").await
 }
 
-/// Keeps everything, and does not answer to this body.
+/// A server that records every request and does not respond to one with this body.
 async fn start_recording_server_without(body: &'static str) -> (String, Requests) {
     let requests = Requests::default();
     let kept = Arc::clone(&requests);
     let server = serve(move |request| {
-        let answer = (request.body != body.as_bytes()).then(|| answer(200, &[], ""));
+        let response = (request.body != body.as_bytes()).then(|| response(200, &[], ""));
         kept.lock().expect("nobody panics").push(request);
-        async { answer }
+        async { response }
     });
     (server.await.url, requests)
 }
 
 #[tokio::test]
-async fn request_is_a_post_with_everything_in_it() {
+async fn request_is_a_post_with_payload_and_headers() {
     let (url, requests) = start_recording_server().await;
     let url = url.replace("/hooks", "/hooks?tenant=7&format=x");
     let hooks = local(&url)
@@ -47,12 +47,12 @@ async fn request_is_a_post_with_everything_in_it() {
     let event = Event::builder("Größe")
         .aggregate("Order", "o 17")
         .topic("http://169.254.169.254/")
-        .header("note", "as it is")
+        .header("note", "unchanged")
         .header("Webhook-Signature", "v1,forged")
         .json_text("{}");
     let delivery = Delivery::first(event.build().expect("a good event"));
     let id = delivery.id().to_string();
-    are_delivered(&hooks, &[delivery]).await;
+    assert_all_delivered(&hooks, &[delivery]).await;
 
     let requests = requests.lock().expect("nobody panics");
     assert_eq!(requests[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
@@ -63,7 +63,7 @@ async fn request_is_a_post_with_everything_in_it() {
         ("content-type", "application/json"),
         ("outbox-event-type", "Gr%C3%B6%C3%9Fe"),
         ("outbox-aggregate-id", "o%2017"),
-        ("note", "as it is"),
+        ("note", "unchanged"),
         ("user-agent", concat!("posthaste/", env!("CARGO_PKG_VERSION"))),
     ] {
         assert_eq!(requests[0].header(name), Some(value), "{name}");
@@ -75,7 +75,7 @@ async fn request_is_a_post_with_everything_in_it() {
     assert!(requests[0].header("webhook-timestamp").is_some_and(|time| time.parse::<u64>().is_ok()));
 }
 
-/// Both are the event's id and a fingerprint of the message.
+/// `webhook-id` and `idempotency-key` are the event's id and a fingerprint of the message.
 fn assert_ids(request: &Request, id: &str) {
     let webhook_id = request.header("webhook-id").expect("an id");
     let fingerprint = webhook_id.strip_prefix(&format!("{id}:")).expect("the event's id");
@@ -83,7 +83,7 @@ fn assert_ids(request: &Request, id: &str) {
     assert_eq!(request.header("idempotency-key"), Some(webhook_id));
 }
 
-/// The webhook's id stays: who drops by it drops replays too.
+/// The webhook id does not change: a receiver that deduplicates by it drops replays too.
 #[tokio::test]
 async fn replay_has_a_key_that_no_receiver_has_seen() {
     let (url, requests) = start_recording_server().await;
@@ -93,7 +93,7 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     let (mut again, mut replay) = (first.clone(), first.clone());
     (again.attempt, replay.replays) = (2, 2);
     for delivery in [first, again, replay] {
-        are_delivered(&hooks, &[delivery]).await;
+        assert_all_delivered(&hooks, &[delivery]).await;
     }
     let requests = requests.lock().expect("nobody panics");
     assert_ids(&requests[0], &id);
@@ -103,14 +103,14 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     assert!(requests.iter().all(|request| request.header("webhook-id") == Some(webhook_id)));
 }
 
-/// Standard Webhooks wants it so: what is signed is id, time and body with dots between.
+/// Standard Webhooks signs id, time and body joined by dots, so an id must not contain a dot.
 #[tokio::test]
 async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let mut delivery = changed(&event(1), |parts| parts.id = "a.9999999999.b".into());
     delivery.replays = 1;
-    are_delivered(&hooks, &[delivery]).await;
+    assert_all_delivered(&hooks, &[delivery]).await;
     let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let value = requests[0].header(name).expect(name);
@@ -119,28 +119,29 @@ async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
     assert_eq!(requests[0].header("outbox-event-id"), Some("a.9999999999.b"));
 }
 
-/// Ids repeat where the events of two tables go to one receiver, which answers 2xx to what it takes for a repeat.
+/// Ids repeat if two tables feed one receiver, and a receiver responds 2xx to a request that it considers a
+/// duplicate.
 #[tokio::test]
-async fn receiver_that_drops_repeats_takes_two_events_with_one_id() {
+async fn deduplicating_receiver_accepts_two_events_with_one_id() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let first = event(1);
     let second = changed(&first, |parts| parts.payload = "2".into());
     let batch = [first.clone(), second.clone(), first, second];
-    are_delivered(&hooks, &batch).await;
+    assert_all_delivered(&hooks, &batch).await;
     let requests = requests.lock().expect("nobody panics");
     for name in ["webhook-id", "idempotency-key"] {
         let mut taken: HashMap<&str, &[u8]> = HashMap::new();
         for request in requests.iter() {
             let known = taken.entry(request.header(name).expect(name)).or_insert(&request.body);
-            assert_eq!(*known, request.body, "{name} of a repeat");
+            assert_eq!(*known, request.body, "{name} of a duplicate");
         }
         assert_eq!(taken.len(), 2, "{name} tells the two events apart");
     }
 }
 
 #[tokio::test]
-async fn formats_say_what_the_body_is() {
+async fn content_type_follows_the_format() {
     for (format, content_type) in [
         (Format::Raw, "application/json"),
         (Format::CloudEvents, "application/json"),
@@ -149,7 +150,7 @@ async fn formats_say_what_the_body_is() {
     ] {
         let (url, requests) = start_recording_server().await;
         let hooks = local(&url).format(format).build().expect("good settings");
-        are_delivered(&hooks, &[event_of("é", 1)]).await;
+        assert_all_delivered(&hooks, &[event_of("é", 1)]).await;
         let requests = requests.lock().expect("nobody panics");
         assert_eq!(requests[0].header("content-type"), Some(content_type), "{format:?}");
         let subject = (format == Format::CloudEvents).then_some("%C3%A9");
@@ -159,7 +160,7 @@ async fn formats_say_what_the_body_is() {
 
 // S2
 #[tokio::test]
-async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
+async fn event_that_would_control_the_request_is_dead_and_others_are_sent() {
     let (url, requests) = start_recording_server().await;
     let hooks = local(&url).build().expect("good settings");
     let batch = [event(1), event_with("Host", "evil.example"), event_with("note", "a\r\nx: y"), event(2)];
@@ -167,7 +168,7 @@ async fn event_that_would_command_the_request_is_dead_and_others_go_on() {
     assert_eq!(requests.lock().expect("nobody panics").len(), 2);
 }
 
-/// The requests at once, now and at most.
+/// Counts concurrent requests: the current number and the maximum.
 #[derive(Default)]
 struct ConcurrentRequests {
     now: AtomicUsize,
@@ -185,9 +186,9 @@ impl ConcurrentRequests {
     }
 }
 
-/// Each waits for seven others: with fewer than eight at once it would never end.
+/// Each request waits for seven others, so the test cannot end with fewer than eight concurrent requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_requests_at_once_and_never_more() {
+async fn at_most_eight_requests_are_concurrent() {
     let (concurrent, eight) = (Arc::new(ConcurrentRequests::default()), Arc::new(Barrier::new(8)));
     let server = {
         let concurrent = Arc::clone(&concurrent);
@@ -197,7 +198,7 @@ async fn eight_requests_at_once_and_never_more() {
                 concurrent.begin();
                 eight.wait().await;
                 concurrent.end();
-                Some(answer(200, &[], ""))
+                Some(response(200, &[], ""))
             }
         })
         .await
@@ -205,28 +206,30 @@ async fn eight_requests_at_once_and_never_more() {
     let hooks = local(&server.url).concurrency(8).timeout(SERVER_TIMEOUT).build().expect("good settings");
     let calls = (0..4).map(|_| {
         let hooks = hooks.clone();
-        tokio::spawn(async move { are_delivered(&hooks, &(0..250).map(event).collect::<Vec<_>>()).await })
+        tokio::spawn(
+            async move { assert_all_delivered(&hooks, &(0..250).map(event).collect::<Vec<_>>()).await },
+        )
     });
     for call in calls.collect::<Vec<_>>() {
-        call.await.expect("all are taken");
+        call.await.expect("all are delivered");
     }
     assert_eq!(concurrent.most.load(Ordering::SeqCst), 8);
     let connections = server.connections.load(Ordering::SeqCst);
-    assert!(connections < 100, "connections are used again: {connections}");
+    assert!(connections < 100, "connections are reused: {connections}");
 }
 
 #[tokio::test]
-async fn connection_is_used_again() {
-    let server = serve(|_| async { Some(answer(200, &[], "a short body")) }).await;
+async fn connection_is_reused() {
+    let server = serve(|_| async { Some(response(200, &[], "a short body")) }).await;
     let hooks = local(&server.url).build().expect("good settings");
     for n in 0..100 {
-        are_delivered(&hooks, &[event(n)]).await;
+        assert_all_delivered(&hooks, &[event(n)]).await;
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn event_of_a_key_goes_when_the_one_before_was_answered() {
+async fn event_is_sent_after_the_response_to_its_predecessor() {
     let (concurrent, requests) = (Arc::new(ConcurrentRequests::default()), Requests::default());
     let server = {
         let (concurrent, requests) = (Arc::clone(&concurrent), Arc::clone(&requests));
@@ -236,12 +239,12 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
                 concurrent.begin();
                 let status = if request.body == b"3" { 500 } else { 200 };
                 requests.lock().expect("nobody panics").push(request);
-                // Time enough for another one to come, if there is another.
+                // Enough time for a concurrent request to arrive, if there were one.
                 for _ in 0..1_000 {
                     tokio::task::yield_now().await;
                 }
                 concurrent.end();
-                Some(answer(status, &[], ""))
+                Some(response(status, &[], ""))
             }
         })
         .await
@@ -250,7 +253,7 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
     let batch: Vec<_> = (0..10).map(|n| event_of("k", n)).collect();
     let kinds = kinds(&hooks.deliver(&batch).await);
     let expected = ["done", "done", "done", "retry", "done", "done", "done", "done", "done", "done"];
-    assert_eq!(kinds, expected, "an answer, even a no, lets the next one go");
+    assert_eq!(kinds, expected, "any response, even a refusal, lets the next event be sent");
     assert_eq!(concurrent.most.load(Ordering::SeqCst), 1);
     let bodies: Vec<Vec<u8>> =
         requests.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
@@ -258,7 +261,7 @@ async fn event_of_a_key_goes_when_the_one_before_was_answered() {
 }
 
 #[tokio::test]
-async fn event_does_not_overtake_one_that_got_no_answer() {
+async fn event_does_not_overtake_one_without_a_response() {
     let (url, requests) = start_recording_server_without("1").await;
     let hooks = local(&url).build().expect("good settings");
     let batch =
@@ -270,12 +273,13 @@ async fn event_does_not_overtake_one_that_got_no_answer() {
     assert!(!requests.iter().any(|request| request.body == b"2" || request.body == b"3"));
 }
 
-/// Those that had no turn in time come again: at a cost only where nobody is there.
+/// Events that got no permit in time are deferred if the receiver responds to others, and unreachable if it does
+/// not.
 #[tokio::test]
-async fn events_that_had_no_turn_wait_if_the_receiver_is_only_slow() {
+async fn events_without_a_permit_are_deferred_if_the_receiver_is_only_slow() {
     let server = serve(|request: Request| async move {
         match request.body.as_slice() {
-            b"0" => Some(answer(200, &[], "")),
+            b"0" => Some(response(200, &[], "")),
             _ => std::future::pending().await,
         }
     })
@@ -290,13 +294,13 @@ async fn events_that_had_no_turn_wait_if_the_receiver_is_only_slow() {
 }
 
 #[tokio::test]
-async fn call_that_is_dropped_leaves_room_for_others() {
+async fn dropped_call_releases_its_permits() {
     let requests = Arc::new(AtomicUsize::new(0));
     let server = {
         let requests = Arc::clone(&requests);
         serve(move |_| {
             let first = requests.fetch_add(1, Ordering::SeqCst) == 0;
-            async move { if first { std::future::pending().await } else { Some(answer(200, &[], "")) } }
+            async move { if first { std::future::pending().await } else { Some(response(200, &[], "")) } }
         })
         .await
     };
@@ -304,18 +308,21 @@ async fn call_that_is_dropped_leaves_room_for_others() {
     let pair = [event(1), event(2)];
     tokio::select! {
         outcomes = hooks.deliver(&pair) => panic!("{outcomes:?}"),
-        () = wait_until("the first request is there", async || requests.load(Ordering::SeqCst) == 1) => {}
+        () = wait_until("the first request has arrived", async || requests.load(Ordering::SeqCst) == 1) => {}
     }
-    are_delivered(&hooks, &[event(1), event(2)]).await;
+    assert_all_delivered(&hooks, &[event(1), event(2)]).await;
 }
 
 #[test]
-fn urls_lead_to_webhooks() -> Result<(), PublisherError> {
+fn https_urls_build_a_webhook_publisher() -> Result<(), PublisherError> {
     posthaste_publishers::publisher("https://example.com/hooks?tenant=7")?;
-    urls_are_refused(
+    assert_urls_refused(
         "HTTP",
         &[
-            ("http://example.com/", "http sends events in the clear: write https, or allow it by allow_http"),
+            (
+                "http://example.com/",
+                "http sends events unencrypted: write https, or allow it with allow_http",
+            ),
             (
                 "https://127.0.0.1/",
                 "127.0.0.1 is not a public address: name its network in allow_networks if events are meant to go there",
@@ -330,7 +337,7 @@ const PROXIED_VAR: &str = "POSTHASTE_TEST_HTTP_PROXIED";
 // S7
 #[tokio::test]
 async fn proxy_of_the_environment_is_not_used() {
-    let proxy = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    let proxy = serve(|_| async { Some(response(200, &[], "")) }).await;
     let (url, requests) = start_recording_server().await;
     let mut child = Command::new(std::env::current_exe().expect("this program"));
     child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED_VAR, url);
@@ -350,5 +357,5 @@ async fn proxy_of_the_environment_is_not_used() {
 async fn child() {
     let Ok(url) = std::env::var(PROXIED_VAR) else { return };
     let hooks = local(&url).build().expect("good settings");
-    are_delivered(&hooks, &[event(1)]).await;
+    assert_all_delivered(&hooks, &[event(1)]).await;
 }

@@ -1,4 +1,4 @@
-//! Receivers that answer oddly or not at all.
+//! Faulty receivers: error statuses, redirects, invalid HTTP, endless bodies, no response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use posthaste_testkit::server::wait_for_server;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-use super::wire::{self, answer, serve, served};
+use super::wire::{self, response, serve, served};
 use super::{event, local};
-use crate::broker_faults::destination_is_full_for_a_while;
-use crate::delivery::{are_delivered, deliver_one, kind_and_text, text_of};
+use crate::broker_faults::full_destination_spends_no_attempts;
+use crate::delivery::{assert_all_delivered, deliver_one, kind_and_text, text_of};
 use crate::secrets::SENTINEL;
 
-/// With a secret in every place where one can be.
+/// A publisher with a secret in every setting that can contain one.
 fn hooks(url: &str) -> HttpPublisher {
     let url = url.replacen("http://", &format!("http://me:{SENTINEL}@"), 1);
     let hooks = local(&format!("{url}/{SENTINEL}?token={SENTINEL}")).header("x-token", SENTINEL);
@@ -31,8 +31,8 @@ async fn outcome_of(url: &str) -> (&'static str, String) {
     (kind, text)
 }
 
-/// Reads the request, and answers with these bytes, whatever they are.
-async fn answers(bytes: impl Into<Vec<u8>>) -> (&'static str, String) {
+/// The outcome of an event whose receiver responds with these bytes.
+async fn outcome_of_bytes(bytes: impl Into<Vec<u8>>) -> (&'static str, String) {
     let bytes: Arc<[u8]> = bytes.into().into();
     let server = served(move |stream| {
         let bytes = Arc::clone(&bytes);
@@ -46,7 +46,7 @@ async fn answers(bytes: impl Into<Vec<u8>>) -> (&'static str, String) {
 }
 
 #[tokio::test]
-async fn status_decides() {
+async fn status_determines_the_outcome() {
     for (kind, statuses) in [
         ("done", &[200, 201, 202][..]),
         ("retry", &[301, 304, 400, 401, 403, 404, 413, 500, 501, 599, 999]),
@@ -56,62 +56,65 @@ async fn status_decides() {
         ("no answer", &[502, 503, 504]),
     ] {
         for status in statuses {
-            let (class, text) = answers(answer(*status, &["connection: close"], SENTINEL)).await;
+            let (class, text) = outcome_of_bytes(response(*status, &["connection: close"], SENTINEL)).await;
             assert_eq!(class, kind, "{status}: {text}");
             assert!(class == "done" || text.contains(&status.to_string()), "{text}");
             assert!(class == "done" || text.starts_with("http://127.0.0.1:"), "{text}");
         }
     }
-    assert_eq!(answers("HTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
-    assert_eq!(answers("HTTP/1.0 200 OK\r\n\r\nuntil the end").await.0, "done");
-    assert_eq!(answers("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
+    assert_eq!(outcome_of_bytes("HTTP/1.1 204 No Content\r\n\r\n").await.0, "done");
+    assert_eq!(outcome_of_bytes("HTTP/1.0 200 OK\r\n\r\nuntil the end").await.0, "done");
+    assert_eq!(
+        outcome_of_bytes("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n").await.0,
+        "done"
+    );
 }
 
 #[tokio::test]
-async fn receiver_says_when_to_come_again() {
+async fn retry_after_determines_the_delay() {
     for (status, line, seconds) in [
         (429, "Retry-After: 17", Some(17)),
         (429, "Retry-After: 86400", Some(3_600)),
         (429, "X-Nothing: 1", None),
         (503, "Retry-After: 17", Some(17)),
     ] {
-        let server = serve(move |_| async move { Some(answer(status, &[line], "")) }).await;
+        let server = serve(move |_| async move { Some(response(status, &[line], "")) }).await;
         let outcome = deliver_one(&hooks(&server.url), event(1)).await;
         let Outcome::Busy(busy) = outcome else { panic!("{outcome:?}") };
         assert_eq!(busy.retry_after, seconds.map(Duration::from_secs), "{status} {line}");
     }
     for (line, seconds) in [("Retry-After: 17", 17), ("X-Nothing: 1", 30)] {
-        let server = serve(move |_| async move { Some(answer(408, &[line], "")) }).await;
+        let server = serve(move |_| async move { Some(response(408, &[line], "")) }).await;
         let outcome = deliver_one(&hooks(&server.url), event(1)).await;
         let Outcome::RetryAfter(delay, _) = outcome else { panic!("{outcome:?}") };
         assert_eq!(delay, Duration::from_secs(seconds), "{line}");
     }
 }
 
-/// A limit of requests per second, which a backlog exceeds until it is gone.
+/// A request limit that a backlog exceeds until it is delivered.
 #[tokio::test(flavor = "multi_thread")]
 async fn backlog_waits_for_a_receiver_that_limits_requests() {
     let is_full = Arc::new(AtomicBool::new(true));
     let server = {
         let (is_full, taken) = (Arc::clone(&is_full), Arc::new(AtomicUsize::new(0)));
         serve(move |_| {
-            let takes = !is_full.load(Ordering::SeqCst) && taken.fetch_add(1, Ordering::SeqCst) % 3 > 0;
-            async move { Some(answer(if takes { 200 } else { 429 }, &[], "")) }
+            let accepts = !is_full.load(Ordering::SeqCst) && taken.fetch_add(1, Ordering::SeqCst) % 3 > 0;
+            async move { Some(response(if accepts { 200 } else { 429 }, &[], "")) }
         })
         .await
     };
     let room = async |_| is_full.store(false, Ordering::SeqCst);
-    destination_is_full_for_a_while(Arc::new(hooks(&server.url)), room).await;
+    full_destination_spends_no_attempts(Arc::new(hooks(&server.url)), room).await;
 }
 
 // S7
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let other = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    let other = serve(|_| async { Some(response(200, &[], "")) }).await;
     for status in [301, 302, 303, 307, 308] {
         for place in [other.url.as_str(), "http://169.254.169.254/latest/meta-data"] {
             let location = format!("location: {place}/{SENTINEL}");
-            let (kind, text) = answers(answer(status, &[&location], "")).await;
+            let (kind, text) = outcome_of_bytes(response(status, &[&location], "")).await;
             assert_eq!(kind, "retry", "{status}: {text}");
             assert!(text.contains("redirects are not followed"), "{text}");
             assert!(!text.contains("169.254"), "{text}");
@@ -121,7 +124,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_no_answer() {
+async fn invalid_http_is_unreachable() {
     for bytes in [
         &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
         b"\x16\x03\x01\x02\x00",
@@ -132,21 +135,24 @@ async fn what_is_no_http_is_no_answer() {
         b"HTTP/1.1 200 OK\r\nx: y",
         b"",
     ] {
-        let (kind, text) = answers(bytes).await;
+        let (kind, text) = outcome_of_bytes(bytes).await;
         assert_eq!(kind, "no answer", "{bytes:?}: {text}");
-        assert!(text.contains("gave no answer in HTTP: "), "{text}");
+        assert!(text.contains("sent no HTTP response:  "), "{text}");
     }
 }
 
 #[tokio::test]
-async fn status_counts_even_if_the_connection_breaks_behind_it() {
-    assert_eq!(answers("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "done");
-    assert_eq!(answers("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await.0, "done");
-    assert_eq!(answers("HTTP/1.1 500 No\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "retry");
+async fn status_is_used_even_if_the_connection_breaks_after_it() {
+    assert_eq!(outcome_of_bytes("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "done");
+    assert_eq!(
+        outcome_of_bytes("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await.0,
+        "done"
+    );
+    assert_eq!(outcome_of_bytes("HTTP/1.1 500 No\r\ncontent-length: 1000\r\n\r\nhalf").await.0, "retry");
 }
 
 #[tokio::test]
-async fn head_without_an_end_is_cut() {
+async fn endless_header_block_is_unreachable() {
     let server = served(|stream| async move {
         let mut stream = BufReader::new(stream);
         wire::request(&mut stream).await;
@@ -156,9 +162,9 @@ async fn head_without_an_end_is_cut() {
     assert_eq!(outcome_of(&server.await.url).await.0, "no answer");
 }
 
-/// It is given up after the status, long before the timeout: that would be no answer.
+/// Reading stops long before the timeout, which would make the event unreachable.
 #[tokio::test]
-async fn body_that_never_ends_is_not_waited_for() {
+async fn endless_body_does_not_delay_the_outcome() {
     let server = served(|mut stream| async move {
         let (read, mut write) = stream.split();
         wire::request(&mut BufReader::new(read)).await;
@@ -178,8 +184,12 @@ async fn huge_body_is_not_read() {
     };
     assert_eq!(outcome_of(&server.url).await.0, "done");
     wait_for_server("the connection is closed", async || ended.load(Ordering::SeqCst) == 1).await;
-    // What the system's own buffers take is not ours to say.
-    assert!(written.load(Ordering::SeqCst) < 64 << 20, "{} bytes were taken", written.load(Ordering::SeqCst));
+    // Some bytes end up in the operating system's buffers.
+    assert!(
+        written.load(Ordering::SeqCst) < 64 << 20,
+        "{} bytes were accepted",
+        written.load(Ordering::SeqCst)
+    );
 }
 
 async fn huge(stream: TcpStream, written: Arc<AtomicUsize>, ended: Arc<AtomicUsize>) {
@@ -193,15 +203,15 @@ async fn huge(stream: TcpStream, written: Arc<AtomicUsize>, ended: Arc<AtomicUsi
 }
 
 #[tokio::test]
-async fn receiver_that_never_answers_is_no_answer() {
+async fn receiver_that_never_responds_is_unreachable() {
     let server = serve(|_| std::future::pending()).await;
     let hooks = local(&server.url).timeout(Duration::from_secs(2)).build().expect("good settings");
     let text = text_of("no answer", &deliver_one(&hooks, event(1)).await);
-    assert!(text.ends_with("did not answer within 2s"), "{text}");
+    assert!(text.ends_with("did not respond within 2s"), "{text}");
 }
 
 #[tokio::test]
-async fn nobody_there_is_no_connection() {
+async fn missing_receiver_is_no_connection() {
     let (kind, text) = outcome_of(&format!("http://127.0.0.1:{}", free_port())).await;
     assert_eq!(kind, "no connection");
     assert!(text.contains("cannot connect to http://127.0.0.1:") && text.contains("refused"), "{text}");
@@ -212,13 +222,13 @@ async fn nobody_there_is_no_connection() {
 
 // S7
 #[tokio::test]
-async fn name_of_this_machine_is_not_reached_unless_it_is_allowed() {
-    let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
+async fn localhost_is_not_reached_unless_it_is_allowed() {
+    let server = serve(|_| async { Some(response(200, &[], "")) }).await;
     let url = server.url.replace("127.0.0.1", "localhost");
-    let closed = HttpPublisher::builder(&url).allow_http().build().expect("a name is looked up later");
+    let closed = HttpPublisher::builder(&url).allow_http().build().expect("names are resolved later");
     let text = text_of("no connection", &deliver_one(&closed, event(1)).await);
     assert!(text.contains("is not a public address"), "{text}");
     assert_eq!(server.connections.load(Ordering::SeqCst), 0, "no connection was made");
     let open = local(&url).build().expect("good settings");
-    are_delivered(&open, &[event(1)]).await;
+    assert_all_delivered(&open, &[event(1)]).await;
 }

@@ -1,5 +1,5 @@
-//! A receiver in a process of its own: it writes each request to a file before it answers, so that what it
-//! acknowledged is there after it was killed.
+//! A receiver process. It writes each request to a file before it responds, so that acknowledged events are still
+//! there after it is killed.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use super::wire;
 use crate::broker_faults::Broker;
 
-/// By these the child knows what to do.
+/// Environment variables that tell the child process what to do.
 const FILE_VAR: &str = "POSTHASTE_TEST_HTTP_FILE";
 const PORT_VAR: &str = "POSTHASTE_TEST_HTTP_PORT";
 
@@ -55,7 +55,7 @@ impl Broker for Receiver {
     }
 
     async fn received(&self, n: usize) -> Vec<Received> {
-        wait_for_server("the requests are there", || {
+        wait_for_server("the requests have arrived", || {
             let received = self.read();
             let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
             std::future::ready(all.len() >= n)
@@ -114,20 +114,21 @@ async fn child() {
         let (stream, _) = listener.accept().await.expect("a connection");
         let file = Arc::clone(&file);
         tokio::spawn(wire::connection(stream, move |request| {
-            let answer = take(&file, &request);
-            async move { Some(answer) }
+            let response = record(&file, &request);
+            async move { Some(response) }
         }));
     }
 }
 
-/// In one write: a process that is killed leaves all of it, or nothing.
-fn take(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
+/// Records a request with a single write, so that a killed process leaves a whole line or none. Returns the
+/// response.
+fn record(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
     if request.header("outbox-event-type") == Some("Refused") {
-        return wire::answer(422, &[], "not this one");
+        return wire::response(422, &[], "not this one");
     }
     let headers: Headers = request.headers.iter().cloned().collect();
     let line = json!({ "headers": headers, "body": STANDARD.encode(&request.body) });
     let written = file.lock().expect("nobody panics").write_all(format!("{line}\n").as_bytes());
     written.expect("a line");
-    wire::answer(200, &[], "")
+    wire::response(200, &[], "")
 }

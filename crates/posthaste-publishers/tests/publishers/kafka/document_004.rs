@@ -1,4 +1,5 @@
-//! Document 004 from end to end: events in the business transaction, polled, published to Kafka.
+//! The Kafka polling configuration from end to end: events are written in business transactions, polled, and
+//! published.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use super::broker::{create_topic, read, shared, unique};
 use super::{log_of_posthaste, shared_topic, url};
 use crate::delivery::publisher;
 
-/// An order service: its own table, the outbox beside it, and the engine with the document's settings.
+/// An order service: its own table, an outbox in the same database, and an engine with `Config::kafka_polling`.
 struct Shop {
     store: SqliteStore,
     writer: Outbox,
@@ -30,7 +31,7 @@ struct Shop {
     _folder: TempDir,
 }
 
-/// When each call of the publisher began and ended, and with which events.
+/// The calls of the publisher: start, end and events of each.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<Call>>>);
 
@@ -74,7 +75,7 @@ impl Shop {
         let routes = Routes::new().add(Route::fallback().deliver_to(watched));
         let outbox = Outbox::from_config(store.clone(), Config::kafka_polling(), routes);
         let outbox = outbox.start().expect("start");
-        // As the document has it there is no way but through the table.
+        // With polling, the engine learns of events only through the table.
         let writer = Outbox::builder(store.clone(), Routes::new()).writer_only().start().expect("start");
         Self { store, writer, outbox, pool, calls, _folder: folder }
     }
@@ -111,7 +112,7 @@ impl Shop {
 // S4-01, S4-02, S4-04, S4-08, S4-11, S4-15, S4-17
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_appears() {
+async fn committed_events_reach_kafka_and_rolled_back_ones_do_not() {
     let topic = shared_topic("orders").await;
     let shop = Shop::open(&topic).await;
     let placed = shop.place_orders(3, true).await;
@@ -121,13 +122,13 @@ async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_a
     let messages = read(&shared(), &topic).await;
     let mut ids: Vec<EventId> = messages.iter().map(super::broker::Message::id).collect();
     ids.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    assert_eq!(ids, placed, "each once, and no other");
+    assert_eq!(ids, placed, "each event once, and no other");
     for message in messages {
         let payload: serde_json::Value =
             serde_json::from_slice(message.payload.as_deref().expect("a payload")).expect("JSON");
         assert_eq!(payload["eventId"], message.id().as_str());
         assert_eq!(message.key, Some(payload["orderId"].to_string()));
-        assert_eq!(payload["total"], "42.10", "all of it is there");
+        assert_eq!(payload["total"], "42.10", "the payload is complete");
     }
     for row in shop.store.list(&Filter::default(), &PageRequest::first(10)).await.expect("rows").items {
         assert!(row.done_at.is_some() && row.attempts == 0, "{row:?}");
@@ -138,7 +139,7 @@ async fn committed_event_is_done_when_kafka_has_it_and_a_rolled_back_one_never_a
 // S4-06, S4-07, S4-10
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn ten_events_are_taken_per_poll_oldest_first() {
+async fn poll_claims_at_most_ten_events_oldest_first() {
     let topic = shared_topic("orders").await;
     let shop = Shop::open(&topic).await;
     let placed = shop.place_orders(25, true).await;
@@ -160,7 +161,7 @@ async fn ten_events_are_taken_per_poll_oldest_first() {
 // S4-11, S4-12, S4-13, S4-14, S4-16
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn event_that_fails_five_times_is_dead_and_an_operator_sends_it_again() {
+async fn event_is_dead_after_five_attempts_and_delivered_after_a_replay() {
     let log = log_of_posthaste();
     let topic = unique("missing");
     let shop = Shop::open(&topic).await;

@@ -104,12 +104,12 @@ fn each_mistake_is_said_at_its_place() {
             &*format!("previous_signing_key = \"{KEY}\"\nsigning_key = \"x\""),
             format!("8 webhook.signing_key: {KEYS}"),
         ),
-        ("headers = { Host = \"x\" }", "7 webhook.headers: cannot set host: it is made for each request".to_owned()),
+        ("headers = { Host = \"x\" }", "7 webhook.headers: cannot set host: the publisher sets it for each request".to_owned()),
         (
             "headers = { X = 5 }",
             "7 webhook.headers: holds something that is no text: write NAME = \"value\"".to_owned(),
         ),
-        ("headers = { \"a b\" = \"x\" }", "7 webhook.headers: was given a name that HTTP cannot carry".to_owned()),
+        ("headers = { \"a b\" = \"x\" }", "7 webhook.headers: was given a name that is not a valid HTTP header name".to_owned()),
         ("allow_http = \"yes\"", "7 webhook.allow_http: must be true or false".to_owned()),
         (
             "allow_networks = \"10.0.0.0/8\"",
@@ -117,7 +117,7 @@ fn each_mistake_is_said_at_its_place() {
         ),
         (
             "allow_networks = [\"10\"]",
-            "7 webhook.allow_networks: has something that is no network: write one as 10.0.0.0/8, fd00::/8 or \
+            "7 webhook.allow_networks: contains a text that is not a network: write one as 10.0.0.0/8, fd00::/8 or \
              127.0.0.1"
                 .to_owned(),
         ),
@@ -125,7 +125,7 @@ fn each_mistake_is_said_at_its_place() {
         ("requests = -1", format!("7 webhook.requests: must be {RANGE}")),
         (
             "connect_timeout = \"0s\"",
-            "7 webhook.connect_timeout: must be more than nothing and at most an hour".to_owned(),
+            "7 webhook.connect_timeout: must be longer than zero and at most an hour".to_owned(),
         ),
         ("max_body_bytes = 0", format!("7 webhook.max_body_bytes: must be {RANGE}")),
         (
