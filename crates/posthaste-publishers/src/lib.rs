@@ -55,7 +55,6 @@ pub mod amqp;
 mod error;
 mod format;
 mod from_url;
-mod hidden;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
@@ -68,6 +67,7 @@ mod message_id;
 pub mod nats;
 mod one_line;
 mod publisher;
+mod redacted;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
 mod settings;

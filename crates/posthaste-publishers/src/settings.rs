@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::template::Template;
 use crate::unsendable::Unsendable;
 use crate::url::PublisherUrl;
@@ -64,7 +64,7 @@ pub(crate) struct CommonSettings {
     pub(crate) max_message_bytes: Option<usize>,
     pub(crate) tls: bool,
     /// Certificate authorities, as PEM, that are trusted instead of the public ones.
-    pub(crate) root_certificate: Option<Hidden<Vec<u8>>>,
+    pub(crate) root_certificate: Option<Redacted<Vec<u8>>>,
 }
 
 impl CommonSettings {
@@ -94,7 +94,7 @@ impl CommonSettings {
         self.take_limits(url)?;
         if let Some(path) = url.take("ca") {
             let unread = |error| url.wrong(format!("the root certificate cannot be read: {error}"));
-            self.root_certificate = Some(Hidden(std::fs::read(path).map_err(unread)?));
+            self.root_certificate = Some(Redacted(std::fs::read(path).map_err(unread)?));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::settings::{MAX_SHORT_STRING_BYTES, Settings};
 use super::{AmqpPublisher, BROKER};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::template::Template;
 use crate::url::PublisherUrl;
@@ -27,11 +27,11 @@ const DEFAULT_ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
 pub struct AmqpBuilder {
     common: CommonSettings,
     hosts: Vec<String>,
-    login: Hidden<Login>,
+    login: Redacted<Login>,
     vhost: String,
     exchange: String,
     routing_key: Option<String>,
-    management: Option<Hidden<String>>,
+    management: Option<Redacted<String>>,
 }
 
 impl AmqpBuilder {
@@ -39,7 +39,7 @@ impl AmqpBuilder {
         Self {
             common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_MESSAGE_BYTES)),
             hosts,
-            login: Hidden(Login { user: "guest".to_owned(), password: "guest".to_owned() }),
+            login: Redacted(Login { user: "guest".to_owned(), password: "guest".to_owned() }),
             vhost: "/".to_owned(),
             exchange: String::new(),
             routing_key: None,
@@ -59,14 +59,14 @@ impl AmqpBuilder {
         }
         builder.exchange = url.take("exchange").unwrap_or_default();
         builder.routing_key = url.take("routing_key");
-        builder.management = url.take("management").map(Hidden);
+        builder.management = url.take("management").map(Redacted);
         url.finish()?;
         Ok(builder)
     }
 
     /// The user and password. Default: `guest` and `guest`, which RabbitMQ accepts only from its own host.
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Hidden(Login { user: user.into(), password: password.into() });
+        self.login = Redacted(Login { user: user.into(), password: password.into() });
         self
     }
 
@@ -86,7 +86,7 @@ impl AmqpBuilder {
     /// Default: the authorities that browsers trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.common.tls = true;
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
@@ -130,7 +130,7 @@ impl AmqpBuilder {
     /// plugin does not accept those of the broker. Only [`Publisher::diagnose`](crate::Publisher::diagnose) uses
     /// it, to find the queues behind the exchange. Default: not set.
     pub fn management(mut self, url: impl Into<String>) -> Self {
-        self.management = Some(Hidden(url.into()));
+        self.management = Some(Redacted(url.into()));
         self
     }
 
@@ -151,7 +151,7 @@ impl AmqpBuilder {
         let tls = self.common.tls.then(|| self.common.tls_client()).transpose().map_err(wrong)?;
         Ok(AmqpPublisher::new(Settings {
             hosts,
-            tls: tls.map(|tls| Hidden(RustlsConnector::from(tls))),
+            tls: tls.map(|tls| Redacted(RustlsConnector::from(tls))),
             exchange: self.exchange_template()?,
             routing_key: self.routing_key_template()?,
             management,
@@ -177,9 +177,9 @@ impl AmqpBuilder {
         BROKER.template("routing key", key, |_| Ok(()))
     }
 
-    fn management_at(&self, url: &str) -> Result<Hidden<Management>, PublisherError> {
+    fn management_at(&self, url: &str) -> Result<Redacted<Management>, PublisherError> {
         let tls = self.common.tls_client().map_err(wrong)?;
-        Management::new(url, &self.login, tls, self.common.timeout).map(Hidden).map_err(wrong)
+        Management::new(url, &self.login, tls, self.common.timeout).map(Redacted).map_err(wrong)
     }
 }
 

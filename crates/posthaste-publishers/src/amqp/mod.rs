@@ -34,7 +34,7 @@ use outcome::Undecided;
 use settings::Settings;
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 
 const BROKER: Broker = Broker { name: "RabbitMQ", scheme: "amqp", tls_scheme: "amqps" };
@@ -65,7 +65,7 @@ const BATCH_EVENTS: usize = 500;
 #[derive(Clone, Debug)]
 pub struct AmqpPublisher {
     settings: Arc<Settings>,
-    connector: Hidden<Arc<Connector>>,
+    connector: Redacted<Arc<Connector>>,
 }
 
 impl AmqpPublisher {
@@ -90,7 +90,7 @@ impl AmqpPublisher {
 
     fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        Self { connector: Hidden(Arc::new(Connector::new(Arc::clone(&settings)))), settings }
+        Self { connector: Redacted(Arc::new(Connector::new(Arc::clone(&settings)))), settings }
     }
 
     /// Sends the messages and writes their outcomes. Events without a message have their outcomes already.

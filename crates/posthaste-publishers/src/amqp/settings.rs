@@ -5,7 +5,7 @@ use lapin::tcp::RustlsConnector;
 use super::login::Login;
 use super::management::Management;
 use crate::address::Address;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;
 
@@ -17,13 +17,13 @@ pub(super) const MAX_SHORT_STRING_BYTES: usize = 255;
 pub(super) struct Settings {
     pub(super) common: CommonSettings,
     pub(super) hosts: Vec<Address>,
-    pub(super) login: Hidden<Login>,
+    pub(super) login: Redacted<Login>,
     pub(super) vhost: String,
     /// `None` without TLS.
-    pub(super) tls: Option<Hidden<RustlsConnector>>,
+    pub(super) tls: Option<Redacted<RustlsConnector>>,
     /// `None` for the default exchange.
     pub(super) exchange: Option<Template>,
     pub(super) routing_key: Template,
     /// `None` if no URL of the management plugin is set.
-    pub(super) management: Option<Hidden<Management>>,
+    pub(super) management: Option<Redacted<Management>>,
 }

@@ -13,7 +13,7 @@ use super::signature::SigningKey;
 use super::{HttpPublisher, Inner, headers, wrong};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 
 /// How long an unused connection is kept. Shorter than the idle timeout of common servers, so that no request is sent on
@@ -24,15 +24,15 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug)]
 pub struct HttpBuilder {
     common: CommonSettings,
-    url: Hidden<String>,
-    key: Option<Hidden<String>>,
-    previous_key: Option<Hidden<String>>,
-    headers: Hidden<Vec<(String, String)>>,
+    url: Redacted<String>,
+    key: Option<Redacted<String>>,
+    previous_key: Option<Redacted<String>>,
+    headers: Redacted<Vec<(String, String)>>,
     concurrency: usize,
     connect_timeout: Duration,
     allow_http: bool,
     networks: Vec<String>,
-    lookup: Hidden<DnsLookup>,
+    lookup: Redacted<DnsLookup>,
 }
 
 /// The default limit of a request body.
@@ -42,29 +42,29 @@ impl HttpBuilder {
     pub(super) fn new(url: String) -> Self {
         Self {
             common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_BODY_BYTES)),
-            url: Hidden(url),
+            url: Redacted(url),
             key: None,
             previous_key: None,
-            headers: Hidden::default(),
+            headers: Redacted::default(),
             concurrency: 8,
             connect_timeout: Duration::from_secs(5),
             allow_http: false,
             networks: Vec::new(),
-            lookup: Hidden(address_filter::system_lookup()),
+            lookup: Redacted(address_filter::system_lookup()),
         }
     }
 
     /// Signs every request with this key: `whsec_` and 24 to 64 bytes in base64. The receiver has the same key.
     /// Default: no signature.
     pub fn signing_key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(Hidden(key.into()));
+        self.key = Some(Redacted(key.into()));
         self
     }
 
     /// Also signs every request with the previous key while receivers change to the new one: a request then carries
     /// both signatures. Default: none.
     pub fn previous_signing_key(mut self, key: impl Into<String>) -> Self {
-        self.previous_key = Some(Hidden(key.into()));
+        self.previous_key = Some(Redacted(key.into()));
         self
     }
 
@@ -123,14 +123,14 @@ impl HttpBuilder {
     /// Trusts the certificate authorities in this PEM text and no others. Default: the public ones that browsers
     /// trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
     /// Replaces the DNS lookup.
     #[cfg(test)]
     pub(super) fn lookup(mut self, lookup: DnsLookup) -> Self {
-        self.lookup = Hidden(lookup);
+        self.lookup = Redacted(lookup);
         self
     }
 

@@ -13,7 +13,7 @@ use super::secrets::Secrets;
 use super::{BROKER, Inner, KafkaPublisher, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::template::Template;
 use crate::url::PublisherUrl;
@@ -50,7 +50,7 @@ pub struct KafkaBuilder {
     topic: Option<String>,
     batch: usize,
     /// Settings of librdkafka by name, in the order in which they were set.
-    settings: Hidden<Vec<(String, String)>>,
+    settings: Redacted<Vec<(String, String)>>,
     /// If set, errors do not show names of settings: in a URL, a name may be a part of a password.
     is_from_url: bool,
 }
@@ -62,7 +62,7 @@ impl KafkaBuilder {
             hosts,
             topic: None,
             batch: 1_000,
-            settings: Hidden::default(),
+            settings: Redacted::default(),
             is_from_url: false,
         }
     }

@@ -10,7 +10,7 @@ use super::settings::{Login, Settings};
 use super::{BROKER, NatsPublisher};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::url::PublisherUrl;
 
@@ -22,7 +22,7 @@ pub struct NatsBuilder {
     common: CommonSettings,
     hosts: Vec<String>,
     subject: Option<String>,
-    login: Hidden<Login>,
+    login: Redacted<Login>,
     stream: Option<String>,
     core: bool,
 }
@@ -30,7 +30,7 @@ pub struct NatsBuilder {
 impl NatsBuilder {
     pub(super) fn new(hosts: Vec<String>) -> Self {
         let common = CommonSettings::new(DEFAULT_TIMEOUT, None);
-        Self { common, hosts, subject: None, login: Hidden(Login::Anonymous), stream: None, core: false }
+        Self { common, hosts, subject: None, login: Redacted(Login::Anonymous), stream: None, core: false }
     }
 
     pub(super) fn from_url(url: &str) -> Result<Self, PublisherError> {
@@ -38,7 +38,7 @@ impl NatsBuilder {
         let mut builder = Self::new(std::mem::take(&mut url.hosts));
         builder.common.take(&BROKER, &mut url)?;
         builder.subject = Some(std::mem::take(&mut url.path)).filter(|subject| !subject.is_empty());
-        builder.login = Hidden(login(&mut url)?);
+        builder.login = Redacted(login(&mut url)?);
         builder.stream = url.take("stream");
         builder.core = url.take_as("core", "true or false")?.unwrap_or(false);
         url.finish()?;
@@ -54,27 +54,27 @@ impl NatsBuilder {
 
     /// Logs in with user and password. The last login that is set is used. Default: no login.
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Hidden(Login::User(user.into(), password.into()));
+        self.login = Redacted(Login::User(user.into(), password.into()));
         self
     }
 
     /// Logs in with a token. Default: no login.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.login = Hidden(Login::Token(token.into()));
+        self.login = Redacted(Login::Token(token.into()));
         self
     }
 
     /// Logs in with a credentials file of `nsc`: a JWT and its seed. The file is read for each connection. Default:
     /// no login.
     pub fn credentials_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.login = Hidden(Login::Credentials(path.into()));
+        self.login = Redacted(Login::Credentials(path.into()));
         self
     }
 
     /// Logs in with the seed of a user's nkey. The file contains only the seed and is read for each connection.
     /// Default: no login.
     pub fn nkey_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.login = Hidden(Login::Nkey(path.into()));
+        self.login = Redacted(Login::Nkey(path.into()));
         self
     }
 
@@ -87,7 +87,7 @@ impl NatsBuilder {
     /// Trusts these certificate authorities (PEM) instead of the public ones. Needs [`tls`](Self::tls), so that a
     /// plain connection is not mistaken for a verified one. Default: the authorities that browsers trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
@@ -145,7 +145,7 @@ impl NatsBuilder {
         Ok(NatsPublisher::new(Settings {
             servers: self.urls(&server_list)?,
             server_list,
-            tls: Hidden(self.common.tls_client().map_err(|problem| BROKER.wrong(problem))?),
+            tls: Redacted(self.common.tls_client().map_err(|problem| BROKER.wrong(problem))?),
             subject: BROKER.template("subject", subject, check_subject)?,
             login: self.login,
             stream: self.stream,

@@ -19,7 +19,7 @@ use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
 use crate::unsendable::Unsendable;
@@ -57,7 +57,7 @@ const BATCH_EVENTS: usize = 500;
 #[derive(Clone, Debug)]
 pub struct NatsPublisher {
     settings: Arc<Settings>,
-    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
+    shared_connection: Redacted<Arc<SharedConnection<Connection>>>,
 }
 
 impl NatsPublisher {
@@ -79,7 +79,7 @@ impl NatsPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
+        Self { settings: Arc::new(settings), shared_connection: Redacted::default() }
     }
 
     /// Returns the connection. Opens one if there is none.

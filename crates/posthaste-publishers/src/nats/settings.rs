@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;
 use crate::unreached::UNREACHABLE_ADVICE;
@@ -17,8 +17,8 @@ pub(super) struct Settings {
     pub(super) servers: Vec<ServerAddr>,
     /// The servers as `host:port,host:port`, for error texts.
     pub(super) server_list: String,
-    pub(super) tls: Hidden<ClientConfig>,
-    pub(super) login: Hidden<Login>,
+    pub(super) tls: Redacted<ClientConfig>,
+    pub(super) login: Redacted<Login>,
     pub(super) subject: Template,
     /// The stream that must store the events; `None` for any.
     pub(super) stream: Option<String>,

@@ -10,7 +10,7 @@ use super::{BROKER, RedisStreamPublisher};
 use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::tls;
 use crate::url::PublisherUrl;
@@ -25,7 +25,7 @@ pub struct RedisStreamBuilder {
     common: CommonSettings,
     host: String,
     database: i64,
-    login: Hidden<Login>,
+    login: Redacted<Login>,
     stream: Option<String>,
     topics: AllowedTopics,
     max_length: Option<usize>,
@@ -45,7 +45,7 @@ impl RedisStreamBuilder {
             common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_MESSAGE_BYTES)),
             host,
             database: 0,
-            login: Hidden::default(),
+            login: Redacted::default(),
             stream: None,
             topics: AllowedTopics::Any,
             max_length: None,
@@ -65,7 +65,7 @@ impl RedisStreamBuilder {
             builder.database =
                 database.map_err(|_| url.wrong("the path must be the number of a database"))?;
         }
-        builder.login = Hidden(Login { user: url.user.take(), password: url.password.take() });
+        builder.login = Redacted(Login { user: url.user.take(), password: url.password.take() });
         builder.stream = url.take("stream");
         builder.topics = url.take("topics").map_or(AllowedTopics::Any, |text| AllowedTopics::parse(&text));
         builder.max_length = url.take_as("maxlen", "a number of entries")?;
@@ -90,7 +90,7 @@ impl RedisStreamBuilder {
 
     /// Logs in as an ACL user. Default: no login.
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Hidden(Login { user: Some(user.into()), password: Some(password.into()) });
+        self.login = Redacted(Login { user: Some(user.into()), password: Some(password.into()) });
         self
     }
 
@@ -115,7 +115,7 @@ impl RedisStreamBuilder {
     /// Trusts these certificate authorities (PEM) instead of the public ones. Needs [`tls`](Self::tls), so that a
     /// plain connection is not mistaken for a verified one. Default: the authorities that browsers trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
@@ -168,7 +168,7 @@ impl RedisStreamBuilder {
         };
         let address = BROKER.address(&self.host, PORT)?;
         Ok(RedisStreamPublisher::new(Settings {
-            client: Hidden(self.client(&address)?),
+            client: Redacted(self.client(&address)?),
             stream: BROKER.template("stream", stream, |name| AllowedTopics::Any.check(None, name))?,
             server: address.to_string(),
             topics: self.topics,

@@ -24,7 +24,7 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
 pub use builder::RedisStreamBuilder;
@@ -68,7 +68,7 @@ const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
     /// Replaced after a failure, and after a reply that says that the server is not the primary.
-    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
+    shared_connection: Redacted<Arc<SharedConnection<Connection>>>,
 }
 
 struct Connection {
@@ -96,7 +96,7 @@ impl RedisStreamPublisher {
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
+        Self { settings: Arc::new(settings), shared_connection: Redacted::default() }
     }
 
     async fn connect(&self) -> Result<Connection, String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Client;
 
 use super::allowed_topics::AllowedTopics;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;
 
@@ -17,7 +17,7 @@ const CALL_TIMEOUT: Duration = crate::settings::DEFAULT_TIMEOUT;
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) common: CommonSettings,
-    pub(super) client: Hidden<Client>,
+    pub(super) client: Redacted<Client>,
     /// `host:port`, for error texts.
     pub(super) server: String,
     pub(super) stream: Template,
