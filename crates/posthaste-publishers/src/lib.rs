@@ -65,7 +65,7 @@ pub mod lines;
 mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
-mod one_line;
+mod operator_text;
 mod publisher;
 mod redacted;
 #[cfg(feature = "redis-streams")]

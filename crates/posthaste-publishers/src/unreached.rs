@@ -2,7 +2,7 @@
 
 use posthaste::admin::Finding;
 
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 
 /// The next step for an operator when a server does not respond.
 pub(crate) const UNREACHABLE_ADVICE: &str = "check host, port and TLS, and that it runs";

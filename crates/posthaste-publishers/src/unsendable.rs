@@ -2,7 +2,7 @@
 
 use posthaste::Outcome;
 
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 
 /// The reason for which an event can never be sent. The event is DEAD with this reason. Nothing was sent, so the
 /// reason says nothing about whether the destination is reachable.
@@ -31,7 +31,7 @@ impl From<Unsendable> for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::one_line::MAX_LINE_CHARS;
+    use crate::operator_text::MAX_LINE_CHARS;
 
     /// Nothing was sent, so it must not count as a reply of the destination.
     #[test]

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::settings::Settings;
 use crate::address::Address;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::shared_connection::SharedConnection;
 use crate::unreached::UNREACHABLE_ADVICE;
 

@@ -10,7 +10,7 @@ use super::AmqpPublisher;
 use super::connection::{AmqpConnection, broker_text};
 use super::management::Queue;
 use super::message::short_string;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::template::Template;
 
 /// How many queue names one finding lists; the rest are counted.

@@ -9,7 +9,7 @@ use posthaste::Outcome;
 
 use super::connection::{AmqpConnection, NO_ANSWER_REASON, broker_text, connection_error};
 use super::message::PreparedMessage;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 
 /// A message whose result is unknown because of another message on its channel: the broker closed the channel, or
 /// returned some but not all messages with the same key.

@@ -7,7 +7,7 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::address_filter::NotPublic;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 
 /// Returns the outcome for a client error. The text contains `endpoint` and never the URL, which may contain

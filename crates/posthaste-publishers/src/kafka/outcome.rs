@@ -6,7 +6,7 @@ use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::unreached::Unreached;
 
 /// Facts that the text of an outcome may include.

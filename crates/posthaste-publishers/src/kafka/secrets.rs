@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 
 /// A setting is secret if its name contains one of these parts.
 const SECRET_NAME_PARTS: &[&str] = &[

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::NatsMessage;
 use super::settings::Settings;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 use crate::unsendable::Unsendable;
 

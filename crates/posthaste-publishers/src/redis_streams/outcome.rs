@@ -4,7 +4,7 @@ use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
 use super::settings::Settings;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::unreached::UNREACHABLE_ADVICE;
 
 /// The outcome of the reply to one `XADD`: the id of the entry, or an error.
