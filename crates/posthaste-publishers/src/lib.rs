@@ -52,6 +52,7 @@
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
+mod check_error;
 mod error;
 mod format;
 mod from_url;
@@ -76,15 +77,14 @@ mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
-mod unreached;
 mod unsendable;
 mod url;
 
+pub use check_error::CheckError;
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};
 pub use from_url::publisher;
 pub use publisher::Publisher;
-pub use unreached::Unreached;
 
 /// Compiles the examples of the repository's pages about publishers as doc tests.
 #[cfg(doctest)]

@@ -10,10 +10,10 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
+use crate::check_error::CheckError;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::publisher::Publisher;
-use crate::unreached::Unreached;
 use crate::url::PublisherUrl;
 
 const NAME: &str = "lines";
@@ -201,10 +201,10 @@ impl Destination for LinesPublisher {
 
 #[async_trait]
 impl Publisher for LinesPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let LineOutput::File(path) = self.output.clone() else { return Ok(()) };
         blocking(move || can_append(&path)).await.map_err(|error| {
-            Unreached::new(format!("no line can be written: check the path and its permissions: {error}"))
+            CheckError::new(format!("no line can be written: check the path and its permissions: {error}"))
         })
     }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use posthaste::Destination;
 use posthaste::admin::Finding;
 
-use crate::unreached::Unreached;
+use crate::check_error::CheckError;
 
 /// A [`Destination`] that can be checked and diagnosed. All publishers of this crate implement it.
 ///
@@ -50,7 +50,7 @@ use crate::unreached::Unreached;
 )]
 pub trait Publisher: Destination {
     /// Checks whether the destination is reachable and accepts the login. Returns the reason if not.
-    async fn check(&self) -> Result<(), Unreached>;
+    async fn check(&self) -> Result<(), CheckError>;
 
     /// Returns problems of the destination and how to fix them: that it is not reachable, or that it may lose
     /// events that it has acknowledged. An empty list means that nothing was found.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use posthaste::{Destination, Route, Routes};
-use posthaste_publishers::{Publisher, PublisherError, Unreached};
+use posthaste_publishers::{CheckError, Publisher, PublisherError};
 use posthaste_stores::SecretUrl;
 
 use crate::config::{RouteConfig, Target};
@@ -27,7 +27,7 @@ impl Destinations {
     }
 
     /// Those that cannot be reached now, as people may see them, and why.
-    pub(crate) async fn unreached(&self) -> Vec<(SecretUrl, Unreached)> {
+    pub(crate) async fn unreached(&self) -> Vec<(SecretUrl, CheckError)> {
         let checks = self.0.iter().map(async |(target, publisher)| {
             let why = publisher.check().await.err()?;
             Some((target.url.clone(), why))

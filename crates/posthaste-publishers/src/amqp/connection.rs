@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::settings::Settings;
 use crate::address::Address;
+use crate::check_error::UNREACHABLE_ADVICE;
 use crate::operator_text::one_line;
 use crate::shared_connection::SharedConnection;
-use crate::unreached::UNREACHABLE_ADVICE;
 
 /// How long one host may take for the connection and the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -12,17 +12,17 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{HttpPublisher, Inner, transport_error};
+use crate::check_error::{CheckError, UNREACHABLE_ADVICE};
 use crate::publisher::Publisher;
-use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for HttpPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let (shown, limit) = (&self.inner.endpoint.shown, self.inner.connect_timeout);
         match timeout(limit, self.inner.connect()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Unreached::new(transport_error::no_connection(&*error, shown))),
-            Err(_) => Err(Unreached::new(format!(
+            Ok(Err(error)) => Err(CheckError::new(transport_error::no_connection(&*error, shown))),
+            Err(_) => Err(CheckError::new(format!(
                 "no connection to {shown} within {limit:?}: {UNREACHABLE_ADVICE}"
             ))),
         }

@@ -7,8 +7,8 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::address_filter::NotPublic;
+use crate::check_error::UNREACHABLE_ADVICE;
 use crate::operator_text::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
 
 /// Returns the outcome for a client error. The text contains `endpoint` and never the URL, which may contain
 /// secrets.

@@ -6,13 +6,13 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::outcome::{self, ReportContext};
 use super::{Inner, KafkaPublisher};
+use crate::check_error::CheckError;
 use crate::publisher::Publisher;
-use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for KafkaPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
-        let producer = self.inner.producer.get().map_err(Unreached::new)?;
+    async fn check(&self) -> Result<(), CheckError> {
+        let producer = self.inner.producer.get().map_err(CheckError::new)?;
         let topic = self.inner.topic_to_check();
         let code = producer.probe(topic, self.inner.common.timeout).await;
         if code == Some(Code::NoError) {
@@ -24,7 +24,7 @@ impl Publisher for KafkaPublisher {
             timeout: self.inner.common.timeout,
             health: &producer.health(),
         };
-        Err(outcome::unreached(code, &context))
+        Err(outcome::check_error(code, &context))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {

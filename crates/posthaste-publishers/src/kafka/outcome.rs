@@ -6,8 +6,8 @@ use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
+use crate::check_error::CheckError;
 use crate::operator_text::one_line;
-use crate::unreached::Unreached;
 
 /// Facts that the text of an outcome may include.
 pub(super) struct ReportContext<'a> {
@@ -63,10 +63,10 @@ pub(super) fn of_report(code: Option<Code>, context: &ReportContext<'_>) -> Outc
 
 /// Returns the error of a check: why the brokers or the topic cannot be used. `code` is `None` if no broker
 /// replied.
-pub(super) fn unreached(code: Option<Code>, context: &ReportContext<'_>) -> Unreached {
+pub(super) fn check_error(code: Option<Code>, context: &ReportContext<'_>) -> CheckError {
     // Negative codes are librdkafka's own errors: no broker has replied.
     let said = code.filter(|code| *code as i32 > 0).map(|code| of_report(Some(code), context));
-    Unreached::new(match said {
+    CheckError::new(match said {
         Some(Outcome::Retry(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
         Some(Outcome::Busy(busy)) => busy.error.to_string(),

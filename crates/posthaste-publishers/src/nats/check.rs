@@ -5,19 +5,19 @@ use posthaste::admin::Finding;
 use tokio::time::Instant;
 
 use super::NatsPublisher;
+use crate::check_error::CheckError;
 use crate::publisher::Publisher;
-use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for NatsPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let deadline = Instant::now() + self.settings.common.timeout;
-        let connection = self.connection(deadline).await.map_err(Unreached::new)?;
+        let connection = self.connection(deadline).await.map_err(CheckError::new)?;
         let checked = connection.check(deadline).await;
         if checked.is_err() {
             self.shared_connection.give_up(&connection);
         }
-        checked.map_err(Unreached::new)
+        checked.map_err(CheckError::new)
     }
 
     async fn diagnose(&self) -> Vec<Finding> {
@@ -27,7 +27,7 @@ impl Publisher for NatsPublisher {
         let deadline = Instant::now() + self.settings.common.timeout;
         match self.connection(deadline).await {
             Ok(connection) => connection.diagnose(&self.settings, deadline).await,
-            Err(why) => vec![Unreached::new(why).into()],
+            Err(why) => vec![CheckError::new(why).into()],
         }
     }
 }

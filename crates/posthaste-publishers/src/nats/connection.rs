@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::NatsMessage;
 use super::settings::Settings;
+use crate::check_error::UNREACHABLE_ADVICE;
 use crate::operator_text::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
 use crate::unsendable::Unsendable;
 
 /// How long the connection to one server may take. Servers are tried one after the other.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
+use crate::check_error::UNREACHABLE_ADVICE;
 use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;
-use crate::unreached::UNREACHABLE_ADVICE;
 
 /// Settings that the builder has checked. They do not change afterwards.
 #[derive(Debug)]

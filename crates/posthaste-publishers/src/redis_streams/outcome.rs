@@ -4,8 +4,8 @@ use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
 use super::settings::Settings;
+use crate::check_error::UNREACHABLE_ADVICE;
 use crate::operator_text::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
 
 /// The outcome of the reply to one `XADD`: the id of the entry, or an error.
 pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste::Outcome;
 use posthaste::admin::Severity;
-use posthaste_publishers::{Publisher, Unreached};
+use posthaste_publishers::{CheckError, Publisher};
 use posthaste_testkit::server::wait_for_server;
 use tokio::time::Instant;
 
@@ -70,7 +70,7 @@ async fn unreachable_text(publisher: &dyn Publisher) -> String {
 }
 
 /// Asserts that the text is one line with the next step and without a secret.
-pub(crate) fn assert_advice(why: Unreached) -> String {
+pub(crate) fn assert_advice(why: CheckError) -> String {
     let text = why.to_string();
     assert!(!format!("{text} {why:?}").contains(SENTINEL), "{text}");
     assert!(!text.contains(char::is_control), "{text}");
@@ -78,7 +78,7 @@ pub(crate) fn assert_advice(why: Unreached) -> String {
     text
 }
 
-async fn check_in_time(publisher: &dyn Publisher) -> Result<(), Unreached> {
+async fn check_in_time(publisher: &dyn Publisher) -> Result<(), CheckError> {
     let started = Instant::now();
     let result = publisher.check().await;
     assert!(started.elapsed() < CHECK_TIMEOUT, "{:?}", started.elapsed());

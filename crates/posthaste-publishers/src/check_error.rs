@@ -11,17 +11,17 @@ pub(crate) const UNREACHABLE_ADVICE: &str = "check host, port and TLS, and that 
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unreached(String);
+pub struct CheckError(String);
 
-impl Unreached {
+impl CheckError {
     /// Creates the error from a reason, cut to one line. The reason may contain hosts and names, but no password.
     pub fn new(why: impl AsRef<str>) -> Self {
         Self(one_line(why))
     }
 }
 
-impl From<Unreached> for Finding {
-    fn from(Unreached(why): Unreached) -> Self {
+impl From<CheckError> for Finding {
+    fn from(CheckError(why): CheckError) -> Self {
         Self::problem(
             "destination-unreachable",
             why,
