@@ -2,7 +2,7 @@
 //! faulty receivers.
 
 /// Contents, order and concurrency of requests.
-mod behaviour;
+mod requests;
 /// Faulty receivers.
 mod misbehaving;
 /// A foreign receiver: Python's own HTTP server and hmac.

@@ -340,7 +340,7 @@ async fn proxy_of_the_environment_is_not_used() {
     let proxy = serve(|_| async { Some(response(200, &[], "")) }).await;
     let (url, requests) = start_recording_server().await;
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", "http::behaviour::child", "--ignored"]).env(PROXIED_VAR, url);
+    child.args(["--exact", "http::requests::child", "--ignored"]).env(PROXIED_VAR, url);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
         child.env(name, proxy.url.trim_end_matches("/hooks"));
     }
