@@ -4,7 +4,7 @@
 /// Contents, order and concurrency of requests.
 mod requests;
 /// Faulty receivers.
-mod misbehaving;
+mod faulty_receivers;
 /// A foreign receiver: Python's own HTTP server and hmac.
 mod python;
 /// Helper: a receiver process that records requests.
