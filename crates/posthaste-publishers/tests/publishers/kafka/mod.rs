@@ -2,8 +2,8 @@
 
 mod broker;
 mod diagnosis;
-mod document_004;
 mod order;
+mod polling_end_to_end;
 mod refusals;
 #[cfg(feature = "kafka-tls")]
 mod security;
