@@ -3,10 +3,10 @@
 
 mod busy;
 mod check;
+mod conformance;
 mod outage;
 mod shutdown;
 mod slow;
-mod suite;
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ pub(crate) use busy::full_destination_spends_no_attempts;
 pub(crate) use check::{
     assert_advice, assert_no_connection, assert_unreachable, check_reports_the_state_of_the_broker,
 };
+pub(crate) use conformance::BrokerHarness;
 pub(crate) use outage::outage_of_half_a_minute_loses_nothing;
 pub(crate) use shutdown::process_stopped_with_a_thousand_in_flight_loses_nothing;
 pub(crate) use slow::lease_is_renewed_while_the_broker_is_slow;
-pub(crate) use suite::Suite;
 
 /// A broker with one queue, stream or topic.
 #[async_trait]
@@ -63,7 +63,7 @@ pub(crate) trait Broker: Sized + Send + Sync + 'static {
 macro_rules! broker_tests {
     ($broker:ty, $ignored:literal) => {
         posthaste::destination_conformance!(
-            $crate::broker_faults::Suite::<$broker>::new().await,
+            $crate::broker_faults::BrokerHarness::<$broker>::new().await,
             #[ignore = $ignored]
         );
         $crate::broker_faults::broker_tests! { $broker, $ignored:

@@ -1,14 +1,14 @@
 //! Webhooks: the conformance suite and the broker faults on a receiver process, and cases that only HTTP has on
 //! faulty receivers.
 
-/// Contents, order and concurrency of requests.
-mod requests;
 /// Faulty receivers.
 mod faulty_receivers;
 /// A foreign receiver: Python's own HTTP server and hmac.
 mod python;
 /// Helper: a receiver process that records requests.
 mod receiver;
+/// Contents, order and concurrency of requests.
+mod requests;
 /// Certificates.
 mod tls;
 /// Helper: an HTTP server that sends arbitrary bytes.

@@ -14,7 +14,7 @@ use crate::delivery::{of_size, publisher};
 const TOO_MANY_BYTES: usize = 17 << 20;
 
 /// Uses the shared server, until a case stops the server: then a private one.
-pub(crate) struct Suite<B> {
+pub(crate) struct BrokerHarness<B> {
     shared: B,
     own: OnceCell<OwnBroker<B>>,
 }
@@ -24,14 +24,14 @@ struct OwnBroker<B> {
     broker: Mutex<B>,
 }
 
-impl<B: Broker> Suite<B> {
+impl<B: Broker> BrokerHarness<B> {
     pub(crate) async fn new() -> Self {
         Self { shared: B::shared().await, own: OnceCell::new() }
     }
 }
 
 #[async_trait]
-impl<B: Broker> DestinationHarness for Suite<B> {
+impl<B: Broker> DestinationHarness for BrokerHarness<B> {
     fn destination(&self) -> Arc<dyn Destination> {
         publisher(&self.own.get().map_or_else(|| self.shared.url(), |own| own.url.clone()))
     }
@@ -65,7 +65,7 @@ impl<B: Broker> DestinationHarness for Suite<B> {
 }
 
 #[async_trait]
-impl<B: Broker> Server for Suite<B> {
+impl<B: Broker> Server for BrokerHarness<B> {
     async fn start(&self) {
         let own = async || {
             let broker = B::own().await;
