@@ -86,9 +86,12 @@ pub use format::{Format, UnknownFormat};
 pub use from_url::publisher;
 pub use publisher::Publisher;
 
-/// Compiles the examples of the repository's pages about publishers as doc tests.
+/// Compiles the examples of the README and of the repository's pages about publishers as doc tests.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "lines")]
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[cfg(feature = "kafka")]
     #[doc = include_str!("../../../docs/kafka.md")]
     struct Kafka;

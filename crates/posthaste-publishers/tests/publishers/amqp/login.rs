@@ -23,7 +23,7 @@ async fn refused_login_or_vhost_is_an_outage() {
     let text = assert_no_connection(&format!("amqp://guest:{SENTINEL}@{address}/%2f?exchange=e")).await;
     let why = "the broker refused the login of this user: check the user and the password";
     assert_eq!(text, format!("no connection to RabbitMQ: {address}: {why}"));
-    let text = assert_no_connection(&format!("amqp://nobody:{SENTINEL}@{address}/%2f?exchange=e")).await;
+    let text = assert_no_connection(&format!("amqp://unknown:{SENTINEL}@{address}/%2f?exchange=e")).await;
     assert!(text.contains("refused the login"), "{text}");
     let text = assert_no_connection(&format!("amqp://guest:guest@{address}/elsewhere?exchange=e")).await;
     assert!(text.contains("the broker refused the vhost") && text.contains("elsewhere"), "{text}");

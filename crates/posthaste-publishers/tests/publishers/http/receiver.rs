@@ -128,7 +128,7 @@ fn record(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
     }
     let headers: Headers = request.headers.iter().cloned().collect();
     let line = json!({ "headers": headers, "body": STANDARD.encode(&request.body) });
-    let written = file.lock().expect("nobody panics").write_all(format!("{line}\n").as_bytes());
+    let written = file.lock().expect("no panic").write_all(format!("{line}\n").as_bytes());
     written.expect("a line");
     wire::response(200, &[], "")
 }

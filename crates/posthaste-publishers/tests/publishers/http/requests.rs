@@ -29,7 +29,7 @@ async fn start_recording_server_without(body: &'static str) -> (String, Requests
     let kept = Arc::clone(&requests);
     let server = serve(move |request| {
         let response = (request.body != body.as_bytes()).then(|| response(200, &[], ""));
-        kept.lock().expect("nobody panics").push(request);
+        kept.lock().expect("no panic").push(request);
         async { response }
     });
     (server.await.url, requests)
@@ -54,7 +54,7 @@ async fn request_is_a_post_with_payload_and_headers() {
     let id = delivery.id().to_string();
     assert_all_delivered(&hooks, &[delivery]).await;
 
-    let requests = requests.lock().expect("nobody panics");
+    let requests = requests.lock().expect("no panic");
     assert_eq!(requests[0].head, "POST /hooks?tenant=7&format=x HTTP/1.1");
     assert_eq!(requests[0].body, b"{}");
     for (name, value) in [
@@ -95,7 +95,7 @@ async fn replay_has_a_key_that_no_receiver_has_seen() {
     for delivery in [first, again, replay] {
         assert_all_delivered(&hooks, &[delivery]).await;
     }
-    let requests = requests.lock().expect("nobody panics");
+    let requests = requests.lock().expect("no panic");
     assert_ids(&requests[0], &id);
     let webhook_id = requests[0].header("webhook-id").expect("an id");
     let keys: Vec<_> = requests.iter().map(|request| request.header("idempotency-key")).collect();
@@ -111,7 +111,7 @@ async fn id_with_dots_cannot_be_read_as_an_id_and_a_time() {
     let mut delivery = changed(&event(1), |parts| parts.id = "a.9999999999.b".into());
     delivery.replays = 1;
     assert_all_delivered(&hooks, &[delivery]).await;
-    let requests = requests.lock().expect("nobody panics");
+    let requests = requests.lock().expect("no panic");
     for name in ["webhook-id", "idempotency-key"] {
         let value = requests[0].header(name).expect(name);
         assert!(value.starts_with("a%2E9999999999%2Eb:") && !value.contains('.'), "{name}: {value}");
@@ -129,7 +129,7 @@ async fn deduplicating_receiver_accepts_two_events_with_one_id() {
     let second = changed(&first, |parts| parts.payload = "2".into());
     let batch = [first.clone(), second.clone(), first, second];
     assert_all_delivered(&hooks, &batch).await;
-    let requests = requests.lock().expect("nobody panics");
+    let requests = requests.lock().expect("no panic");
     for name in ["webhook-id", "idempotency-key"] {
         let mut taken: HashMap<&str, &[u8]> = HashMap::new();
         for request in requests.iter() {
@@ -151,7 +151,7 @@ async fn content_type_follows_the_format() {
         let (url, requests) = start_recording_server().await;
         let hooks = local(&url).format(format).build().expect("good settings");
         assert_all_delivered(&hooks, &[event_of("é", 1)]).await;
-        let requests = requests.lock().expect("nobody panics");
+        let requests = requests.lock().expect("no panic");
         assert_eq!(requests[0].header("content-type"), Some(content_type), "{format:?}");
         let subject = (format == Format::CloudEvents).then_some("%C3%A9");
         assert_eq!(requests[0].header("ce-subject"), subject, "{format:?}");
@@ -165,7 +165,7 @@ async fn event_that_would_control_the_request_is_dead_and_others_are_sent() {
     let hooks = local(&url).build().expect("good settings");
     let batch = [event(1), event_with("Host", "evil.example"), event_with("note", "a\r\nx: y"), event(2)];
     assert_eq!(kinds(&hooks.deliver(&batch).await), ["done", "unsendable", "unsendable", "done"]);
-    assert_eq!(requests.lock().expect("nobody panics").len(), 2);
+    assert_eq!(requests.lock().expect("no panic").len(), 2);
 }
 
 /// Counts concurrent requests: the current number and the maximum.
@@ -238,7 +238,7 @@ async fn event_is_sent_after_the_response_to_its_predecessor() {
             async move {
                 concurrent.begin();
                 let status = if request.body == b"3" { 500 } else { 200 };
-                requests.lock().expect("nobody panics").push(request);
+                requests.lock().expect("no panic").push(request);
                 // Enough time for a concurrent request to arrive, if there were one.
                 for _ in 0..1_000 {
                     tokio::task::yield_now().await;
@@ -255,8 +255,7 @@ async fn event_is_sent_after_the_response_to_its_predecessor() {
     let expected = ["done", "done", "done", "retry", "done", "done", "done", "done", "done", "done"];
     assert_eq!(kinds, expected, "any response, even a refusal, lets the next event be sent");
     assert_eq!(concurrent.most.load(Ordering::SeqCst), 1);
-    let bodies: Vec<Vec<u8>> =
-        requests.lock().expect("nobody panics").iter().map(|r| r.body.clone()).collect();
+    let bodies: Vec<Vec<u8>> = requests.lock().expect("no panic").iter().map(|r| r.body.clone()).collect();
     assert_eq!(bodies, (0..10).map(|n| n.to_string().into_bytes()).collect::<Vec<_>>());
 }
 
@@ -269,7 +268,7 @@ async fn event_does_not_overtake_one_without_a_response() {
     let outcomes = hooks.deliver(&batch).await;
     assert_eq!(kinds(&outcomes), ["done", "no answer", "done", "no answer", "no answer"]);
     assert!(kind_and_text(&outcomes[3]).1.starts_with("not sent: "), "{outcomes:?}");
-    let requests = requests.lock().expect("nobody panics");
+    let requests = requests.lock().expect("no panic");
     assert!(!requests.iter().any(|request| request.body == b"2" || request.body == b"3"));
 }
 
@@ -348,7 +347,7 @@ async fn proxy_of_the_environment_is_not_used() {
         tokio::task::spawn_blocking(move || child.output()).await.expect("no panic").expect("it runs");
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     assert_eq!(proxy.connections.load(Ordering::SeqCst), 0);
-    assert_eq!(requests.lock().expect("nobody panics").len(), 1);
+    assert_eq!(requests.lock().expect("no panic").len(), 1);
 }
 
 /// Not a test: the process that has a proxy in its environment.

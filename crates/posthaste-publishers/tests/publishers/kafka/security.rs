@@ -56,7 +56,7 @@ async fn delivery_needs_a_trusted_certificate_a_password_and_permission() {
         (format!("kafka://127.0.0.1:{ssl}/events?ca={other}/ca.pem"), "certificate verify failed"),
         (format!("kafka://localhost:{ssl}/events?ca={dir}/ca.pem"), "certificate verify failed"),
         (format!("kafka://writer:wrong-{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
-        (format!("kafka://nobody:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
+        (format!("kafka://unknown:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
         (format!("kafka://127.0.0.1:{sasl}/events"), ""),
     ] {
         let checked = assert_unreachable(&url).await;

@@ -20,7 +20,7 @@ async fn deliver() {
     log_everything();
     let secret = || changed(&order(), |parts| parts.payload = format!("{SENTINEL:?}").into());
     assert!(deliver_one(&publisher(&format!("{url}/door.orders")), secret()).await.is_done());
-    text_of("retry", &deliver_one(&publisher(&format!("{url}/nobody")), secret()).await);
+    text_of("retry", &deliver_one(&publisher(&format!("{url}/unknown")), secret()).await);
     let wrong = server.url_of(&format!("me:not-{SENTINEL}"));
     for url in [format!("{wrong}/door.orders"), format!("{}/door.orders?token={SENTINEL}", server.url())] {
         let refused = publisher(&url);

@@ -71,7 +71,7 @@ async fn denied_subject_is_an_attempt_and_the_others_are_delivered() {
     let settings = r#"authorization { users = [
         { user: all, password: all }
         { user: some, password: some, permissions: { publish: ["door.orders", "$JS.>"], subscribe: "_INBOX.>" } }
-        { user: mute, password: mute, permissions: { publish: "nobody", subscribe: "_INBOX.>" } }
+        { user: mute, password: mute, permissions: { publish: "unknown", subscribe: "_INBOX.>" } }
         { user: deaf, password: deaf, permissions: { publish: ">", subscribe: "nothing" } }
     ] }"#;
     let server = NatsServer::started(settings).await;
@@ -84,7 +84,7 @@ async fn denied_subject_is_an_attempt_and_the_others_are_delivered() {
         let expected = "the user may not publish to door.secret: allow it, or use another user";
         assert_eq!(text_of("retry", &outcomes[1]), expected);
     }
-    let mute = publisher(&format!("{}/nobody", server.url_of("mute:mute")));
+    let mute = publisher(&format!("{}/unknown", server.url_of("mute:mute")));
     let text = text_of("no answer", &deliver_one(&mute, order()).await);
     assert!(text.ends_with("the user may not publish to $JS.API.STREAM.NAMES"), "{text}");
     assert_eq!(mute.check().await, Ok(()), "a server that denies the request is reachable");

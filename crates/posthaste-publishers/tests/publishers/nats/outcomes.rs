@@ -89,7 +89,7 @@ async fn lost_acknowledgement_is_unreachable_and_the_retry_is_stored_once() {
 async fn subject_without_a_stream_is_an_attempt_and_the_others_are_delivered() {
     let stream = Stream::shared().await;
     let publisher = publisher(&stream.subject("orders"));
-    let nowhere = format!("{}-nobody", stream.name);
+    let nowhere = format!("{}-unknown", stream.name);
     let outcomes = publisher.deliver(&[order(), event_to(&nowhere), order()]).await;
     assert_eq!(kinds(&outcomes), ["done", "retry", "done"]);
     let expected =
@@ -105,7 +105,7 @@ async fn subject_without_a_stream_is_looked_up_once_per_call() {
     let client = async_nats::connect(server.url()).await.expect("a connection");
     let mut lookups = client.subscribe("$JS.API.STREAM.NAMES").await.expect("a subscription");
     client.flush().await.expect("it is registered");
-    let publisher = publisher(&format!("{}/nobody", server.url()));
+    let publisher = publisher(&format!("{}/unknown", server.url()));
     let outcomes = publisher.deliver(&[order(), order(), order()]).await;
     assert_eq!(kinds(&outcomes), ["retry"; 3], "{outcomes:?}");
     // There are two connections, so a lookup on the other one may arrive after a message that is sent on this one
