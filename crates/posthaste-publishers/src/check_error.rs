@@ -7,7 +7,7 @@ use crate::operator_text::one_line;
 /// The next step for an operator when a server does not respond.
 pub(crate) const UNREACHABLE_ADVICE: &str = "check host, port and TLS, and that it runs";
 
-/// The reason for which a destination is unreachable: one line for operators that includes the next step and no
+/// The reason why a destination is unreachable: one line for operators that includes the next step and no
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -3,7 +3,7 @@
 /// The longest text in characters. Reasons are shown on one line and may contain values of an event of any length.
 pub(crate) const MAX_LINE_CHARS: usize = 300;
 
-/// Turns a text from outside into one short line: control characters are escaped, and a long text is cut with `…`.
+/// Turns an external text into one short line: control characters are escaped, and a long text is cut with `…`.
 pub(crate) fn one_line(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let escaped = text.chars().flat_map(|c| {

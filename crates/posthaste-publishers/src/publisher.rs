@@ -20,7 +20,8 @@ use crate::check_error::CheckError;
 /// - If a publisher keeps a connection, `check` opens it and `deliver` reuses it, so that the first delivery does
 ///   not wait for it.
 /// - `diagnose` follows the same rules, but may take several times as long. A fact that the destination does not
-///   reveal, for example because the user lacks a permission, is no finding, or a note that says where to look.
+///   reveal, for example because the user lacks a permission, leads to no finding, or to a note that says where to
+///   look.
 ///
 /// ```
 /// # #[cfg(feature = "lines")]

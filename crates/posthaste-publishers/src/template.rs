@@ -52,7 +52,7 @@ impl Template {
         }
     }
 
-    /// Replaces the placeholders by the event's values.
+    /// Replaces the placeholders with the event's values.
     pub(crate) fn fill(&self, event: &Event) -> Result<String, Unsendable> {
         let mut name = String::new();
         for part in &self.parts {

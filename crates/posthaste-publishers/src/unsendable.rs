@@ -4,7 +4,7 @@ use posthaste::Outcome;
 
 use crate::operator_text::one_line;
 
-/// The reason for which an event can never be sent. The event is DEAD with this reason. Nothing was sent, so the
+/// The reason why an event can never be sent. The event is DEAD with this reason. Nothing was sent, so the
 /// reason says nothing about whether the destination is reachable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

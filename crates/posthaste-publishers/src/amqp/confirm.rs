@@ -75,8 +75,8 @@ async fn wait_for_confirmations<T>(
     };
     if timeout_at(deadline, all).await.is_err() {
         // lapin attaches a returned message to the next confirmation it hands out, which may be that of another
-        // message and always precedes the confirmation of the returned message itself. Polling until nothing new
-        // arrives therefore leaves no earlier confirmation unread behind a later one that was read.
+        // message and always precedes the confirmation of the returned message itself. So poll until
+        // nothing new arrives: then every confirmation that precedes one already read has been read too.
         while poll_pending(&mut futures, &mut confirmations) {}
     }
     confirmations

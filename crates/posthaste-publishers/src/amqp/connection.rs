@@ -29,8 +29,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a request must have waited for its reply before the connection is closed; half of the publisher's
 /// timeout if that is shorter. A request that was sent shortly before its deadline proves nothing about the
-/// connection, and other deliveries use the same connection. The heartbeat interval. A connection on which nothing
-/// arrives for two intervals is considered lost.
+/// connection, and other deliveries use the same connection.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The heartbeat interval. A connection on which nothing arrives for two intervals is considered lost.
 const HEARTBEAT_SECS: u16 = 10;
 
 /// Connects to RabbitMQ and holds the connection that all deliveries share.
@@ -87,7 +88,7 @@ pub(super) struct AmqpConnection {
     pub(super) known_exchanges: Mutex<HashSet<ShortString>>,
 }
 
-/// Reasons for which no channel could be opened.
+/// Reasons why no channel could be opened.
 pub(super) enum NoChannel {
     /// The broker has blocked the connection because it is short of memory or of disk space.
     Blocked,

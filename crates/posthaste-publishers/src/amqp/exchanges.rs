@@ -103,7 +103,7 @@ impl AmqpConnection {
     }
 }
 
-/// Reasons for which nothing can be sent to an exchange.
+/// Reasons why nothing can be sent to an exchange.
 pub(super) enum ExchangeError {
     /// The broker's error text: the exchange does not exist, or the user may not use it.
     Refused(String),

@@ -16,8 +16,8 @@ use crate::format::Format;
 use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 
-/// How long an unused connection is kept. Shorter than the idle timeout of common servers, so that no request is sent on
-/// a connection that the server is closing.
+/// How long an unused connection is kept. Shorter than the idle timeout of common servers, so that no request is
+/// sent on a connection that the server is closing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Settings of an [`HttpPublisher`]. Nothing is checked before [`build`](Self::build).
@@ -94,8 +94,8 @@ impl HttpBuilder {
         self
     }
 
-    /// How long the name lookup, the connection and the TLS handshake may take together, up to 1 hour. Default: 5
-    /// s.
+    /// How long the name lookup, the connection and the TLS handshake may take together, up to 1 hour.
+    /// Default: 5 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

@@ -28,7 +28,7 @@ impl Publisher for HttpPublisher {
         }
     }
 
-    /// Reports reachability only. HTTP has no request for what an endpoint does with the events it accepts.
+    /// Reports only whether the endpoint is reachable: HTTP offers no way to find out what it does with events.
     async fn diagnose(&self) -> Vec<Finding> {
         self.check().await.err().map(Finding::from).into_iter().collect()
     }

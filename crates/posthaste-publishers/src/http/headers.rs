@@ -1,4 +1,4 @@
-//! Request headers: built from the headers of a message, with those an event must not set refused or replaced.
+//! Request headers: converts the headers of a message. Headers that an event must not set are refused or replaced.
 
 use std::borrow::Cow;
 

@@ -248,7 +248,7 @@ fn explain(error: &KafkaError, secrets: &Secrets) -> String {
     }
 }
 
-/// The reason for which a setting is refused: its value would break order, durability or delivery reports. `None`
+/// The reason why a setting is refused: its value would break order, durability or delivery reports. `None`
 /// if it is accepted.
 fn why_refused(name: &str, value: &str) -> Option<&'static str> {
     let number = || value.parse::<i64>().ok();

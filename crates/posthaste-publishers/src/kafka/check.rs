@@ -1,4 +1,4 @@
-//! `Publisher` for Kafka: `check` fetches metadata of the brokers, and of the topic if that cannot create it.
+//! `Publisher` for Kafka: `check` fetches metadata of the brokers, and of the topic if fetching cannot create it.
 
 use async_trait::async_trait;
 use posthaste::admin::Finding;

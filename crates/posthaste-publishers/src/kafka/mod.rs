@@ -79,7 +79,7 @@ struct Inner {
 /// route ends it, the outcomes of delivered events are lost and the remaining events stay in librdkafka's queues.
 #[derive(Clone, Copy)]
 struct CallDeadlines {
-    /// Until when delivery reports are awaited.
+    /// The deadline for delivery reports.
     reports: Instant,
     /// When the call ends. Between `reports` and `end`, events without a report are purged from the queues.
     end: Instant,

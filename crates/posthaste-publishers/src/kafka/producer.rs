@@ -149,7 +149,7 @@ impl ProducerHealth {
         self.fatal || self.down_since.is_some_and(|since| since + BROKERS_DOWN_GRACE <= now)
     }
 
-    /// The reason for which nothing can be sent; `None` if the producer is healthy.
+    /// The reason why nothing can be sent; `None` if the producer is healthy.
     pub(super) fn no_connection(&self) -> Option<String> {
         let why = self.why.as_deref().unwrap_or("no reason was given");
         if self.fatal {

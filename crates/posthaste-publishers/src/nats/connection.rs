@@ -312,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// Returns the stream that stores the subject, `None` if no stream does, or the reason for which the lookup
+    /// Returns the stream that stores the subject, `None` if no stream does, or the reason why the lookup
     /// failed.
     pub(super) async fn stream_for(
         &self,
