@@ -326,7 +326,7 @@ mod tests {
             ("test.mock.num.brokers", "3"),
         ] {
             let text = text(kafka().set(name, value));
-            assert!(text.starts_with(&format!("Kafka: `{name}` cannot have this value:  ")), "{text}");
+            assert!(text.starts_with(&format!("Kafka: `{name}` cannot have this value: ")), "{text}");
         }
     }
 
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn missing_certificate_file_is_an_error_of_the_builder() {
         let text = text(kafka().set("ssl.ca.location", "/nowhere/ca.pem"));
-        assert!(text.starts_with("Kafka: the settings do not work together:  "), "{text}");
+        assert!(text.starts_with("Kafka: the settings do not work together: "), "{text}");
         assert!(text.contains("ssl.ca.location"), "{text}");
     }
 

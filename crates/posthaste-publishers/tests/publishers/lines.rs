@@ -135,7 +135,7 @@ async fn check_reports_whether_lines_can_be_written_and_creates_no_file() {
         [lines.folder.path().to_owned(), lines.folder.path().join("no/such"), lines.path().join("x")]
     {
         let text = assert_advice(check(nowhere).await.expect_err("nothing can be written there"));
-        assert!(text.starts_with("no line can be written: check the path and its permissions:  "), "{text}");
+        assert!(text.starts_with("no line can be written: check the path and its permissions: "), "{text}");
     }
 }
 

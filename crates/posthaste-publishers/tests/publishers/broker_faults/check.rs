@@ -19,7 +19,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(12);
 pub(crate) async fn check_reports_the_state_of_the_broker<B: Broker>() {
     let mut broker = B::own().await;
     let early = publisher(&broker.url());
-    println!("not started:  {}", unreachable_text(&*early).await);
+    println!("not started: {}", unreachable_text(&*early).await);
     assert_eq!(codes_of(&*early).await, [UNREACHABLE], "and there is no other finding");
 
     broker.start().await;
@@ -44,7 +44,7 @@ pub(crate) async fn check_reports_the_state_of_the_broker<B: Broker>() {
     wait_for_server("it is resumed", async || other.check().await.is_ok()).await;
 
     broker.server().kill();
-    println!("killed:  {}", unreachable_text(&*other).await);
+    println!("killed: {}", unreachable_text(&*other).await);
     broker.start().await;
     wait_for_server("it is reachable again", async || other.check().await.is_ok()).await;
 }

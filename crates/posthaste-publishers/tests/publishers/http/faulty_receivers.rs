@@ -137,7 +137,7 @@ async fn invalid_http_is_unreachable() {
     ] {
         let (kind, text) = outcome_of_bytes(bytes).await;
         assert_eq!(kind, "no answer", "{bytes:?}: {text}");
-        assert!(text.contains("sent no HTTP response:  "), "{text}");
+        assert!(text.contains("sent no HTTP response: "), "{text}");
     }
 }
 

@@ -96,7 +96,7 @@ async fn stream_is_trimmed_to_its_maximum_length() {
     assert_eq!(kept, last, "the oldest are dropped");
     assert_all_delivered(&publisher(&url), &batch).await;
     let kept = received(server.port(), 10).await.len();
-    assert!((11..=40).contains(&kept), "approximately ten:  {kept}");
+    assert!((11..=40).contains(&kept), "approximately ten: {kept}");
 }
 
 /// More than one pipeline may hold, so the batch is sent in several.
