@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
-    Settle, Settled, Settlement, Store as _, Unpark, Verdict,
+    Backoff, ClaimOrder, Claimed, Lease, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settled,
+    Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,

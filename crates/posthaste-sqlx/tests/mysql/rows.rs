@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::store::{Claim, OnDone, Owner, Renew, Settle, Settlement, Store as _, Verdict};
+use posthaste::store::{Owner, Renew, Settle, Settlement, Store as _, Verdict};
 use posthaste::writer::NewRow;
 use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
