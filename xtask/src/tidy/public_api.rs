@@ -1,7 +1,9 @@
-//! Rule: what a library offers is what its file in `docs/internal/api` lists, so that no change of it goes unseen.
+//! Rule: `docs/internal/api` lists the public API of every published library, so that no change of it goes unseen.
 //!
-//! The lists are made from the source, not by rustdoc: its JSON changes with the compiler, and needs a build. What a
-//! macro writes is therefore not in them.
+//! The lists are for review. They are made from the source with syn, because rustdoc's JSON changes with the compiler
+//! and needs a build. They contain all features; what needs one has its `#[cfg]` before it. They do not contain the
+//! output of macros (except derives and thiserror's `#[from]`), auto traits such as `Send`, implementations that the
+//! standard library makes for every type, or attributes inside `cfg_attr` other than derives.
 
 mod full_paths;
 mod library;
@@ -24,7 +26,10 @@ const COMMAND: &str = "cargo xtask api";
 const MAX_SHOWN_CHANGES: usize = 40;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let current = lists(tree);
+    let current = match lists(tree) {
+        Ok(current) => current,
+        Err(unparsed) => return vec![unparsed],
+    };
     let files = tree.files().filter_map(|(path, _)| path.strip_prefix(FOLDER)?.strip_prefix('/'));
     let names: BTreeSet<&str> = current.keys().map(String::as_str).chain(files).collect();
     let text = |name| current.get(name).map(String::as_str).unwrap_or_default();
@@ -53,24 +58,30 @@ fn compare(tree: &Tree, path: &str, current: &str) -> Option<Violation> {
 
 /// Writes the lists of all libraries, and removes those of libraries that are gone.
 pub(super) fn write(tree: &Tree) -> std::io::Result<()> {
+    let lists = lists(tree).map_err(|unparsed| std::io::Error::other(unparsed.to_string()))?;
     let folder = crate::cargo::root().join(FOLDER);
     fs::create_dir_all(&folder)?;
     for file in fs::read_dir(&folder)? {
         fs::remove_file(file?.path())?;
     }
-    lists(tree).iter().try_for_each(|(name, list)| fs::write(folder.join(name), list))
+    lists.iter().try_for_each(|(name, list)| fs::write(folder.join(name), list))
 }
 
-/// The name of a file and its text, for each library that is published.
-fn lists(tree: &Tree) -> BTreeMap<String, String> {
+/// The name of a file and its text, for each library that is published. A file that cannot be parsed is an error: its
+/// items would be missing without notice.
+fn lists(tree: &Tree) -> Result<BTreeMap<String, String>, Violation> {
     let mut libraries: BTreeMap<&str, Library> = BTreeMap::new();
     for file in source::files(tree) {
+        let code = file.code.map_err(|error| {
+            Violation::new(file.path, 1, format!("syn cannot parse this file: {error}. Correct it."))
+        })?;
         if is_published_library(tree, file.krate) {
             let name = file.krate.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            libraries.entry(name).or_insert_with(|| Library::new(name)).add(file.module, file.code.items);
+            let library = libraries.entry(name).or_insert_with(|| Library::new(name));
+            library.add(file.module, code.items, &code.attrs);
         }
     }
-    libraries.iter().map(|(name, library)| (format!("{name}.txt"), listing::of(library))).collect()
+    Ok(libraries.iter().map(|(name, library)| (format!("{name}.txt"), listing::of(library))).collect())
 }
 
 fn is_published_library(tree: &Tree, krate: &str) -> bool {
@@ -117,6 +128,15 @@ mod tests {
         assert_eq!(found("", &[]).len(), 1);
         let gone = [(NOTED, "pub fn a::f()\n"), ("docs/internal/api/gone.txt", "pub fn gone::f()\n")];
         assert_eq!(found("pub fn f() {}", &gone)[0].2, "- pub fn gone::f()");
+    }
+
+    #[test]
+    fn file_that_cannot_be_parsed_is_reported() {
+        let violations =
+            check(&Tree::of(&[("crates/a/src/lib.rs", "pub fn f( {}"), ("crates/a/src/b.rs", "")]));
+        assert_eq!(violations.len(), 1);
+        assert_eq!(violations[0].path, "crates/a/src/lib.rs");
+        assert!(violations[0].advice.starts_with("syn cannot parse this file: "), "{}", violations[0].advice);
     }
 
     #[test]

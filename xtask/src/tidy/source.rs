@@ -13,16 +13,16 @@ pub(super) struct SourceFile<'t> {
     /// The folder of the crate, with a slash at its end.
     pub(super) krate: &'t str,
     pub(super) module: Path,
-    pub(super) code: syn::File,
+    pub(super) code: syn::Result<syn::File>,
 }
 
-/// Every file of every crate that can be parsed: the compiler complains about the others.
+/// Every file of every crate.
 pub(super) fn files(tree: &Tree) -> impl Iterator<Item = SourceFile<'_>> {
     tree.rust_files().filter_map(|(path, text)| {
         let (krate, file) = path.split_once("src/")?;
         let names = file.trim_end_matches(".rs").split('/').map(str::to_owned);
         let module = names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect();
-        Some(SourceFile { path, krate, module, code: syn::parse_file(text).ok()? })
+        Some(SourceFile { path, krate, module, code: syn::parse_file(text) })
     })
 }
 

@@ -2,9 +2,10 @@
 
 use proc_macro2::Span;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Generics, Ident, Item, PatIdent, PathSegment, Receiver, Signature, TypePath};
+use syn::{Attribute, Block, Generics, Ident, Item, PatIdent, PathSegment, Receiver, Signature, TypePath};
 
 use super::library::{Library, PublicPaths, Target};
+use super::lines;
 
 /// A copy of an item of `module` that reads the same wherever the item and what it names are moved.
 pub(super) fn write(library: &Library, public: &PublicPaths, module: &[String], item: &Item) -> Item {
@@ -27,7 +28,7 @@ impl FullPaths<'_> {
             Target::Module(_) => None,
             Target::Item(module, name) => {
                 let path = self.public.get(&(module, name))?.first()?;
-                Some(path.split("::").map(str::to_owned).collect())
+                Some(path.path.split("::").map(str::to_owned).collect())
             }
         }
     }
@@ -48,6 +49,9 @@ impl VisitMut for FullPaths<'_> {
         visit_mut::visit_path_mut(self, path);
     }
 
+    /// Not part of the API, and most of the code.
+    fn visit_block_mut(&mut self, _: &mut Block) {}
+
     /// `<T as Trait>::Name` counts its names.
     fn visit_type_path_mut(&mut self, path: &mut TypePath) {
         if path.qself.is_none() {
@@ -56,9 +60,12 @@ impl VisitMut for FullPaths<'_> {
     }
 
     fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
-        let counts = ["derive", "doc", "macro_export", "non_exhaustive", "proc_macro_derive"];
-        attrs.retain(|attr| counts.iter().any(|name| attr.path().is_ident(name)));
-        attrs.retain(|attr| !matches!(attr.meta, syn::Meta::NameValue(_)));
+        attrs.retain(|attr| {
+            // `doc(hidden)` is kept, a comment is not.
+            let is_doc = attr.path().is_ident("doc") && attr.meta.require_list().is_ok();
+            let has_derive = attr.path().is_ident("cfg_attr") && lines::text(&attr.meta).contains("derive(");
+            is_doc || has_derive || attr.path().is_ident("derive") || lines::is_mark(attr)
+        });
     }
 
     /// A comma at the end is there or not as the line is long or short.

@@ -2,21 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Attribute, Ident, ImplItem, Item, TraitItem, Visibility};
+use syn::{Attribute, Ident, Item, Visibility};
 
+use super::lines::gates;
 use crate::tidy::source::{self, Import, Path, is_for_tests};
 
 /// How many re-exports are followed from one to the next.
 const MAX_REEXPORTS: usize = 8;
 
-/// The paths by which users reach an item, by its module and its name, the shortest first. That one stands for it everywhere.
-pub(super) type PublicPaths = BTreeMap<(Path, String), Vec<String>>;
+/// The public paths of each item, by its module and name. An item is listed under the first: the shortest of those that
+/// need no feature, or of all if every path needs one.
+pub(super) type PublicPaths = BTreeMap<(Path, String), Vec<PublicPath>>;
+
+/// A path by which users reach an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PublicPath {
+    pub(super) path: String,
+    /// The `#[cfg]` attributes of the modules and re-exports on the way.
+    pub(super) gates: Vec<String>,
+}
 
 /// What every module of a library has in it.
 pub(super) struct Library {
     /// As its users write it.
     pub(super) name: String,
     pub(super) modules: BTreeMap<Path, Vec<Item>>,
+    /// The `#[cfg]` attributes of each module, without those of its parents.
+    gates: BTreeMap<Path, Vec<String>>,
 }
 
 /// What a path leads to.
@@ -31,22 +43,24 @@ pub(super) enum Target {
 
 impl Library {
     pub(super) fn new(package: &str) -> Self {
-        Self { name: package.replace('-', "_"), modules: BTreeMap::new() }
+        Self { name: package.replace('-', "_"), modules: BTreeMap::new(), gates: BTreeMap::new() }
     }
 
-    /// Adds what a file has in it, without its tests.
-    pub(super) fn add(&mut self, module: Path, items: Vec<Item>) {
+    /// Adds the items of a module, which has these attributes, without its tests.
+    pub(super) fn add(&mut self, module: Path, items: Vec<Item>, attrs: &[Attribute]) {
+        self.gates.entry(module.clone()).or_default().extend(gates(attrs));
         let mut kept = Vec::new();
         for mut item in items {
             if is_for_tests(attributes(&item)) {
                 continue;
             }
-            if let Item::Mod(inner) = &mut item
-                && let Some((_, items)) = inner.content.take()
-            {
-                self.add([&*module, &[inner.ident.to_string()]].concat(), items);
+            if let Item::Mod(inner) = &mut item {
+                let path = [&*module, &[inner.ident.to_string()]].concat();
+                match inner.content.take() {
+                    Some((_, items)) => self.add(path, items, &inner.attrs),
+                    None => self.gates.entry(path).or_default().extend(gates(&inner.attrs)),
+                }
             }
-            remove_bodies(&mut item);
             kept.push(item);
         }
         self.modules.entry(module).or_default().extend(kept);
@@ -54,6 +68,11 @@ impl Library {
 
     pub(super) fn items(&self, module: &[String]) -> &[Item] {
         self.modules.get(module).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The `#[cfg]` attributes of a module and of its parents.
+    pub(super) fn gates(&self, module: &[String]) -> Vec<String> {
+        (0..=module.len()).filter_map(|len| self.gates.get(&module[..len])).flatten().cloned().collect()
     }
 
     /// Where `path` leads that stands in `module`.
@@ -98,24 +117,6 @@ impl Library {
             self.follow(&module, &[&[name.to_owned()], rest].concat(), reexports)
         });
         targets.find(|target| !matches!(target, Target::External(_)))
-    }
-}
-
-/// No user sees them, and they are most of the code.
-fn remove_bodies(item: &mut Item) {
-    match item {
-        Item::Fn(item) => item.block.stmts.clear(),
-        Item::Impl(item) => item.items.iter_mut().for_each(|item| {
-            if let ImplItem::Fn(item) = item {
-                item.block.stmts.clear();
-            }
-        }),
-        Item::Trait(item) => item.items.iter_mut().for_each(|item| {
-            if let TraitItem::Fn(item) = item {
-                item.default.iter_mut().for_each(|body| body.stmts.clear());
-            }
-        }),
-        _ => {}
     }
 }
 
