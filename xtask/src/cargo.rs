@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 /// The compiler with clippy's lints. It also makes code, so that what it compiled can be run.
 const CLIPPY_DRIVER: &str = "clippy-driver";
 
@@ -25,17 +27,40 @@ pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// The packages of the workspace, as `cargo metadata` describes them.
+pub(crate) fn packages() -> Vec<Value> {
+    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
+    let mut metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    metadata["packages"].as_array_mut().map(std::mem::take).unwrap_or_default()
+}
+
+/// The name of an installed toolchain of this version, such as `1.94` or `1.94.1`.
+pub(crate) fn toolchain(version: &str) -> Option<String> {
+    let list = Command::new("rustup").args(["toolchain", "list"]).output().ok()?.stdout;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let mut names = list.lines().filter_map(|line| line.split_whitespace().next());
+    names
+        .find(|name| name.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-'])))
+        .map(str::to_owned)
+}
+
 /// One cargo command. `Display` writes it as one would type it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cargo {
     args: Vec<String>,
     env: Vec<(String, String)>,
+    /// The toolchain of rustup, if not the one that started this program.
+    toolchain: Option<String>,
 }
 
 impl Cargo {
     /// `args` is split at spaces; an argument that contains one goes through [`Cargo::arg`].
     pub(crate) fn new(args: &str) -> Self {
-        Self { args: args.split_whitespace().map(str::to_owned).collect(), env: Vec::new() }
+        Self { args: args.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    pub(crate) fn with_toolchain(self, toolchain: &str) -> Self {
+        Self { toolchain: Some(toolchain.to_owned()), ..self }
     }
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
@@ -50,11 +75,6 @@ impl Cargo {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
-    }
-
-    /// The same subcommand without its arguments.
-    pub(crate) fn subcommand(&self) -> Self {
-        Self { args: self.args.iter().take(1).cloned().collect(), env: Vec::new() }
     }
 
     /// Runs with the terminal's own input and output.
@@ -90,9 +110,15 @@ impl Cargo {
     }
 
     fn command(&self) -> Command {
-        // The cargo that started us, so that a chosen toolchain stays chosen.
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        let mut command = match &self.toolchain {
+            Some(toolchain) => {
+                let mut rustup = Command::new("rustup");
+                rustup.args(["run", toolchain, "cargo"]);
+                rustup
+            }
+            // The cargo that started us, so that a chosen toolchain stays chosen.
+            None => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+        };
         command.args(&self.args).current_dir(root());
         command.envs(self.env.iter().cloned());
         command
@@ -108,6 +134,9 @@ impl fmt::Display for Cargo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.env {
             write!(f, "{name}={} ", quoted(value))?;
+        }
+        if let Some(toolchain) = &self.toolchain {
+            write!(f, "rustup run {toolchain} ")?;
         }
         f.write_str("cargo")?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))

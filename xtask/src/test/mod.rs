@@ -5,6 +5,7 @@
 //! left for the compiler. Everything runs to its end, and every failure is named at the end.
 
 mod checks;
+mod features;
 mod options;
 mod output;
 mod program;
@@ -33,6 +34,11 @@ use crate::tidy;
 
 /// Returns whether everything passed.
 pub(crate) fn run(options: &Options) -> bool {
+    let steps = steps(options);
+    if !steps.iter().any(|step| options.wants(step)) {
+        eprintln!("No step has this in its name. The steps are:\n  {}", steps.join("\n  "));
+        return false;
+    }
     let report = Report::default();
     if !options.is_narrow() {
         run_tidy(options, &report);
@@ -47,6 +53,17 @@ pub(crate) fn run(options: &Options) -> bool {
     report.finish()
 }
 
+/// The names that `--step` is compared with.
+fn steps(options: &Options) -> Vec<String> {
+    let checks = checks::first().into_iter().chain(compiled(options)).map(|check| check.name);
+    ["tidy", "clippy", "tests"].into_iter().map(str::to_owned).chain(checks).collect()
+}
+
+/// Checks that run the compiler, beside the last tests.
+fn compiled(options: &Options) -> Vec<Check> {
+    [checks::compiled(), features::checks(options)].concat()
+}
+
 fn run_compiled(options: &Options, report: &Report) {
     let (built, programs) = Queue::new();
     std::thread::scope(|scope| {
@@ -55,7 +72,7 @@ fn run_compiled(options: &Options, report: &Report) {
                 run_build(options, report, built);
             }
             if !options.quick && !options.is_narrow() {
-                run_checks(checks::compiled(), options, report);
+                run_checks(compiled(options), options, report);
             }
         });
         if options.wants("tests") {
@@ -86,7 +103,7 @@ fn run_build(options: &Options, report: &Report, built: Sender<Program>) {
     drop(built);
     report.step("clippy and build of the tests", started.elapsed());
     if !clippy {
-        report.skip("clippy");
+        report.skip("clippy: it is not installed here (rustup component add clippy)");
     }
     match result {
         Ok((passed, diagnostics)) => {
@@ -110,8 +127,8 @@ fn run_tidy(options: &Options, report: &Report) {
 /// One after the other: cargo lets only one of them build at a time.
 fn run_checks(checks: Vec<Check>, options: &Options, report: &Report) {
     for check in checks.iter().filter(|check| options.wants(&check.name)) {
-        match check.component.filter(|_| !check.is_installed()) {
-            Some(component) => report.skip(component),
+        match check.reason_to_skip() {
+            Some(reason) => report.skip(reason),
             None => run_check(check, report),
         }
     }
@@ -140,4 +157,24 @@ fn logged(check: &Check) -> io::Result<(bool, PathBuf)> {
     let file = File::create(&log)?;
     let status = check.cargo.nice().stdout(file.try_clone()?).stderr(file).status()?;
     Ok((status.success(), log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_of_the_workflows_names_a_step() {
+        let mut jobs = 0;
+        for file in fs::read_dir(crate::cargo::root().join(".github/workflows")).unwrap() {
+            let workflow = fs::read_to_string(file.unwrap().path()).unwrap();
+            for step in workflow.lines().filter_map(|line| line.split_once("run: cargo xtask test --step ")) {
+                let step = step.1.trim_matches('"');
+                let options = Options::parse(&["--step", step]).unwrap();
+                assert!(steps(&options).iter().any(|known| options.wants(known)), "{step}");
+                jobs += 1;
+            }
+        }
+        assert!(jobs > 5, "{jobs}");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::options::Options;
-use crate::cargo::Cargo;
+use crate::cargo::{Cargo, packages};
 
 /// A target of a package, as cargo knows it.
 #[derive(Clone, Debug)]
@@ -42,10 +42,8 @@ pub(super) fn binaries() -> Vec<Binary> {
 }
 
 fn all() -> Vec<Target> {
-    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
     let mut targets = Vec::new();
-    for package in metadata["packages"].as_array().into_iter().flatten() {
+    for package in packages() {
         let found = package["targets"].as_array().into_iter().flatten();
         targets.extend(found.filter_map(|target| Target::read(package["name"].as_str()?, target)));
     }
