@@ -19,7 +19,7 @@ Usage: cargo xtask <command>
       --package <name>   only the tests of this package
       --test <name>      only the test programs of this name
   services up|down|env   real servers for tests: start them, stop them, print their variables
-  tidy                   the rules that no compiler checks
+  tidy [--lower]         the rules that no compiler checks; --lower notes that listed words have become fewer
   api                    writes down what the libraries offer (docs/internal/api), which tidy then compares
   bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
 ";
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ["services", "down"] => succeeds(services::down()),
         ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
+        ["tidy", "--lower"] => tidy::lower_wording(),
         ["api"] => tidy::write_api(),
         ["bench", name, args @ ..] => bench::run(name, args),
         _ => return usage(),

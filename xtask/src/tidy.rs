@@ -15,6 +15,7 @@ mod spec_ids;
 mod spec_map;
 mod todo_marks;
 mod tree;
+mod wording;
 
 use std::fmt;
 
@@ -37,6 +38,7 @@ const RULES: &[Rule] = &[
     sleeps::check,
     spec_ids::check,
     spec_map::check,
+    wording::check,
 ];
 
 pub(crate) fn run() -> bool {
@@ -56,6 +58,12 @@ pub(crate) fn run() -> bool {
 pub(crate) fn write_api() -> bool {
     let Some(tree) = load() else { return false };
     public_api::write(&tree).map_err(|error| eprintln!("The lists cannot be written: {error}")).is_ok()
+}
+
+/// Writes down that words of the `wording` rule have become fewer.
+pub(crate) fn lower_wording() -> bool {
+    let Some(tree) = load() else { return false };
+    wording::lower(&tree).map_err(|error| eprintln!("The numbers cannot be written: {error}")).is_ok()
 }
 
 fn load() -> Option<Tree> {
@@ -89,14 +97,29 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// Whether `word` stands in `line` on its own, not as a part of a longer name.
+/// The lines of a page outside fenced code, with their numbers.
+fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    numbered(page).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
 fn has_word(line: &str, word: &str) -> bool {
+    count_word(line, word) > 0
+}
+
+/// How often `word` is in `line` on its own, not as a part of a longer name.
+fn count_word(line: &str, word: &str) -> usize {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(start, _)| {
-        let before = line[..start].chars().next_back();
+    let found = line.match_indices(word).filter(|(start, _)| {
+        let before = line[..*start].chars().next_back();
         let after = line[start + word.len()..].chars().next();
         !before.is_some_and(is_name) && !after.is_some_and(is_name)
-    })
+    });
+    found.count()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Rule: a link from the documentation to a file of this repository leads to a file.
 
 use super::tree::Tree;
-use super::{Violation, numbered};
+use super::{Violation, prose};
 
 const ROOT_PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 
@@ -31,16 +31,6 @@ fn check_page(tree: &Tree, page: &str, text: &str) -> Vec<Violation> {
         }
     }
     violations
-}
-
-/// The lines outside fenced code.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut in_code = false;
-    numbered(text).filter(move |(_, line)| {
-        let is_fence = line.trim_start().starts_with("```");
-        in_code ^= is_fence;
-        !in_code && !is_fence
-    })
 }
 
 /// What `[text](target)` and `[name]: target` point at.
