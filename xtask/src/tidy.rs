@@ -17,7 +17,7 @@ mod todo_marks;
 mod tree;
 mod wording;
 
-use std::fmt;
+use std::{fmt, io};
 
 use tree::Tree;
 
@@ -56,14 +56,17 @@ pub(crate) fn run() -> bool {
 
 /// Writes down what the libraries offer now.
 pub(crate) fn write_api() -> bool {
-    let Some(tree) = load() else { return false };
-    public_api::write(&tree).map_err(|error| eprintln!("The lists cannot be written: {error}")).is_ok()
+    write(public_api::write)
 }
 
 /// Writes down that words of the `wording` rule have become fewer.
 pub(crate) fn lower_wording() -> bool {
+    write(wording::lower)
+}
+
+fn write(file: fn(&Tree) -> io::Result<()>) -> bool {
     let Some(tree) = load() else { return false };
-    wording::lower(&tree).map_err(|error| eprintln!("The numbers cannot be written: {error}")).is_ok()
+    file(&tree).map_err(|error| eprintln!("It cannot be written: {error}")).is_ok()
 }
 
 fn load() -> Option<Tree> {
@@ -90,6 +93,16 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.advice)
     }
+}
+
+/// A violation for each line of the files that `advice` has something to say about.
+fn judge_lines<'t>(
+    files: impl Iterator<Item = (&'t str, &'t str)>,
+    advice: impl Fn(&'t str) -> Option<String>,
+) -> Vec<Violation> {
+    let lines =
+        files.flat_map(|(path, text)| numbered(text).map(move |(line_no, line)| (path, line_no, line)));
+    lines.filter_map(|(path, line_no, line)| Some(Violation::new(path, line_no, advice(line)?))).collect()
 }
 
 /// The lines of a text with their numbers, from one.

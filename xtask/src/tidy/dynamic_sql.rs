@@ -1,7 +1,7 @@
 //! Rule: SQL is put together at run time in few places, so that all of them can be read.
 
 use super::tree::Tree;
-use super::{Violation, has_word, numbered};
+use super::{Violation, has_word, judge_lines};
 
 const DYNAMIC_SQL_TYPE: &str = "AssertSqlSafe";
 
@@ -19,22 +19,10 @@ const ALLOWED_FILES: &[&str] = &[
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    tree.rust_files_but_the_rules()
-        .filter(|(path, _)| path.contains("/src/") && !ALLOWED_FILES.contains(path))
-        .flat_map(|(path, text)| {
-            let found = numbered(text).filter(|(_, line)| has_word(line, DYNAMIC_SQL_TYPE));
-            found.map(move |(line, _)| {
-                Violation::new(
-                    path,
-                    line,
-                    format!(
-                        "`{DYNAMIC_SQL_TYPE}` belongs into {}: write the statement there",
-                        ALLOWED_FILES[0]
-                    ),
-                )
-            })
-        })
-        .collect()
+    let files = tree.rust_files_but_the_rules();
+    let files = files.filter(|(path, _)| path.contains("/src/") && !ALLOWED_FILES.contains(path));
+    let advice = format!("`{DYNAMIC_SQL_TYPE}` belongs into {}: write the statement there", ALLOWED_FILES[0]);
+    judge_lines(files, |line| has_word(line, DYNAMIC_SQL_TYPE).then(|| advice.clone()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::tree::Tree;
-use super::{Violation, numbered};
+use super::{Violation, judge_lines};
 
 pub(super) const IDS_FILE: &str = "docs/spec-ids.txt";
 
@@ -13,16 +13,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         return vec![Violation::new(IDS_FILE, 1, advice)];
     };
     let known: BTreeSet<&str> = list.lines().collect();
-    tree.rust_files_but_the_rules()
-        .flat_map(|(path, text)| numbered(text).map(move |(line_no, line)| (path, line_no, line)))
-        .flat_map(|(path, line_no, line)| {
-            let unknown = ids_in(line).filter(|id| !known.contains(id));
-            unknown.map(move |id| {
-                let advice = format!("{id} is no requirement: correct it, {IDS_FILE} has them all");
-                Violation::new(path, line_no, advice)
-            })
-        })
-        .collect()
+    judge_lines(tree.rust_files_but_the_rules(), |line| {
+        let unknown: Vec<&str> = ids_in(line).filter(|id| !known.contains(id)).collect();
+        let advice =
+            || format!("{} is no requirement: correct it, {IDS_FILE} has them all", unknown.join(", "));
+        (!unknown.is_empty()).then(advice)
+    })
 }
 
 /// Every word of the form `S3-41`.
