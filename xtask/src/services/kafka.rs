@@ -134,7 +134,7 @@ fn is_ready(server: impl Read + Write) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
     fn node_is_private_and_alone() {
@@ -152,15 +152,14 @@ mod tests {
 
     #[test]
     fn broker_is_ready_when_it_knows_its_versions() {
-        for (answer, expected) in [
+        for (reply, expected) in [
             (&b"\0\0\0\x0apost\0\0\0\0\0\0"[..], true),
             (b"\0\0\0\x0apost\0\x23\0\0\0\0", false),
             (b"\0\0\0\x0aelse\0\0\0\0\0\0", false),
             (b"", false),
         ] {
-            let mut server = Server::new(answer);
-            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
-            assert_eq!(server.request.len(), 14);
+            let (is_ready, request) = served(reply, is_ready);
+            assert_eq!((is_ready, request.len()), (expected, 14), "{reply:?}");
         }
     }
 }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
-use super::server_url::DatabaseUrl;
-use super::{Service, port, probe, process};
+use super::{Service, port, probe, process, server_url};
 
 /// The URL of a user with all rights who needs no password. A server that is given may be MySQL.
 const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
@@ -21,7 +20,7 @@ const MARIADB: Requirement = Requirement {
     find: |given| {
         given.or_else(|| process::find("mariadbd")).and_then(Programs::around).map(|programs| programs.server)
     },
-    addresses: |url| DatabaseUrl::mysql(url).map(|url| url.address()).into_iter().collect(),
+    addresses: |url| server_url::mysql_address(url).into_iter().collect(),
 };
 
 /// The database that is there for tests, and a user whose password the server asks for, so that tests
@@ -123,7 +122,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
     fn installation_is_found_around_its_server_wherever_it_keeps_its_programs() {
@@ -147,7 +146,7 @@ mod tests {
         for (greeting, expected) in
             [(&b"\x4a\0\0\0\x0a10.11"[..], true), (b"\x10\0\0\0\xff", false), (b"", false)]
         {
-            assert_eq!(is_ready(&mut Server::new(greeting)), expected, "{greeting:?}");
+            assert_eq!(served(greeting, is_ready).0, expected, "{greeting:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart, is_listening};
-use super::server_url::DatabaseUrl;
+use super::server_url::{self, PostgresUrl};
 use super::{Service, env_var, port, postgres, process};
 
 /// The URL of the same database as PostgreSQL's own, through PgBouncer.
@@ -21,12 +21,11 @@ fn find() -> Option<PathBuf> {
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(url) = env_var(URL_VAR) {
-        let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_from_env(URL_VAR, &url, address);
+        return set.export_from_env(URL_VAR, &url, server_url::postgres_address(&url));
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
     let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
-    let server = DatabaseUrl::postgres(&server).ok_or_else(|| {
+    let server = PostgresUrl::parse(&server).ok_or_else(|| {
         format!(
             "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL_VAR}.",
             postgres::URL_VAR
@@ -35,7 +34,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     serve(set, &program, &server)
 }
 
-fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, server: &PostgresUrl<'_>) -> Result<(), String> {
     let port = port::free()?;
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
@@ -48,9 +47,9 @@ fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Resul
 
 /// What is not here stays as PgBouncer has it: Posthaste has to cope with that, so nothing is
 /// ignored of what a client asks for when it connects.
-fn settings(directory: &Path, port: u16, server: &DatabaseUrl<'_>) -> String {
+fn settings(directory: &Path, port: u16, server: &PostgresUrl<'_>) -> String {
     let directory = directory.display();
-    let DatabaseUrl { user, host, port: server_port, .. } = server;
+    let PostgresUrl { user, address: (host, server_port), .. } = server;
     format!(
         "[databases]
 * = host={host} port={server_port}
@@ -71,7 +70,7 @@ max_client_conn = 500
 }
 
 /// The password is for the server's side; clients need none.
-fn users(server: &DatabaseUrl<'_>) -> String {
+fn users(server: &PostgresUrl<'_>) -> String {
     format!("\"{}\" \"{}\"\n", server.user, server.password)
 }
 
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn connections_are_pooled_per_transaction_with_the_defaults_of_pgbouncer() {
-        let server = DatabaseUrl::postgres("postgres://me:secret@db.local:6000/shop").unwrap();
+        let server = PostgresUrl::parse("postgres://me:secret@db.local:6000/shop").unwrap();
         let settings = settings(Path::new("/tmp/d"), 20_002, &server);
         for line in [
             "* = host=db.local port=6000",

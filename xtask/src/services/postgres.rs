@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
-use super::server_url::DatabaseUrl;
-use super::{Service, port};
+use super::{Service, port, server_url};
 
 /// The URL of a superuser who needs no password.
 pub(super) const URL_VAR: &str = "POSTHASTE_TEST_POSTGRES_URL";
@@ -18,7 +17,7 @@ const POSTGRES: Requirement = Requirement {
     program: "folder with initdb and postgres",
     packages: &["postgresql"],
     find: find_bin,
-    addresses: |url| DatabaseUrl::postgres(url).map(|url| url.address()).into_iter().collect(),
+    addresses: |url| server_url::postgres_address(url).into_iter().collect(),
 };
 
 /// A superuser whose password the server asks for, so that tests can see one refused.

@@ -22,38 +22,24 @@ pub(super) fn ask<const LENGTH: usize>(
     Ok(reply)
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 pub(super) mod tests {
-    use std::net::TcpListener;
+    use std::net::{Shutdown, TcpListener};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 
-    /// A server that says `reply`, and keeps what it is told.
-    pub(crate) struct Server<'a> {
-        pub(crate) reply: &'a [u8],
-        pub(crate) request: Vec<u8>,
-    }
-
-    impl<'a> Server<'a> {
-        pub(crate) fn new(reply: &'a [u8]) -> Self {
-            Self { reply, request: Vec::new() }
-        }
-    }
-
-    impl Read for &mut Server<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.reply.read(buffer)
-        }
-    }
-
-    impl Write for &mut Server<'_> {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.request.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    /// Runs `ask` on a connection to a server that says `reply`. Returns its result and what the server was sent.
+    pub(crate) fn served<T>(reply: &[u8], ask: impl FnOnce(UnixStream) -> T) -> (T, Vec<u8>) {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        server.write_all(reply).unwrap();
+        server.shutdown(Shutdown::Write).unwrap();
+        let result = ask(client);
+        let mut request = Vec::new();
+        // A client that did not read the whole reply looks to the server like one that broke off.
+        let _ = server.read_to_end(&mut request);
+        (result, request)
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn is_ready(server: impl Read + Write) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
     fn node_shares_nothing_with_a_node_of_the_system() {
@@ -138,10 +138,9 @@ mod tests {
 
     #[test]
     fn server_is_ready_when_it_begins_a_connection() {
-        for (answer, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
-            let mut server = Server::new(answer);
-            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
-            assert_eq!(server.request, b"AMQP\0\0\x09\x01");
+        for (reply, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
+            let (is_ready, request) = served(reply, is_ready);
+            assert_eq!((is_ready, &*request), (expected, &b"AMQP\0\0\x09\x01"[..]), "{reply:?}");
         }
     }
 }

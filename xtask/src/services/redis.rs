@@ -98,16 +98,15 @@ fn read_reply(mut from: impl BufRead) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
     fn server_is_ready_when_it_answers_a_ping() {
         for (reply, expected) in
             [("+PONG\r\n", true), ("-LOADING Redis is loading\r\n", false), ("+PO", false), ("", false)]
         {
-            let mut server = Server::new(reply.as_bytes());
-            assert_eq!(is_ready(&mut server), expected, "{reply:?}");
-            assert_eq!(server.request, b"PING\r\n");
+            let (is_ready, request) = served(reply.as_bytes(), is_ready);
+            assert_eq!((is_ready, &*request), (expected, &b"PING\r\n"[..]), "{reply:?}");
         }
     }
 
