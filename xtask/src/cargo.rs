@@ -1,7 +1,6 @@
 //! Runs cargo at the root of the repository, and says what it runs.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -79,10 +78,10 @@ impl Cargo {
 
     /// Runs with the terminal's own input and output.
     pub(crate) fn run(&self) -> bool {
-        match self.command().status() {
-            Ok(status) => status.success(),
-            Err(error) => self.cannot_start(&error),
-        }
+        let status = self.command().status();
+        status
+            .map_err(|error| eprintln!("`{self}` cannot be started: {error}"))
+            .is_ok_and(|status| status.success())
     }
 
     /// The same, with every crate of the workspace compiled by clippy's driver.
@@ -122,11 +121,6 @@ impl Cargo {
         command.args(&self.args).current_dir(root());
         command.envs(self.env.iter().cloned());
         command
-    }
-
-    fn cannot_start(&self, error: &io::Error) -> bool {
-        eprintln!("`{self}` cannot be started: {error}");
-        false
     }
 }
 

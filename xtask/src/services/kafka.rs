@@ -18,7 +18,13 @@ const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
 const LIB_VAR: &str = "POSTHASTE_TEST_KAFKA_LIB";
 
 /// For a quick start and little memory, at the price of speed that no test needs.
-const JAVA_ARGS: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
+const JAVA_ARGS: &[&str] = &[
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+];
 
 /// Any: no other cluster is near.
 const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
@@ -60,33 +66,27 @@ impl Programs {
         let data = set.directory().join("kafka");
         let file = set.create_file("kafka.properties", &settings(&data, port, controller_port))?;
         let file = file.to_string_lossy();
-        let run = |main| self.args(set.directory(), main);
-        let (format, serve) = (run("kafka.tools.StorageTool"), run("kafka.Kafka"));
-        let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
-        set.run(&self.java, &with(&format, &options), "")?;
-        let args = with(&serve, &[&file]);
+        // Libraries of C are unpacked there.
+        let temporary = format!("-Djava.io.tmpdir={}", set.directory().display());
+        // Java finds the jars in the folder itself.
+        let jars = format!("{}/*", self.jars.display());
+        let java = [JAVA_ARGS, &[&temporary, "-cp", &jars]].concat();
+        let format = [
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            "--cluster-id",
+            CLUSTER_ID,
+            "--config",
+            &file,
+        ];
+        set.run(&self.java, &[&*java, &format].concat(), "")?;
+        let args = [&*java, &["kafka.Kafka", &file]].concat();
         let start = ServerStart::new("Kafka", &self.java, &args, port);
         set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
-
-    fn args(&self, directory: &Path, main: &str) -> Vec<String> {
-        let places = [
-            // Libraries of C are unpacked there.
-            format!("-Djava.io.tmpdir={}", directory.display()),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".to_owned(),
-            "-cp".to_owned(),
-            // Java finds the jars itself.
-            format!("{}/*", self.jars.display()),
-            main.to_owned(),
-        ];
-        JAVA_ARGS.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
-    }
-}
-
-fn with<'a>(args: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
-    args.iter().map(String::as_str).chain(more.iter().copied()).collect()
 }
 
 /// What is not here stays as Kafka has it.

@@ -89,7 +89,8 @@ impl ServerSet {
             removed.is_ok()
         });
         removed.map_err(|error| format!("{} cannot be removed: {error}", self.directory().display()))?;
-        forget(&self.file)
+        fs::remove_file(&self.file)
+            .map_err(|error| format!("{} cannot be removed: {error}", self.file.display()))
     }
 
     /// Runs a program that ends by itself, such as one that prepares the data, as the servers run.
@@ -247,9 +248,4 @@ fn remove_directory(directory: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Removes the file of a set.
-pub(super) fn forget(file: &Path) -> Result<(), String> {
-    fs::remove_file(file).map_err(|error| format!("{} cannot be removed: {error}", file.display()))
 }
