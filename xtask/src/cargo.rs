@@ -1,4 +1,4 @@
-//! Runs cargo at the root of the repository, and says what it runs.
+//! Cargo commands, run at the root of the repository, and what cargo knows about the workspace.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The compiler with clippy's lints. It also makes code, so that what it compiled can be run.
+/// The compiler with clippy's lints. It generates code as rustc does, so its programs can be run.
 const CLIPPY_DRIVER: &str = "clippy-driver";
 
 /// Whether the toolchain has clippy.
@@ -21,7 +21,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Where cargo puts what it builds.
+/// The folder of cargo's build output.
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -43,17 +43,17 @@ pub(crate) fn toolchain(version: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// One cargo command. `Display` writes it as one would type it.
+/// One cargo command. `Display` writes it as a user would type it in a shell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cargo {
     args: Vec<String>,
     env: Vec<(String, String)>,
-    /// The toolchain of rustup, if not the one that started this program.
+    /// A toolchain of rustup. `None`: the one that started this program.
     toolchain: Option<String>,
 }
 
 impl Cargo {
-    /// `args` is split at spaces; an argument that contains one goes through [`Cargo::arg`].
+    /// Splits `args` at spaces. Use [`Cargo::arg`] for an argument that contains a space.
     pub(crate) fn new(args: &str) -> Self {
         Self { args: args.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
     }
@@ -76,7 +76,7 @@ impl Cargo {
         self
     }
 
-    /// Runs with the terminal's own input and output.
+    /// Runs with the input and output of the terminal. Returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
         let status = self.command().status();
         status
@@ -84,12 +84,12 @@ impl Cargo {
             .is_ok_and(|status| status.success())
     }
 
-    /// The same, with every crate of the workspace compiled by clippy's driver.
+    /// Compiles every crate of the workspace with clippy's driver.
     pub(crate) fn by_clippy(self) -> Self {
         self.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY_DRIVER)
     }
 
-    /// The command, to run with less of the processor than others.
+    /// The command with a lower processor priority.
     pub(crate) fn nice(&self) -> Command {
         let command = self.command();
         let mut nice = Command::new("nice");
@@ -98,7 +98,7 @@ impl Cargo {
         nice
     }
 
-    /// Runs silently; standard output if it succeeded, standard error if not.
+    /// Runs without printing. Returns standard output, or standard error if it failed.
     pub(crate) fn output(&self) -> Result<String, String> {
         let output = self.command().output().map_err(|error| error.to_string())?;
         if output.status.success() {
@@ -115,7 +115,7 @@ impl Cargo {
                 rustup.args(["run", toolchain, "cargo"]);
                 rustup
             }
-            // The cargo that started us, so that a chosen toolchain stays chosen.
+            // The cargo that started this program, so that `cargo +toolchain xtask` keeps its toolchain.
             None => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
         };
         command.args(&self.args).current_dir(root());
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_is_shown_as_one_would_type_it() {
+    fn command_is_shown_as_a_user_would_type_it() {
         let cargo = Cargo::new("doc --locked").env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(cargo.to_string(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --locked"#);
     }

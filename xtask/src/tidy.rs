@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
+//! `cargo xtask tidy`: rules for the repository that no compiler checks, each in its own file.
 
 mod code_map;
 mod core_dependencies;
@@ -21,7 +21,7 @@ use std::{fmt, io};
 
 use tree::Tree;
 
-/// A rule looks at the whole tree and names everything that breaks it.
+/// A rule reads the whole tree and returns every place that breaks it.
 type Rule = fn(&Tree) -> Vec<Violation>;
 
 const RULES: &[Rule] = &[
@@ -49,24 +49,24 @@ pub(crate) fn run() -> bool {
     }
     match violations.len() {
         0 => println!("tidy: {} rules hold", RULES.len()),
-        n => eprintln!("tidy: {n} to put right"),
+        n => eprintln!("tidy: {n} violations"),
     }
     violations.is_empty()
 }
 
-/// Writes down what the libraries offer now.
+/// Writes the public API of the libraries as it is now.
 pub(crate) fn write_api() -> bool {
     write(public_api::write)
 }
 
-/// Writes down that words of the `wording` rule have become fewer.
+/// Lowers the counts of the `wording` rule to those of today.
 pub(crate) fn lower_wording() -> bool {
     write(wording::lower)
 }
 
 fn write(file: fn(&Tree) -> io::Result<()>) -> bool {
     let Some(tree) = load() else { return false };
-    file(&tree).map_err(|error| eprintln!("It cannot be written: {error}")).is_ok()
+    file(&tree).map_err(|error| eprintln!("A file cannot be written: {error}")).is_ok()
 }
 
 fn load() -> Option<Tree> {
@@ -74,7 +74,7 @@ fn load() -> Option<Tree> {
     tree.map_err(|error| eprintln!("The repository cannot be read: {error}")).ok()
 }
 
-/// One breach: where, and what to do about it.
+/// A place that breaks a rule, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 struct Violation {
     path: String,
@@ -95,7 +95,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A violation for each line of the files that `advice` has something to say about.
+/// Returns a violation for each line for which `advice` returns a text.
 fn judge_lines<'t>(
     files: impl Iterator<Item = (&'t str, &'t str)>,
     advice: impl Fn(&'t str) -> Option<String>,
@@ -105,12 +105,12 @@ fn judge_lines<'t>(
     lines.filter_map(|(path, line_no, line)| Some(Violation::new(path, line_no, advice(line)?))).collect()
 }
 
-/// The lines of a text with their numbers, from one.
+/// The lines of a text with their numbers, which start at one.
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// The lines of a page outside fenced code, with their numbers.
+/// The lines of a page that are not fenced code, with their numbers.
 fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     numbered(page).filter(move |(_, line)| {
@@ -124,7 +124,7 @@ fn has_word(line: &str, word: &str) -> bool {
     count_word(line, word) > 0
 }
 
-/// How often `word` is in `line` on its own, not as a part of a longer name.
+/// Counts `word` in `line`, without those that are a part of a longer name.
 fn count_word(line: &str, word: &str) -> usize {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let found = line.match_indices(word).filter(|(start, _)| {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn violation_is_shown_as_a_place_and_an_advice() {
+    fn violation_is_shown_as_its_place_and_its_advice() {
         let violation = Violation::new("docs/a.md", 7, "do this");
         assert_eq!(violation.to_string(), "docs/a.md:7: do this");
     }

@@ -1,4 +1,4 @@
-//! Steps that are one cargo command each.
+//! Test steps that are one cargo command each.
 
 use crate::cargo::{self, Cargo, has_clippy};
 use crate::rustdoc::with_pages;
@@ -8,17 +8,17 @@ use crate::rustdoc::with_pages;
 pub(super) struct Check {
     pub(super) name: String,
     pub(super) cargo: Cargo,
-    /// A tool that may be missing. The check is left out without it.
+    /// A tool that may be missing. Without it the check is skipped, with a note.
     needs: Option<Need>,
-    /// Whether its output has results of tests.
+    /// Whether its output contains test results to be counted.
     pub(super) has_tests: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Need {
-    /// Succeeds where the tool is installed. It builds nothing, because a failed build does not tell why.
+    /// Succeeds if the tool is installed. It builds nothing: a failed build would look like a missing tool.
     probe: Cargo,
-    /// The note in the report if it fails.
+    /// The note in the report if the tool is missing.
     note: String,
 }
 
@@ -31,25 +31,25 @@ impl Check {
         Self { needs: Some(Need { probe, note: note.to_owned() }), ..self }
     }
 
-    /// What the report says if the check cannot run here.
+    /// The note for the report if the tool of this check is missing.
     pub(super) fn reason_to_skip(&self) -> Option<&str> {
         let missing = self.needs.as_ref().filter(|need| need.probe.output().is_err());
         missing.map(|need| need.note.as_str())
     }
 }
 
-/// Resolves the workspace against its lock file, in a second; builds nothing.
+/// Resolves the workspace against its lock file. It builds nothing and takes a second.
 const PEERS_LOCK_COMMAND: &str = "update --workspace --locked --manifest-path bench/peers/Cargo.toml";
 
-/// The checks that take seconds and need no build. They run before everything else.
+/// Checks that take seconds and need no build. They run before everything else.
 pub(super) fn first() -> Vec<Check> {
     vec![
         Check::new("format", Cargo::new("fmt --all --check")).needs(
             Cargo::new("fmt --version"),
             "format: rustfmt is not installed here (rustup component add rustfmt)",
         ),
-        // The benchmark beside other crates is a workspace of its own, which nothing here builds. A dependency that is
-        // new to one of our crates would leave it with a lock file with which it cannot be built.
+        // bench/peers is a workspace of its own, which no step builds. A new dependency of one of our crates makes its
+        // lock file stale, and then it cannot be built with `--locked`.
         Check::new("lock file of the peers", Cargo::new(PEERS_LOCK_COMMAND)),
         Check::new("deny", Cargo::new("deny --locked --all-features check licenses bans sources")).needs(
             Cargo::new("deny --version"),
@@ -62,10 +62,10 @@ pub(super) fn first() -> Vec<Check> {
     ]
 }
 
-/// Steps of the compiler other than the build of the tests, which has clippy in it.
+/// Checks that compile. Clippy is not one of them: it compiles the tests.
 pub(super) fn compiled() -> Vec<Check> {
     let doc_tests = Cargo::new("test --locked --no-fail-fast --workspace --all-features --doc");
-    // With the libraries that the build of the tests has made.
+    // The same compiler as for the tests, so that cargo uses the libraries that exist already.
     let doc_tests = if has_clippy() { doc_tests.by_clippy() } else { doc_tests };
     let own_pages = Cargo::new("doc --locked --no-deps -p xtask").env("RUSTDOCFLAGS", "-D warnings");
     vec![
@@ -75,7 +75,7 @@ pub(super) fn compiled() -> Vec<Check> {
     ]
 }
 
-/// Compiles with the oldest version of Rust that the manifests promise.
+/// Compiles with the `rust-version` of the manifests, if that toolchain is installed.
 fn minimum_rust(version: &str) -> Check {
     let toolchain = cargo::toolchain(version).unwrap_or_else(|| version.to_owned());
     let with = |args| Cargo::new(args).with_toolchain(&toolchain);

@@ -1,7 +1,7 @@
 //! Feature checks: each published crate compiles without features, and with each of its features alone.
 //!
-//! Our own builds enable all features, so they do not see an item that one feature needs and another one brings. The
-//! sets are read from the manifests: a new feature is checked without an entry here.
+//! The other steps enable all features, so they miss code that compiles only because another feature is enabled. The
+//! features are read from the manifests, so that a new one needs no entry here.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use super::checks::Check;
 use super::options::Options;
 use crate::cargo::{Cargo, packages};
 
-/// The names begin with this. A `--step` that does so too asks for the full set.
+/// The start of every name. A `--step` that starts with it selects the full set.
 const STEP: &str = "features";
 
-/// Crates whose features are all checked in every run. Their dependencies are small, or compiled for another check.
+/// Crates whose features are all checked in every run: their dependencies are small, or needed by another check.
 const WITH_EACH_FEATURE: &[&str] = &["posthaste", "posthaste-admin", "posthaste-redis", "posthaste-sqlx"];
 
-/// Crates that every run checks without features only: each feature would compile another client or driver.
+/// Crates that an ordinary run checks without features only, because each feature compiles another client or driver.
 const WITHOUT_FEATURES: &[&str] = &[
     // This is what `cargo demo` builds.
     "posthaste-cli",
@@ -25,8 +25,8 @@ const WITHOUT_FEATURES: &[&str] = &[
     "posthaste-tokio-postgres",
 ];
 
-/// The checks of an ordinary run, or all of them. Those of one package follow each other, so that they share what was
-/// compiled for its dependencies.
+/// The checks of an ordinary run, or the full set. Those of one package follow each other, so that compiled
+/// dependencies are shared.
 pub(super) fn checks(options: &Options) -> Vec<Check> {
     let is_full = options.step.as_ref().is_some_and(|step| step.starts_with(STEP));
     let packages = packages();
@@ -39,12 +39,12 @@ pub(super) fn checks(options: &Options) -> Vec<Check> {
     sets.filter(is_wanted).map(|(package, feature)| check(package, feature)).collect()
 }
 
-/// `publish = false` is an empty list of registries.
+/// `cargo metadata` shows `publish = false` as an empty list of registries.
 fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
-/// The package with no feature, which is the empty name, and with each feature of its manifest.
+/// The package with the empty name for no feature, and with each feature of its manifest.
 fn feature_sets(package: &Value) -> impl Iterator<Item = (&str, &str)> {
     let name = package["name"].as_str().unwrap_or_default();
     let features = package["features"].as_object().into_iter().flat_map(|features| features.keys());

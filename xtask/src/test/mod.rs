@@ -1,8 +1,13 @@
 //! `cargo xtask test`: everything that must pass before a merge.
 //!
-//! First what takes seconds, then the build of all test programs by clippy. Meanwhile the servers are installed and
-//! started, and then each program runs as soon as it is built, several at a time, and beside the last of them what is
-//! left for the compiler. Everything runs to its end, and every failure is named at the end.
+//! The order of a run:
+//!
+//! 1. `tidy` and the checks that take seconds.
+//! 2. The build of all test programs, with clippy. At the same time the servers are installed and started.
+//! 3. Each test program, as soon as it and the binaries of its package are built, several at a time.
+//! 4. The checks that compile, beside the last test programs.
+//!
+//! A failure does not stop the run. The report at the end names every failure.
 
 mod checks;
 mod features;
@@ -36,7 +41,7 @@ use crate::tidy;
 pub(crate) fn run(options: &Options) -> bool {
     let steps = steps(options);
     if !steps.iter().any(|step| options.wants(step)) {
-        eprintln!("No step has this in its name. The steps are:\n  {}", steps.join("\n  "));
+        eprintln!("No step has this in its name. Choose one of:\n  {}", steps.join("\n  "));
         return false;
     }
     let report = Report::default();
@@ -48,7 +53,7 @@ pub(crate) fn run(options: &Options) -> bool {
     }
     match services::install_libraries() {
         Ok(()) => run_compiled(options, &report),
-        Err(error) => report.failed(format!("not everything can be built.\n{error}")),
+        Err(error) => report.failed(format!("some crates cannot be built.\n{error}")),
     }
     report.finish()
 }
@@ -59,7 +64,7 @@ fn steps(options: &Options) -> Vec<String> {
     ["tidy", "clippy", "tests"].into_iter().map(str::to_owned).chain(checks).collect()
 }
 
-/// Checks that run the compiler, beside the last tests.
+/// The checks that compile.
 fn compiled(options: &Options) -> Vec<Check> {
     [checks::compiled(), features::checks(options)].concat()
 }
@@ -81,7 +86,8 @@ fn run_compiled(options: &Options, report: &Report) {
     });
 }
 
-/// Servers end with the thread that starts them: this has to be one that does not end before the tests.
+/// Starts the servers and runs the programs. Linux ends the servers with the thread that started them, so this must run
+/// on a thread that outlives the tests.
 fn run_tests(options: &Options, report: &Report, programs: &Queue) {
     let runner = Runner { jobs: options.jobs(), servers: None, filter: options.filter.clone(), seeds: None };
     if options.quick {
@@ -98,7 +104,7 @@ fn run_tests(options: &Options, report: &Report, programs: &Queue) {
 
 fn run_build(options: &Options, report: &Report, built: Sender<Program>) {
     let (started, clippy) = (Instant::now(), has_clippy());
-    // Nobody takes it if the servers have failed.
+    // If the servers failed to start, the queue is gone and the program is dropped.
     let result = build(options, clippy, |program| drop(built.send(program)));
     drop(built);
     report.step("clippy and build of the tests", started.elapsed());
@@ -124,7 +130,7 @@ fn run_tidy(options: &Options, report: &Report) {
     }
 }
 
-/// One after the other: cargo lets only one of them build at a time.
+/// Runs the checks one after the other: cargo's lock lets only one of them build at a time.
 fn run_checks(checks: Vec<Check>, options: &Options, report: &Report) {
     for check in checks.iter().filter(|check| options.wants(&check.name)) {
         match check.reason_to_skip() {
@@ -151,7 +157,8 @@ fn run_check(check: &Check, report: &Report) {
     }
 }
 
-/// Runs it to its end, with its output in a file. It yields to the tests, some of which have to be in time.
+/// Runs a check to its end with its output in a file. It has a lower priority than the tests, some of which depend on
+/// time.
 fn logged(check: &Check) -> io::Result<(bool, PathBuf)> {
     let log = runner::log_file(&format!("{}.log", check.name.replace(' ', "-")))?;
     let file = File::create(&log)?;

@@ -1,4 +1,4 @@
-//! Test programs: built by cargo all together, and run by us.
+//! Test programs: cargo builds all of them with one command, and the runner starts them.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use super::targets::{self, Binary};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     pub(super) package: String,
-    /// Of its target: the name of the library, of the folder of integration tests, of the example.
+    /// The name of its target: a library, a folder of integration tests, or an example.
     pub(super) target: String,
     executable: PathBuf,
-    /// Where cargo would run it.
+    /// The working folder: that of the package, as under `cargo test`.
     folder: PathBuf,
 }
 
-/// The longest first, so that none of them is left for the end.
+/// The slowest programs, the longest first. They start first, so that none of them runs alone at the end.
 const SLOWEST_PROGRAMS: &str = "cli publishers postgres_store postgres_nodes mysql_nodes outbox mysql_store redis \
      simulation sqlite_store posthaste_redis writers";
 
-/// Builds the test programs that are asked for, and hands each of them to `built` as soon as it is there. Returns
-/// whether all could be built, and what clippy and the compiler say about our own code, as they print it.
+/// Builds the wanted test programs, and calls `built` with each as soon as it can run. Returns whether the build
+/// succeeded, and the warnings and errors of the compiler and of clippy.
 ///
-/// With `clippy` every crate of ours is compiled by clippy's driver: it makes the same programs as the compiler, so that
-/// one build serves both. The build yields to the programs that run already, some of which have to be in time.
+/// With `clippy`, clippy's driver compiles the crates of the workspace. It generates the same code as rustc, so one
+/// build serves both. The build has a lower priority than the programs that run already, some of which depend on time.
 pub(super) fn build(
     options: &Options,
     clippy: bool,
@@ -54,13 +54,13 @@ pub(super) fn build(
     Ok((child.wait()?.success(), diagnostics))
 }
 
-/// Takes the programs whose package has all of its binaries. Tests run the binaries of their package, and cargo links
-/// both at the same time.
+/// Takes the programs out of `held` whose package has all of its binaries. Tests run the binaries of their package, and
+/// cargo links both in any order.
 fn take_ready(held: &mut Vec<Program>, missing: &[Binary]) -> Vec<Program> {
     held.extract_if(.., |program| !missing.iter().any(|(package, _)| *package == program.package)).collect()
 }
 
-/// The package and the name of a binary, from one of cargo's messages.
+/// Reads a binary that was built from one of cargo's messages.
 fn binary(message: &str) -> Option<Binary> {
     let message: Value = serde_json::from_str(message).ok()?;
     let is_binary = message["reason"] == "compiler-artifact"
@@ -70,7 +70,8 @@ fn binary(message: &str) -> Option<Binary> {
     Some((package.to_owned(), message["target"]["name"].as_str()?.to_owned()))
 }
 
-/// Reads a warning or an error from one of cargo's messages. Cargo repeats those of crates that were built before.
+/// Reads a warning or an error from one of cargo's messages. Cargo repeats the warnings of crates that it does not
+/// compile again.
 fn diagnostic(message: &str) -> Option<String> {
     let message: Value = serde_json::from_str(message).ok()?;
     if message["reason"] != "compiler-message" {
@@ -80,12 +81,12 @@ fn diagnostic(message: &str) -> Option<String> {
 }
 
 impl Program {
-    /// The program that runs first has the lowest one.
+    /// The place in the start order: the lowest runs first.
     pub(super) fn rank(&self) -> usize {
         SLOWEST_PROGRAMS.split(' ').position(|name| name == self.target).unwrap_or(usize::MAX)
     }
 
-    /// Reads one of cargo's messages.
+    /// Reads a test program from one of cargo's messages.
     fn read(message: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(message).ok()?;
         if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -106,20 +107,21 @@ impl Program {
         Self { package: "shell".to_owned(), target, executable, folder }
     }
 
-    /// As cargo would run it, but for its arguments.
+    /// The command that `cargo test` would run, without arguments.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command
     }
 
-    /// A name for the file of its output.
+    /// The name of the file with its output.
     pub(super) fn log_name(&self) -> String {
         format!("{}-{}.log", self.package, self.target)
     }
 }
 
-/// `path+file:///x/posthaste#0.1.0`, or `path+file:///x/examples#posthaste-examples@0.1.0` if the folder is called otherwise.
+/// Reads the name from `path+file:///x/posthaste#0.1.0`, or from `path+file:///x/examples#posthaste-examples@0.1.0` if
+/// the folder has another name than the package.
 fn package_name(id: &str) -> Option<&str> {
     let (folder, version) = id.rsplit_once('#')?;
     version.split_once('@').map(|(name, _)| name).or_else(|| folder.rsplit('/').next())

@@ -1,4 +1,4 @@
-//! Rule: a file or a folder that a page about the code names in backticks exists.
+//! Rule: every path in backticks in a page about the code exists.
 
 use super::tree::Tree;
 use super::{Violation, judge_lines};
@@ -8,18 +8,18 @@ const PAGES: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md"];
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let pages = PAGES.iter().filter_map(|page| Some((*page, tree.text(page)?)));
     judge_lines(pages, |line| {
-        let gone = paths(line).find(|path| !leads_somewhere(tree, path))?;
-        Some(format!("there is no `{gone}`: name the file that took its place"))
+        let gone = paths(line).find(|path| !exists(tree, path))?;
+        Some(format!("there is no `{gone}`: name the file that replaces it"))
     })
 }
 
-/// Whether a file or a folder has this path, or a path that ends so.
-fn leads_somewhere(tree: &Tree, path: &str) -> bool {
+/// Whether this is the path of a file or a folder, or the end of one.
+fn exists(tree: &Tree, path: &str) -> bool {
     let path = format!("/{}/", path.trim_end_matches('/'));
     tree.files().any(|(file, _)| format!("/{file}/").contains(&path))
 }
 
-/// The paths between backticks: words with a slash, or the name of a Rust file.
+/// The paths between backticks: names with a slash, and names of Rust files.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let spans = line.split('`').skip(1).step_by(2);
     spans.filter(|span| !span.contains([' ', ':', '…']) && (span.contains('/') || span.ends_with(".rs")))

@@ -1,4 +1,4 @@
-//! Rule: the core names no database and no broker, not even through a dependency.
+//! Rule: the core crate depends on no driver of a database or broker, not even indirectly.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::cargo::Cargo;
 
 const CORE_MANIFEST: &str = "crates/posthaste/Cargo.toml";
 
-/// A `*` at the end stands for any ending.
+/// Names of crates. A `*` matches any ending.
 const DENIED_CRATES: &str = "async-nats axum diesel* fred hyper lapin libsqlite3-sys mysql* postgres* rdkafka* redis reqwest \
      rusqlite sea-orm* sqlx* tokio-postgres";
 
@@ -20,11 +20,12 @@ pub(super) fn check(_tree: &Tree) -> Vec<Violation> {
     }
 }
 
-/// Every line of `listing` opens with a crate's name.
+/// The violations in the output of `cargo tree`, whose lines start with the name of a crate.
 fn denied_in(listing: &str) -> Vec<Violation> {
     let names = listing.lines().filter_map(|line| line.split_whitespace().next());
     let denied: BTreeSet<&str> = names.filter(|name| is_denied(name)).collect();
-    let advice = |name| format!("the core depends on {name}: move what needs it to its own crate");
+    let advice =
+        |name| format!("the core depends on {name}: move the code that needs it to a crate of its own");
     denied.into_iter().map(|name| Violation::new(CORE_MANIFEST, 1, advice(name))).collect()
 }
 

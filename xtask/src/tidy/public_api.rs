@@ -1,9 +1,9 @@
-//! Rule: `docs/internal/api` lists the public API of every published library, so that no change of it goes unseen.
+//! Rule: `docs/internal/api` lists the public API of every published library, so that a review sees each change of it.
 //!
-//! The lists are for review. They are made from the source with syn, because rustdoc's JSON changes with the compiler
-//! and needs a build. They contain all features; what needs one has its `#[cfg]` before it. They do not contain the
-//! output of macros (except derives and thiserror's `#[from]`), auto traits such as `Send`, implementations that the
-//! standard library makes for every type, or attributes inside `cfg_attr` other than derives.
+//! The lists are made from the source with syn, because rustdoc's JSON depends on the compiler and needs a build. They
+//! contain all features; an item that needs one has its `#[cfg]` before it. They do not contain the output of macros
+//! (except derives and thiserror's `#[from]`), auto traits such as `Send`, blanket implementations of other crates, or
+//! attributes inside `cfg_attr` other than derives.
 
 mod full_paths;
 mod library;
@@ -22,7 +22,7 @@ use super::{Violation, numbered};
 const FOLDER: &str = "docs/internal/api";
 const COMMAND: &str = "cargo xtask api";
 
-/// More changes than these are counted, not shown.
+/// The number of changes that are shown; the others are counted.
 const MAX_SHOWN_CHANGES: usize = 40;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
@@ -56,7 +56,7 @@ fn compare(tree: &Tree, path: &str, current: &str) -> Option<Violation> {
     Some(Violation::new(path, line, advice))
 }
 
-/// Writes the lists of all libraries, and removes those of libraries that are gone.
+/// Writes the lists of all libraries, and removes those of libraries that no longer exist.
 pub(super) fn write(tree: &Tree) -> std::io::Result<()> {
     let lists = lists(tree).map_err(|unparsed| std::io::Error::other(unparsed.to_string()))?;
     let folder = crate::cargo::root().join(FOLDER);
@@ -67,8 +67,8 @@ pub(super) fn write(tree: &Tree) -> std::io::Result<()> {
     lists.iter().try_for_each(|(name, list)| fs::write(folder.join(name), list))
 }
 
-/// The name of a file and its text, for each library that is published. A file that cannot be parsed is an error: its
-/// items would be missing without notice.
+/// The file name and the text of the list of each published library. A source file that syn cannot parse is an error,
+/// because its items would be missing.
 fn lists(tree: &Tree) -> Result<BTreeMap<String, String>, Violation> {
     let mut libraries: BTreeMap<&str, Library> = BTreeMap::new();
     for file in source::files(tree) {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn list_that_is_up_to_date_holds() {
+    fn list_that_is_up_to_date_passes() {
         assert_eq!(found("pub fn f() {}", &[(NOTED, "pub fn a::f()\n")]), []);
     }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_published_has_no_list() {
+    fn crate_that_is_not_published_has_no_list() {
         let manifest = ("crates/a/Cargo.toml", "[package]\npublish = false\n");
         assert_eq!(found("pub fn f() {}", &[manifest]), []);
     }

@@ -1,4 +1,4 @@
-//! Rule: nothing is left for later in the code. What remains to be done is an issue.
+//! Rule: the code contains no marks of unfinished work. Open work is an issue.
 
 use super::tree::Tree;
 use super::{Violation, has_word, judge_lines};

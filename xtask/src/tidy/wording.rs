@@ -1,7 +1,7 @@
-//! Rule: words of an older, private dialect only become fewer, in Rust files and in the prose of pages.
+//! Rule: the number of words that are not plain technical English only falls, in Rust files and in the prose of pages.
 //!
-//! `wording.txt` has the number of them for each folder. A larger number is a violation, and so is a smaller one, until
-//! `cargo xtask tidy --lower` writes it down: no later change can then bring a word back.
+//! `wording.txt` contains the number for each folder. A larger number is a violation. A smaller one is a violation until
+//! `cargo xtask tidy --lower` has written it to the file, so that a later change cannot use up the difference.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::{Violation, count_word, numbered, prose};
 const COUNTS_FILE: &str = "xtask/src/tidy/wording.txt";
 const LOWER_COMMAND: &str = "cargo xtask tidy --lower";
 
-/// Each is also found with a capital first letter.
+/// The words. Each also counts with a capital first letter.
 const WORDS: &[&str] = &[
     "answers",
     "nobody",
@@ -28,7 +28,7 @@ const WORDS: &[&str] = &[
     "those who",
 ];
 
-/// How many places a violation names.
+/// The number of places that a violation names.
 const MAX_PLACES: usize = 5;
 
 /// File and line of each word, by folder.
@@ -56,7 +56,7 @@ fn compare(folder: &str, allowed: &BTreeMap<&str, usize>, found: &Places<'_>) ->
     Some(Violation::new(COUNTS_FILE, 1, advice))
 }
 
-/// Lowers the numbers to those of today. A number that has grown stays, and remains a violation.
+/// Lowers the numbers to those of today. A number that has grown stays as it is, and remains a violation.
 pub(super) fn lower(tree: &Tree) -> std::io::Result<()> {
     std::fs::write(crate::cargo::root().join(COUNTS_FILE), lowered(tree))
 }
@@ -75,7 +75,7 @@ fn allowed(tree: &Tree) -> BTreeMap<&str, usize> {
     lines.filter_map(|line| line.split_once(' ')).filter_map(|(of, n)| Some((of, n.parse().ok()?))).collect()
 }
 
-/// Every place of every word, by folder. Names in code count too: each of these words is a poor name.
+/// Every place of every word, by folder. Names in code count too: these words are poor names.
 fn places(tree: &Tree) -> Places<'_> {
     let mut places = Places::new();
     let code =
@@ -96,7 +96,7 @@ fn count_words(text: &str) -> usize {
     WORDS.iter().map(|word| count_word(text, word) + count_word(text, &capital(word))).sum()
 }
 
-/// The part of the repository that a path belongs to: a crate, or one of four others.
+/// The part of the repository that a path belongs to: a crate, `bench`, `examples`, `xtask`, or `docs` for the rest.
 fn folder(path: &str) -> &str {
     match path.split('/').next() {
         Some("crates") => path.match_indices('/').nth(1).map_or(path, |(end, _)| &path[..end]),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_number_is_reported_until_it_is_written_down() {
+    fn smaller_number_is_reported_until_it_is_written() {
         assert_eq!(found("crates/a 2\n", &[CODE]), [""; 0]);
         assert_eq!(found("crates/a 3\n", &[CODE]), ["crates/a has 2, not 3: run `cargo xtask tidy --lower`"]);
         let tree = Tree::of(&[CODE, ("docs/p.md", "told"), (COUNTS_FILE, "bench 1\ncrates/a 3\n")]);

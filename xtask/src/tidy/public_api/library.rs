@@ -1,4 +1,4 @@
-//! The items of a library, and where the paths in its modules lead.
+//! The items of a library, and the targets of the paths in its modules.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,37 @@ use syn::{Attribute, Ident, Item, Visibility};
 use super::lines::gates;
 use crate::tidy::source::{self, Import, Path, is_for_tests};
 
-/// How many re-exports are followed from one to the next.
+/// The length of the longest chain of re-exports that is followed.
 const MAX_REEXPORTS: usize = 8;
 
-/// The public paths of each item, by its module and name. An item is listed under the first: the shortest of those that
-/// need no feature, or of all if every path needs one.
+/// The public paths of each item, by its module and name. An item is listed under the first path: the shortest one that
+/// needs no feature, or the shortest of all if each needs one.
 pub(super) type PublicPaths = BTreeMap<(Path, String), Vec<PublicPath>>;
 
 /// A path by which users reach an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublicPath {
     pub(super) path: String,
-    /// The `#[cfg]` attributes of the modules and re-exports on the way.
+    /// The `#[cfg]` attributes of the modules and re-exports on this path.
     pub(super) gates: Vec<String>,
 }
 
-/// What every module of a library has in it.
+/// The modules of a library and their items.
 pub(super) struct Library {
-    /// As its users write it.
+    /// The name of the crate in Rust code.
     pub(super) name: String,
     pub(super) modules: BTreeMap<Path, Vec<Item>>,
     /// The `#[cfg]` attributes of each module, without those of its parents.
     gates: BTreeMap<Path, Vec<String>>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(Path),
-    /// In a module of this library, by its name.
+    /// The module and the name of an item of this library.
     Item(Path, String),
-    /// In another crate, or in the language.
+    /// An item of another crate or of the language.
     External(Path),
 }
 
@@ -46,7 +46,7 @@ impl Library {
         Self { name: package.replace('-', "_"), modules: BTreeMap::new(), gates: BTreeMap::new() }
     }
 
-    /// Adds the items of a module, which has these attributes, without its tests.
+    /// Adds the items of a module without its tests. `attrs` are the attributes of the module.
     pub(super) fn add(&mut self, module: Path, items: Vec<Item>, attrs: &[Attribute]) {
         self.gates.entry(module.clone()).or_default().extend(gates(attrs));
         let mut kept = Vec::new();
@@ -75,7 +75,7 @@ impl Library {
         (0..=module.len()).filter_map(|len| self.gates.get(&module[..len])).flatten().cloned().collect()
     }
 
-    /// Where `path` leads that stands in `module`.
+    /// The target of `path` in `module`.
     pub(super) fn resolve(&self, module: &[String], path: &[String]) -> Target {
         self.follow(module, path, MAX_REEXPORTS).unwrap_or_else(|| Target::External(path.to_vec()))
     }
@@ -83,7 +83,7 @@ impl Library {
     fn follow(&self, module: &[String], path: &[String], reexports: usize) -> Option<Target> {
         let absolute = source::absolute(module, path.iter().cloned());
         let mut len = 0;
-        // A module and a function may have the same name.
+        // A module and a function may have the same name: the last name of the path means the function.
         while len < absolute.len()
             && self.modules.contains_key(&absolute[..=len])
             && !self.ends_at(&absolute, len)
@@ -98,7 +98,7 @@ impl Library {
         self.follow_imports(at, name, rest, reexports.checked_sub(1)?)
     }
 
-    /// Whether the name at `len` is the last one, and an item has it.
+    /// Whether the name at `len` is the last of the path and that of an item.
     fn ends_at(&self, path: &[String], len: usize) -> bool {
         len + 1 == path.len() && self.items(&path[..len]).iter().any(|item| is_called(item, &path[len]))
     }
@@ -128,7 +128,7 @@ pub(super) fn is_called(item: &Item, name: &str) -> bool {
     named(item).is_some_and(|(ident, _)| ident == name)
 }
 
-/// Name and visibility of what can be re-exported, other than modules.
+/// The name and visibility of an item that can be re-exported. `None` for a module.
 pub(super) fn named(item: &Item) -> Option<(&Ident, &Visibility)> {
     let (_, name) = parts(item);
     name.filter(|_| !matches!(item, Item::Mod(_)))
@@ -138,7 +138,7 @@ pub(super) fn attributes(item: &Item) -> &[Attribute] {
     parts(item).0
 }
 
-/// The attributes of an item, and its name and visibility if it has both.
+/// The attributes of an item, and its name and visibility if it has them.
 fn parts(item: &Item) -> (&[Attribute], Option<(&Ident, &Visibility)>) {
     match item {
         Item::Const(item) => (&item.attrs, Some((&item.ident, &item.vis))),

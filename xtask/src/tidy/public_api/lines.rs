@@ -1,4 +1,4 @@
-//! The lines that an item has in the list, once its types are written by their full paths.
+//! The lines of an item in the list. Its names must already be full paths.
 
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
@@ -24,7 +24,7 @@ pub(super) fn of_item(item: &Item, path: &str) -> Vec<String> {
     }
 }
 
-/// The signature, with the full name of the function.
+/// The signature with the full path of the function.
 fn function(attrs: &[Attribute], signature: &syn::Signature, path: &str) -> String {
     let name = format!("fn {}", signature.ident);
     format!("{}pub {}", marks(attrs), text(signature).replacen(&name, &format!("fn {path}"), 1))
@@ -85,7 +85,7 @@ fn trait_lines(item: &ItemTrait, path: &str) -> Vec<String> {
     lines
 }
 
-/// `path` is that of the type, or of the trait if the type is not one of ours.
+/// `path` is the path of the type, or of the trait if the type belongs to another crate.
 pub(super) fn of_impl(item: &ItemImpl, path: &str) -> Vec<String> {
     let (generics, conditions) = (text(&item.generics), conditions(&item.generics));
     if let Some((of, _)) = &item.trait_ {
@@ -117,13 +117,14 @@ fn associated_type(item: &ImplItem) -> Option<String> {
     Some(format!(" {{ type {} = {} }}", item.ident, text(&item.ty)))
 }
 
-/// Without the path of a trait that is not ours: whether it is derived, and how it is imported, is all the same.
+/// The name of a trait, without its path if it belongs to another crate: a derived and a written implementation look
+/// the same.
 fn trait_name(path: &syn::Path) -> String {
     let is_ours = path.segments.len() > 1 && path.segments[0].ident.to_string().starts_with("posthaste");
     if is_ours { text(path) } else { path.segments.last().map(text).unwrap_or_default() }
 }
 
-/// Other than lifetimes, which every implementation of the type has.
+/// Whether a type has arguments other than lifetimes, so that the list must say which implementation a method is in.
 fn has_parameters(of: &Type) -> bool {
     let Type::Path(of) = of else { return true };
     let mut arguments = of.path.segments.iter().filter_map(|segment| match &segment.arguments {
@@ -143,7 +144,7 @@ fn head(kind: &str, attrs: &[Attribute], path: &str, generics: Option<&Generics>
     format!("{}pub {kind} {path}{generics}", marks(attrs))
 }
 
-/// The attributes that are listed, in this order, and whether with their arguments.
+/// The attributes that the list contains, in this order, and whether with their arguments.
 const MARKS: &[(&str, bool)] = &[
     ("cfg", true),
     ("async_trait", false),
@@ -173,7 +174,7 @@ fn marks(attrs: &[Attribute]) -> String {
 
 /// The `#[cfg]` attributes.
 pub(super) fn gates(attrs: &[Attribute]) -> Vec<String> {
-    // Inner attributes of a file too.
+    // The inner attributes of a file become outer ones.
     let gates = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
     gates.map(|attr| format!("#[{}]", text(&attr.meta))).collect()
 }
@@ -204,7 +205,7 @@ fn derives(attrs: &[Attribute], path: &str) -> Vec<String> {
 type Traits = Punctuated<syn::Path, Token![,]>;
 type Metas = Punctuated<Meta, Token![,]>;
 
-/// An attribute, or those inside a `cfg_attr`, with the condition.
+/// The attribute without a condition, or the attributes inside a `cfg_attr` with its condition.
 fn conditional(attr: &Attribute) -> Vec<(String, Meta)> {
     if !attr.path().is_ident("cfg_attr") {
         return vec![(String::new(), attr.meta.clone())];
@@ -226,9 +227,9 @@ pub(super) fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Code in one line, with spaces where rustfmt writes them.
+/// Code on one line with the spaces that rustfmt writes.
 pub(super) fn text(code: &impl ToTokens) -> String {
-    // What the tokens print as, and what is written instead.
+    // The spaces around printed tokens, and those of rustfmt.
     const SPACES: &[&str] = &[
         " :: |::", ":: |::", " <|<", "< |<", " >|>", " ,|,", " ;|;", " :|:", "& |&", " (|(", "# [|#[",
         "' |'", "* |*", "? |?", " !|!", ",>|>", ", }| }", "->(|-> (", ",(|, (", ":(|: (", "=(|= (", "&(|& (",

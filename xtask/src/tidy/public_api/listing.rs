@@ -1,4 +1,4 @@
-//! The list of what a library offers: one line for each item, field, variant, method and implementation.
+//! The list of the public API of a library: one line for each item, field, variant, method and implementation.
 
 use std::collections::BTreeSet;
 
@@ -33,12 +33,12 @@ pub(super) fn of(library: &Library) -> String {
 struct Listing<'l> {
     library: &'l Library,
     public: PublicPaths,
-    /// With the path that they are sorted by.
+    /// Each line after the path that it is sorted by.
     lines: BTreeSet<(String, String)>,
 }
 
 impl Listing<'_> {
-    /// Finds what users reach in a module that they know as `public` and that is behind `of_module`.
+    /// Finds the public items of a module whose public path is `public`, and which has the gates `of_module`.
     fn enter(&mut self, module: &[String], public: &str, of_module: &[String]) {
         for item in self.library.items(module).iter().filter(|item| !is_hidden(attributes(item))) {
             let gates = [of_module, &gates(attributes(item))].concat();
@@ -82,14 +82,14 @@ impl Listing<'_> {
         }
     }
 
-    /// Each line with the gates that it does not have itself.
+    /// Adds lines, each after those of the `#[cfg]` attributes that it does not contain already.
     fn add(&mut self, path: &str, gates: &[String], lines: impl IntoIterator<Item = String>) {
         let add_gate = |line: String, gate| if line.contains(gate) { line } else { format!("{gate} {line}") };
         let gated = lines.into_iter().map(|line| gates.iter().rev().fold(line, add_gate));
         self.lines.extend(gated.map(|line| (path.to_owned(), line)));
     }
 
-    /// What belongs to the crate or to an item that users reach, wherever it stands.
+    /// Adds macros and implementations, which are public also in a private module.
     fn add_from_anywhere(&mut self, module: &[String], item: &Item) {
         let gates = [self.library.gates(module), gates(attributes(item))].concat();
         match item {
@@ -108,7 +108,8 @@ impl Listing<'_> {
         }
     }
 
-    /// The public path of the type, or of the trait if the type is not one of ours. `None` if one of them is private.
+    /// The public path of the type, or of the trait if the type belongs to another crate. `None` if one of them is
+    /// private.
     fn place_of(&self, module: &[String], item: &ItemImpl) -> Option<String> {
         let mut paths = Paths::default();
         paths.visit_type(&item.self_ty);
@@ -122,7 +123,7 @@ impl Listing<'_> {
         }
     }
 
-    /// The place of the first of these paths that leads to an item of this library.
+    /// The place of the first item of this library among these paths.
     fn place(&self, module: &[String], paths: Paths) -> Place {
         let mut items = paths.0.iter().filter_map(|path| match self.library.resolve(module, path) {
             Target::Item(module, name) => Some((module, name)),
@@ -134,7 +135,7 @@ impl Listing<'_> {
     }
 }
 
-/// The paths in a type or a trait, the outer ones first.
+/// The paths in a type or a trait, outer ones before inner ones.
 #[derive(Default)]
 struct Paths(Vec<Path>);
 
@@ -145,11 +146,11 @@ impl<'a> Visit<'a> for Paths {
     }
 }
 
-/// Where a type or a trait of an implementation is.
+/// The place of the type or the trait of an implementation.
 enum Place {
     Public(String),
     Private,
-    /// In another crate, or in the language.
+    /// Another crate, or the language.
     Elsewhere,
 }
 
@@ -157,7 +158,7 @@ enum Place {
 mod tests {
     use super::*;
 
-    /// The lines for a library of these files, whose names are `lib`, `a` and `a/b`.
+    /// The list of a library with these files, such as `lib`, `a` and `a/b`.
     fn listed(files: &[(&str, &str)]) -> Vec<String> {
         let mut library = Library::new("posthaste-x");
         for (file, code) in files {
@@ -176,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_users_reach_is_listed() {
+    fn only_public_items_are_listed() {
         let code = "pub fn f() {} fn g() {} pub(crate) fn h() {} #[doc(hidden)] pub fn i() {} \
                     mod a { pub fn j() {} } pub mod b { pub const K: u8 = 1; } #[cfg(test)] pub fn l() {}";
         assert_listed(code, &["pub mod x::b", "pub const x::b::K: u8", "pub fn x::f()"]);
     }
 
     #[test]
-    fn signature_is_written_in_one_way() {
+    fn signature_does_not_depend_on_imports_or_layout() {
         let code = "use std::fmt::{self, Write as Out};\n\
                     pub async fn f<'a, T: Out + ?Sized>(mut w: &'a mut T, y: [fmt::Alignment; 2],) \
                     -> (u8, Box<dyn Fn(&str) -> u8>) where T: Send { todo() }";
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn trait_says_what_has_to_be_implemented() {
+    fn trait_shows_what_has_to_be_implemented() {
         let code =
             "pub trait T: Send { type Out: Clone; const N: u8; fn f(&self); fn g(&self) { self.f() } }";
         let expected = [
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn macros_are_listed_where_they_are_exported() {
+    fn exported_macros_are_listed() {
         let code = "mod a { #[macro_export] macro_rules! m { () => {} } macro_rules! n { () => {} } } \
                     #[proc_macro_derive(D)] pub fn d(input: TokenStream) -> TokenStream { input }";
         let expected =
