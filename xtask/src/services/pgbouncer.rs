@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode in front of PostgreSQL, with few connections and its own defaults.
+//! PgBouncer in front of PostgreSQL: transaction mode, two connections per pool, otherwise its defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::server_set::{ServerSet, ServerStart, is_listening};
 use super::server_url::{self, PostgresUrl};
 use super::{Service, env_var, port, postgres, process};
 
-/// The URL of the same database as PostgreSQL's own, through PgBouncer.
+/// The URL of the PostgreSQL database through PgBouncer.
 const URL_VAR: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
@@ -27,7 +27,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
     let server = PostgresUrl::parse(&server).ok_or_else(|| {
         format!(
-            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL_VAR}.",
+            "PgBouncer cannot connect to the server that {} names: start PgBouncer yourself and set {URL_VAR}.",
             postgres::URL_VAR
         )
     })?;
@@ -45,8 +45,8 @@ fn serve(set: &mut ServerSet, program: &Path, server: &PostgresUrl<'_>) -> Resul
     Ok(())
 }
 
-/// What is not here stays as PgBouncer has it: Posthaste has to cope with that, so nothing is
-/// ignored of what a client asks for when it connects.
+/// Settings that differ from PgBouncer's defaults. `ignore_startup_parameters` stays empty, because Posthaste must
+/// connect without it.
 fn settings(directory: &Path, port: u16, server: &PostgresUrl<'_>) -> String {
     let directory = directory.display();
     let PostgresUrl { user, address: (host, server_port), .. } = server;
@@ -69,7 +69,7 @@ max_client_conn = 500
     )
 }
 
-/// The password is for the server's side; clients need none.
+/// The password is for the connection to PostgreSQL. Clients of PgBouncer need none.
 fn users(server: &PostgresUrl<'_>) -> String {
     format!("\"{}\" \"{}\"\n", server.user, server.password)
 }

@@ -1,5 +1,5 @@
-//! Programs that are no servers: clients that share no code with ours, by which tests read back what was published, and
-//! `faketime`, under which they run nodes whose clocks are wrong.
+//! Programs that tests call: clients that share no code with Posthaste, to read back published events, and `faketime`,
+//! to run nodes with a wrong clock.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ const PROGRAMS: &[Program] = &[
 ];
 
 struct Program {
-    /// Names it for tests; without one they look for it themselves.
+    /// The variable with its path. `None`: tests find it on the PATH.
     variable: Option<&'static str>,
     name: &'static str,
     package: &'static str,
@@ -28,7 +28,7 @@ struct Program {
 
 impl Program {
     fn is_missing(&self) -> bool {
-        // A program that was given and is not there is a mistake, which no package fixes.
+        // If the variable names a program that does not exist, a package does not help.
         self.variable.and_then(env_var).is_none() && process::find(self.name).is_none()
     }
 
@@ -36,7 +36,9 @@ impl Program {
         let Some(variable) = self.variable else { return Ok(()) };
         let program = env_var(variable).map(PathBuf::from).or_else(|| process::find(self.name));
         let program = program.filter(|program| program.is_file());
-        let program = program.ok_or_else(|| format!("{variable} is no {}: set it to one.", self.name))?;
+        let program = program.ok_or_else(|| {
+            format!("{variable} does not name {}: set it to the path of one, or unset it.", self.name)
+        })?;
         set.export(variable, program.display().to_string());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Reads the URL of a database or a broker, as far as it is needed to reach its server.
+//! Reads the address of the server, and for PgBouncer the login, from the URL of a database or broker.
 
 /// The parts of `postgres://user:password@host:port/database`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn kafka_addresses(url: &str) -> Option<Vec<(&str, u16)>> {
     url.strip_prefix("kafka://")?.split(',').map(|address| plain_address(address, 9092)).collect()
 }
 
-/// The address in `scheme://user:password@host:port/more`, where all but the host may be missing.
+/// The address in `scheme://user:password@host:port/more`. Every part but the scheme and the host is optional.
 fn address<'a>(url: &'a str, schemes: &[&str], default_port: u16) -> Option<(&'a str, u16)> {
     let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme))?;
     // The part after the slash may contain anything, such as the `%2f` of a virtual host.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_left_alone() {
+    fn other_urls_have_no_address() {
         for url in [
             "",
             "mysql://me@127.0.0.1/x",

@@ -15,8 +15,8 @@ fn is_paused(text: &str) -> bool {
     text.contains("start_paused") || text.contains("pause()")
 }
 
-/// Whether this file is in a folder below `tests/` and every user of the folder pauses time. The users are its `main.rs`,
-/// the tests that declare it as a module, and the other modules that import it.
+/// Whether this file is in a folder below `tests/` and every user of the folder pauses time. The users are its
+/// `main.rs`, the tests that declare it as a module, and the other modules that import it.
 fn users_are_paused(tree: &Tree, path: &str) -> bool {
     let Some((tests, inner)) = path.rsplit_once("tests/") else { return false };
     let Some((folders, _)) = inner.rsplit_once('/') else { return false };

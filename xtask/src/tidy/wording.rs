@@ -1,7 +1,7 @@
 //! Rule: the number of words that are not plain technical English only falls, in Rust files and in the prose of pages.
 //!
-//! `wording.txt` contains the number for each folder. A larger number is a violation. A smaller one is a violation until
-//! `cargo xtask tidy --lower` has written it to the file, so that a later change cannot use up the difference.
+//! `wording.txt` contains the number for each folder. A larger number is a violation. A smaller one is a violation
+//! until `cargo xtask tidy --lower` has written it to the file, so that a later change cannot use up the difference.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
