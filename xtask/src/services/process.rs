@@ -82,9 +82,9 @@ pub(super) fn run_with_input(command: &mut Command, input: &str) -> Result<Strin
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     let program = command.get_program().display();
-    Err(format!("{}\n{program} failed: {}", String::from_utf8_lossy(&said).trim_end(), output.status))
+    Err(format!("{}\n{program} failed: {}", String::from_utf8_lossy(&printed).trim_end(), output.status))
 }
 
 /// Starts a process without waiting. Its output goes to the file `log`.

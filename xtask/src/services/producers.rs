@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn missing_language_is_noted_in_the_report() {
-        let said = LANGUAGES[2].skip_note("go");
-        assert_eq!(said, "LEFT OUT: the producer in Go did not run: go is not installed here");
+        let note = LANGUAGES[2].skip_note("go");
+        assert_eq!(note, "LEFT OUT: the producer in Go did not run: go is not installed here");
     }
 }

@@ -40,8 +40,8 @@ fn join(nodes: &[Node]) -> Result<(), String> {
     if process::wait_until(|| nodes.iter().all(|node| is_complete(&node.describe_cluster()))) {
         return Ok(());
     }
-    let said: String = nodes.iter().map(Node::describe_cluster).collect();
-    Err(format!("{said}\nThe nodes of Redis Cluster did not join. Their CLUSTER INFO is above."))
+    let info: String = nodes.iter().map(Node::describe_cluster).collect();
+    Err(format!("{info}\nThe nodes of Redis Cluster did not join. Their CLUSTER INFO is above."))
 }
 
 struct Node {
@@ -97,8 +97,8 @@ fn slots(index: u16) -> RangeInclusive<u16> {
 /// Whether the node with this CLUSTER INFO knows all other nodes and the owners of all slots.
 fn is_complete(info: &str) -> bool {
     let nodes = [format!("cluster_known_nodes:{NODES}"), format!("cluster_size:{NODES}")];
-    let says = |expected: &str| info.lines().any(|line| line == expected);
-    says("cluster_state:ok") && nodes.iter().all(|line| says(line))
+    let has = |expected: &str| info.lines().any(|line| line == expected);
+    has("cluster_state:ok") && nodes.iter().all(|line| has(line))
 }
 
 #[cfg(test)]

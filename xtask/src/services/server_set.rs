@@ -97,8 +97,8 @@ impl ServerSet {
     /// data of a server.
     pub(super) fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<(), String> {
         let mut command = process::unprivileged(program, None);
-        let said = process::run_with_input(self.in_directory(&mut command).args(args), input);
-        said.map(|_| ()).map_err(|error| format!("{error} ({})", program.display()))
+        let output = process::run_with_input(self.in_directory(&mut command).args(args), input);
+        output.map(|_| ()).map_err(|error| format!("{error} ({})", program.display()))
     }
 
     /// Writes a configuration file into the directory.
@@ -160,8 +160,8 @@ impl ServerSet {
         if is_ready() && is_alive() {
             return Ok(());
         }
-        let said = fs::read_to_string(self.log(&server.name)).unwrap_or_default();
-        Err(format!("{}\n{} did not start. Its output is above.", said.trim_end(), server.name))
+        let output = fs::read_to_string(self.log(&server.name)).unwrap_or_default();
+        Err(format!("{}\n{} did not start. Its output is above.", output.trim_end(), server.name))
     }
 
     /// The log file of a server.

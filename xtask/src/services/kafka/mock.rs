@@ -29,12 +29,12 @@ pub(super) fn serve(set: &mut ServerSet, why: &str) -> Result<(), String> {
     let program = program.to_string_lossy();
     let log = set.log(SERVER_NAME);
     // The program chooses the port itself.
-    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let output = || fs::read_to_string(&log).unwrap_or_default();
     let args = ["-c", SCRIPT, &program];
     let start = ServerStart::new(SERVER_NAME, Path::new("sh"), &args, 0);
-    set.serve(&start, || bootstrap_address(&said()).is_some())?;
-    let said = said();
-    let address = bootstrap_address(&said).unwrap_or_default();
+    set.serve(&start, || bootstrap_address(&output()).is_some())?;
+    let output = output();
+    let address = bootstrap_address(&output).unwrap_or_default();
     let url = format!("kafka://{address}");
     if let Some((_, port)) =
         server_url::kafka_addresses(&url).and_then(|addresses| addresses.first().copied())
@@ -59,8 +59,8 @@ fn build(program: &Path) -> Result<(), String> {
 }
 
 /// The first line of the program's output, once it is complete.
-fn bootstrap_address(said: &str) -> Option<&str> {
-    let (line, _) = said.split_once('\n')?;
+fn bootstrap_address(output: &str) -> Option<&str> {
+    let (line, _) = output.split_once('\n')?;
     let is_address = server_url::kafka_addresses(&format!("kafka://{line}")).is_some();
     is_address.then_some(line)
 }
@@ -83,16 +83,16 @@ mod tests {
             bootstrap_address("127.0.0.1:4567,127.0.0.1:4568\n"),
             Some("127.0.0.1:4567,127.0.0.1:4568")
         );
-        for said in ["", "127.0.0.1:45", "error: no\n"] {
-            assert_eq!(bootstrap_address(said), None, "{said:?}");
+        for output in ["", "127.0.0.1:45", "error: no\n"] {
+            assert_eq!(bootstrap_address(output), None, "{output:?}");
         }
     }
 
     #[test]
     fn reason_is_one_line_of_the_note() {
-        let said = skip_note("a long story\nmvn failed: exit status: 1\n");
+        let output = skip_note("a long story\nmvn failed: exit status: 1\n");
         let expected = "LEFT OUT: Apache Kafka cannot be installed (mvn failed: exit status: 1): the Kafka tests ran \
                         on rdkafka's mock cluster";
-        assert_eq!(said, expected);
+        assert_eq!(output, expected);
     }
 }
