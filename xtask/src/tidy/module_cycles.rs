@@ -17,12 +17,12 @@ const MAX_REEXPORTS: usize = 8;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut crates: BTreeMap<&str, Crate<'_>> = BTreeMap::new();
-    for file in source::files(tree) {
+    for file in tree.sources() {
         // `public_api` reports a file that cannot be parsed.
         let Ok(code) = &file.code else { continue };
-        let read = crates.entry(file.krate).or_default();
+        let read = crates.entry(&file.krate).or_default();
         read.modules.insert(file.module.clone());
-        (read.file, read.at) = (file.path, file.module);
+        (read.file, read.at) = (&file.path, file.module.clone());
         read.visit_file(code);
     }
     crates.values().flat_map(Crate::uses).flat_map(|uses| violations(tree, &uses)).collect()

@@ -15,7 +15,6 @@ use std::fs;
 
 use library::Library;
 
-use super::source;
 use super::tree::Tree;
 use super::{Violation, numbered};
 
@@ -70,15 +69,15 @@ pub(super) fn write(tree: &Tree) -> std::io::Result<()> {
 /// The file name and the text of the list of each published library. A source file that syn cannot parse is an error,
 /// because its items would be missing.
 fn lists(tree: &Tree) -> Result<BTreeMap<String, String>, Violation> {
-    let mut libraries: BTreeMap<&str, Library> = BTreeMap::new();
-    for file in source::files(tree) {
-        let code = file.code.map_err(|error| {
-            Violation::new(file.path, 1, format!("syn cannot parse this file: {error}. Correct it."))
+    let mut libraries: BTreeMap<&str, Library<'_>> = BTreeMap::new();
+    for file in tree.sources() {
+        let code = file.code.as_ref().map_err(|error| {
+            Violation::new(&file.path, 1, format!("syn cannot parse this file: {error}. Correct it."))
         })?;
-        if is_published_library(tree, file.krate) {
+        if is_published_library(tree, &file.krate) {
             let name = file.krate.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             let library = libraries.entry(name).or_insert_with(|| Library::new(name));
-            library.add(file.module, code.items, &code.attrs);
+            library.add(&file.module, &code.items, &code.attrs);
         }
     }
     Ok(libraries.iter().map(|(name, library)| (format!("{name}.txt"), listing::of(library))).collect())

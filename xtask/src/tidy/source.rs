@@ -2,28 +2,26 @@
 
 use syn::{Attribute, UseTree};
 
-use super::tree::Tree;
-
 /// The names from the root of a crate to a module or an item.
 pub(super) type Path = Vec<String>;
 
 /// A file of a crate's `src` folder.
-pub(super) struct SourceFile<'t> {
-    pub(super) path: &'t str,
+pub(super) struct SourceFile {
+    pub(super) path: String,
     /// The folder of the crate, which ends with a slash.
-    pub(super) krate: &'t str,
+    pub(super) krate: String,
     pub(super) module: Path,
     pub(super) code: syn::Result<syn::File>,
 }
 
-/// Every file in the `src` folder of every crate.
-pub(super) fn files(tree: &Tree) -> impl Iterator<Item = SourceFile<'_>> {
-    tree.rust_files().filter_map(|(path, text)| {
+impl SourceFile {
+    /// Parses a Rust file. `None` if it is not in a `src` folder.
+    pub(super) fn parse(path: &str, text: &str) -> Option<Self> {
         let (krate, file) = path.split_once("src/")?;
         let names = file.trim_end_matches(".rs").split('/').map(str::to_owned);
         let module = names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect();
-        Some(SourceFile { path, krate, module, code: syn::parse_file(text) })
-    })
+        Some(Self { path: path.to_owned(), krate: krate.to_owned(), module, code: syn::parse_file(text) })
+    }
 }
 
 pub(super) fn is_for_tests(attrs: &[Attribute]) -> bool {

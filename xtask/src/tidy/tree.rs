@@ -1,45 +1,61 @@
 //! The files of the repository, read once. A rule is a function of them, so its tests need no files.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
+use super::source::SourceFile;
+
 /// The rules contain the words that they forbid, so rules about words skip this folder.
 const RULES_FOLDER: &str = "xtask/src/tidy/";
 
-/// The text of each file, by its path from the root, with `/` as separator.
-pub(super) struct Tree(BTreeMap<String, String>);
+/// The files of the repository.
+pub(super) struct Tree {
+    /// The text of each file, by its path from the root, with `/` as separator.
+    files: BTreeMap<String, String>,
+    /// Parsed by the first rule that needs them, because parsing takes seconds.
+    sources: OnceCell<Vec<SourceFile>>,
+}
 
 impl Tree {
     pub(super) fn load(root: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         load_folder(root, "", &mut files)?;
-        Ok(Self(files))
+        Ok(Self { files, sources: OnceCell::new() })
     }
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        Self(files.iter().map(owned).collect())
+        Self { files: files.iter().map(owned).collect(), sources: OnceCell::new() }
     }
 
     pub(super) fn text(&self, path: &str) -> Option<&str> {
-        self.0.get(path).map(String::as_str)
+        self.files.get(path).map(String::as_str)
     }
 
     /// Whether a file or a folder has this path.
     pub(super) fn has(&self, path: &str) -> bool {
         let folder = format!("{path}/");
-        path.is_empty() || self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&folder))
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self.files.keys().any(|file| file.starts_with(&folder))
     }
 
     /// The path and the text of every file.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     pub(super) fn rust_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files().filter(|(path, _)| path.ends_with(".rs"))
+    }
+
+    /// The parsed files of the `src` folders of all crates.
+    pub(super) fn sources(&self) -> &[SourceFile] {
+        let parse = || self.rust_files().filter_map(|(path, text)| SourceFile::parse(path, text)).collect();
+        self.sources.get_or_init(parse)
     }
 
     /// Rust files without those of the rules.

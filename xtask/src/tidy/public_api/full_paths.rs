@@ -8,14 +8,14 @@ use super::library::{Library, PublicPaths, Target};
 use super::lines;
 
 /// A copy of an item of `module` that does not depend on its imports, nor on the private module that contains it.
-pub(super) fn write(library: &Library, public: &PublicPaths, module: &[String], item: &Item) -> Item {
+pub(super) fn write(library: &Library<'_>, public: &PublicPaths, module: &[String], item: &Item) -> Item {
     let mut item = item.clone();
     FullPaths { library, public, module }.visit_item_mut(&mut item);
     item
 }
 
 struct FullPaths<'l> {
-    library: &'l Library,
+    library: &'l Library<'l>,
     public: &'l PublicPaths,
     module: &'l [String],
 }

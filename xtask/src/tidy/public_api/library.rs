@@ -23,10 +23,10 @@ pub(super) struct PublicPath {
 }
 
 /// The modules of a library and their items.
-pub(super) struct Library {
+pub(super) struct Library<'t> {
     /// The name of the crate in Rust code.
     pub(super) name: String,
-    pub(super) modules: BTreeMap<Path, Vec<Item>>,
+    pub(super) modules: BTreeMap<Path, Vec<&'t Item>>,
     /// The `#[cfg]` attributes of each module, without those of its parents.
     gates: BTreeMap<Path, Vec<String>>,
 }
@@ -41,32 +41,29 @@ pub(super) enum Target {
     External(Path),
 }
 
-impl Library {
+impl<'t> Library<'t> {
     pub(super) fn new(package: &str) -> Self {
         Self { name: package.replace('-', "_"), modules: BTreeMap::new(), gates: BTreeMap::new() }
     }
 
     /// Adds the items of a module without its tests. `attrs` are the attributes of the module.
-    pub(super) fn add(&mut self, module: Path, items: Vec<Item>, attrs: &[Attribute]) {
-        self.gates.entry(module.clone()).or_default().extend(gates(attrs));
+    pub(super) fn add(&mut self, module: &[String], items: &'t [Item], attrs: &[Attribute]) {
+        self.gates.entry(module.to_vec()).or_default().extend(gates(attrs));
         let mut kept = Vec::new();
-        for mut item in items {
-            if is_for_tests(attributes(&item)) {
-                continue;
-            }
-            if let Item::Mod(inner) = &mut item {
-                let path = [&*module, &[inner.ident.to_string()]].concat();
-                match inner.content.take() {
-                    Some((_, items)) => self.add(path, items, &inner.attrs),
+        for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
+            if let Item::Mod(inner) = item {
+                let path = [module, &[inner.ident.to_string()]].concat();
+                match &inner.content {
+                    Some((_, items)) => self.add(&path, items, &inner.attrs),
                     None => self.gates.entry(path).or_default().extend(gates(&inner.attrs)),
                 }
             }
             kept.push(item);
         }
-        self.modules.entry(module).or_default().extend(kept);
+        self.modules.entry(module.to_vec()).or_default().extend(kept);
     }
 
-    pub(super) fn items(&self, module: &[String]) -> &[Item] {
+    pub(super) fn items(&self, module: &[String]) -> &[&'t Item] {
         self.modules.get(module).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -104,8 +101,9 @@ impl Library {
     }
 
     fn follow_imports(&self, at: &[String], name: &str, rest: &[String], reexports: usize) -> Option<Target> {
-        let imports =
-            || self.items(at).iter().filter_map(as_use).flat_map(|item| source::imports(&item.tree));
+        let imports = || {
+            self.items(at).iter().filter_map(|item| as_use(item)).flat_map(|item| source::imports(&item.tree))
+        };
         if let Some(import) = imports().find(|import| import.name.as_deref() == Some(name)) {
             let path = [&*import.path, rest].concat();
             let target = self.follow(at, &path, reexports);

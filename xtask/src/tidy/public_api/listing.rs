@@ -10,7 +10,7 @@ use super::lines::{gates, has, is_hidden, is_public, text};
 use super::{full_paths, lines};
 use crate::tidy::source::{Import, Path, imports};
 
-pub(super) fn of(library: &Library) -> String {
+pub(super) fn of(library: &Library<'_>) -> String {
     let mut listing = Listing { library, public: PublicPaths::new(), lines: BTreeSet::new() };
     listing.enter(&[], &library.name, &[]);
     for ((module, name), paths) in listing.public.clone() {
@@ -31,7 +31,7 @@ pub(super) fn of(library: &Library) -> String {
 }
 
 struct Listing<'l> {
-    library: &'l Library,
+    library: &'l Library<'l>,
     public: PublicPaths,
     /// Each line after the path that it is sorted by.
     lines: BTreeSet<(String, String)>,
@@ -160,11 +160,12 @@ mod tests {
 
     /// The list of a library with these files, such as `lib`, `a` and `a/b`.
     fn listed(files: &[(&str, &str)]) -> Vec<String> {
+        let parsed = files.iter().map(|(file, code)| (file, syn::parse_file(code).unwrap()));
+        let parsed: Vec<_> = parsed.collect();
         let mut library = Library::new("posthaste-x");
-        for (file, code) in files {
-            let module = file.split('/').filter(|name| *name != "lib").map(str::to_owned).collect();
-            let code = syn::parse_file(code).unwrap();
-            library.add(module, code.items, &code.attrs);
+        for (file, code) in &parsed {
+            let module: Path = file.split('/').filter(|name| *name != "lib").map(str::to_owned).collect();
+            library.add(&module, &code.items, &code.attrs);
         }
         of(&library).lines().map(str::to_owned).collect()
     }
