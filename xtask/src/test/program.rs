@@ -42,7 +42,7 @@ pub(super) fn build(
     let mut diagnostics = Vec::new();
     let (mut held, mut missing) = (Vec::new(), targets::binaries());
     for message in BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines() {
-        let message = message?;
+        let message: Value = serde_json::from_str(&message?).unwrap_or_default();
         let program = Program::read(&message);
         held.extend(program.filter(|program| options.want_program(&program.package, &program.target)));
         let binary = binary(&message);
@@ -61,23 +61,23 @@ fn take_ready(held: &mut Vec<Program>, missing: &[Binary]) -> Vec<Program> {
 }
 
 /// Reads a binary that was built from one of cargo's messages.
-fn binary(message: &str) -> Option<Binary> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    let is_binary = message["reason"] == "compiler-artifact"
-        && message["target"]["kind"][0] == "bin"
-        && message["profile"]["test"] == false;
-    let package = is_binary.then(|| package_name(message["package_id"].as_str()?)).flatten()?;
+fn binary(message: &Value) -> Option<Binary> {
+    let is_binary = message["target"]["kind"][0] == "bin" && message["profile"]["test"] == false;
+    if is_binary { artifact(message) } else { None }
+}
+
+/// The names of the package and of the target, if the message says that a target was built.
+fn artifact(message: &Value) -> Option<(String, String)> {
+    let message = Some(message).filter(|message| message["reason"] == "compiler-artifact")?;
+    let package = package_name(message["package_id"].as_str()?)?;
     Some((package.to_owned(), message["target"]["name"].as_str()?.to_owned()))
 }
 
 /// Reads a warning or an error from one of cargo's messages. Cargo repeats the warnings of crates that it does not
 /// compile again.
-fn diagnostic(message: &str) -> Option<String> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    if message["reason"] != "compiler-message" {
-        return None;
-    }
-    message["message"]["rendered"].as_str().map(str::to_owned)
+fn diagnostic(message: &Value) -> Option<String> {
+    let text = message["message"]["rendered"].as_str().filter(|_| message["reason"] == "compiler-message");
+    text.map(str::to_owned)
 }
 
 impl Program {
@@ -87,18 +87,10 @@ impl Program {
     }
 
     /// Reads a test program from one of cargo's messages.
-    fn read(message: &str) -> Option<Self> {
-        let message: Value = serde_json::from_str(message).ok()?;
-        if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
-            return None;
-        }
+    fn read(message: &Value) -> Option<Self> {
+        let (package, target) = artifact(message).filter(|_| message["profile"]["test"] == true)?;
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-        Some(Self {
-            package: package_name(message["package_id"].as_str()?)?.to_owned(),
-            target: message["target"]["name"].as_str()?.to_owned(),
-            executable: message["executable"].as_str()?.into(),
-            folder,
-        })
+        Some(Self { package, target, executable: message["executable"].as_str()?.into(), folder })
     }
 
     #[cfg(test)]
@@ -137,13 +129,17 @@ impl std::fmt::Display for Program {
 mod tests {
     use super::*;
 
+    fn read<T>(read: fn(&Value) -> Option<T>, message: &str) -> Option<T> {
+        read(&serde_json::from_str(message).unwrap_or_default())
+    }
+
     #[test]
     fn warning_is_read_from_a_message_of_cargo() {
         let message =
             r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"warning: x\n"}}"#;
-        assert_eq!(diagnostic(message).as_deref(), Some("warning: x\n"));
-        assert_eq!(diagnostic(&message.replace("compiler-message", "compiler-artifact")), None);
-        assert_eq!(diagnostic("   Compiling something"), None);
+        assert_eq!(read(diagnostic, message).as_deref(), Some("warning: x\n"));
+        assert_eq!(read(diagnostic, &message.replace("compiler-message", "compiler-artifact")), None);
+        assert_eq!(read(diagnostic, "   Compiling something"), None);
     }
 
     #[test]
@@ -153,9 +149,13 @@ mod tests {
         let mut held = vec![program("posthaste-cli"), program("posthaste")];
         let message = r#"{"reason":"compiler-artifact","package_id":"path+file:///x/posthaste-cli#0.1.0",
             "target":{"name":"posthaste","kind":["bin"]},"profile":{"test":false}}"#;
-        let posthaste = binary(message).unwrap();
+        let posthaste = read(binary, message).unwrap();
         assert_eq!(posthaste, ("posthaste-cli".to_owned(), "posthaste".to_owned()));
-        assert_eq!(binary(&message.replace("\"test\":false", "\"test\":true")), None, "unit tests of it");
+        assert_eq!(
+            read(binary, &message.replace("\"test\":false", "\"test\":true")),
+            None,
+            "unit tests of it"
+        );
         assert_eq!(take_ready(&mut held, &[posthaste]), [program("posthaste")]);
         assert_eq!(take_ready(&mut held, &[]), [program("posthaste-cli")]);
     }
@@ -164,13 +164,13 @@ mod tests {
     fn test_program_is_read_from_a_message_of_cargo() {
         let message = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/posthaste/Cargo.toml",
             "package_id":"path+file:///x/crates/posthaste#0.1.0","target":{"name":"outbox"},"profile":{"test":true},"executable":"/x/target/debug/deps/outbox-1"}"#;
-        let program = Program::read(message).unwrap();
+        let program = read(Program::read, message).unwrap();
         assert_eq!(program.to_string(), "posthaste/outbox");
         assert_eq!(program.folder, Path::new("/x/crates/posthaste"));
         let renamed = message.replace("crates/posthaste#0.1.0", "examples#posthaste-examples@0.1.0");
-        assert_eq!(Program::read(&renamed).unwrap().to_string(), "posthaste-examples/outbox");
-        assert_eq!(Program::read(&message.replace("\"test\":true", "\"test\":false")), None);
-        assert_eq!(Program::read(&message.replace("\"/x/target/debug/deps/outbox-1\"", "null")), None);
-        assert_eq!(Program::read("   Compiling something"), None);
+        assert_eq!(read(Program::read, &renamed).unwrap().to_string(), "posthaste-examples/outbox");
+        assert_eq!(read(Program::read, &message.replace("\"test\":true", "\"test\":false")), None);
+        assert_eq!(read(Program::read, &message.replace("\"/x/target/debug/deps/outbox-1\"", "null")), None);
+        assert_eq!(read(Program::read, "   Compiling something"), None);
     }
 }
