@@ -47,15 +47,26 @@ pub(crate) fn run(options: &Options) -> bool {
     let report = Report::default();
     if !options.is_narrow() {
         run_tidy(options, &report);
-        if !options.quick {
-            run_checks(checks::first(), options, &report);
+    }
+    run_checks(&wanted(checks::first(), options), &report);
+    let checks = wanted(compiled(options), options);
+    if wants_build(options) || !checks.is_empty() {
+        match services::install_libraries() {
+            Ok(()) => run_compiled(options, &checks, &report),
+            Err(error) => report.failed(format!("some crates cannot be built.\n{error}")),
         }
     }
-    match services::install_libraries() {
-        Ok(()) => run_compiled(options, &report),
-        Err(error) => report.failed(format!("some crates cannot be built.\n{error}")),
-    }
     report.finish()
+}
+
+fn wants_build(options: &Options) -> bool {
+    options.wants("tests") || options.wants("clippy")
+}
+
+/// The checks that the options select.
+fn wanted(checks: Vec<Check>, options: &Options) -> Vec<Check> {
+    let wants = |check: &Check| !options.quick && !options.is_narrow() && options.wants(&check.name);
+    checks.into_iter().filter(wants).collect()
 }
 
 /// The names that `--step` is compared with.
@@ -69,16 +80,14 @@ fn compiled(options: &Options) -> Vec<Check> {
     [checks::compiled(), features::checks(options)].concat()
 }
 
-fn run_compiled(options: &Options, report: &Report) {
+fn run_compiled(options: &Options, checks: &[Check], report: &Report) {
     let (built, programs) = Queue::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            if options.wants("tests") || options.wants("clippy") {
+            if wants_build(options) {
                 run_build(options, report, built);
             }
-            if !options.quick && !options.is_narrow() {
-                run_checks(compiled(options), options, report);
-            }
+            run_checks(checks, report);
         });
         if options.wants("tests") {
             run_tests(options, report, &programs);
@@ -131,8 +140,8 @@ fn run_tidy(options: &Options, report: &Report) {
 }
 
 /// Runs the checks one after the other: cargo's lock lets only one of them build at a time.
-fn run_checks(checks: Vec<Check>, options: &Options, report: &Report) {
-    for check in checks.iter().filter(|check| options.wants(&check.name)) {
+fn run_checks(checks: &[Check], report: &Report) {
+    for check in checks {
         match check.reason_to_skip() {
             Some(reason) => report.skip(reason),
             None => run_check(check, report),
@@ -160,7 +169,7 @@ fn run_check(check: &Check, report: &Report) {
 /// Runs a check to its end with its output in a file. It has a lower priority than the tests, some of which depend on
 /// time.
 fn logged(check: &Check) -> io::Result<(bool, PathBuf)> {
-    let log = runner::log_file(&format!("{}.log", check.name.replace(' ', "-")))?;
+    let log = runner::log_file(&format!("{}.log", check.name.replace([' ', ':'], "-")))?;
     let file = File::create(&log)?;
     let status = check.cargo.nice().stdout(file.try_clone()?).stderr(file).status()?;
     Ok((status.success(), log))
@@ -183,5 +192,13 @@ mod tests {
             }
         }
         assert!(jobs > 5, "{jobs}");
+    }
+
+    #[test]
+    fn checks_run_only_in_a_full_run_or_as_their_step() {
+        let count = |args: &[&str]| wanted(checks::first(), &Options::parse(args).unwrap()).len();
+        assert_eq!(count(&[]), checks::first().len());
+        assert_eq!((count(&["--step", "format"]), count(&["--step", "tidy"])), (1, 0));
+        assert_eq!((count(&["--quick"]), count(&["-p", "posthaste"])), (0, 0));
     }
 }
