@@ -6,6 +6,7 @@ mod dynamic_sql;
 mod length;
 mod links;
 mod lints;
+mod main_error;
 mod module_cycles;
 mod module_docs;
 mod public_api;
@@ -30,6 +31,7 @@ const RULES: &[Rule] = &[
     length::check,
     links::check,
     lints::check,
+    main_error::check,
     todo_marks::check,
     module_cycles::check,
     module_docs::check,
