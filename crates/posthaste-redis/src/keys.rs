@@ -89,7 +89,7 @@ const KEYS: [KeyType; 11] = [
 ];
 
 /// The keys behind those, for the scripts about tickets that expire. The first holds when each ticket expires.
-#[cfg(feature = "expiry")]
+#[cfg(feature = "tickets")]
 pub(crate) const EXPIRY_KEYS: &[KeyType] = &[
     ("expiry-due", "zset"),
     ("expiry-leases", "zset"),
@@ -99,7 +99,7 @@ pub(crate) const EXPIRY_KEYS: &[KeyType] = &[
     ("expired-at", "zset"),
 ];
 
-#[cfg(not(feature = "expiry"))]
+#[cfg(not(feature = "tickets"))]
 const EXPIRY_KEYS: &[KeyType] = &[];
 
 impl Keys {

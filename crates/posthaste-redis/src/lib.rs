@@ -29,7 +29,7 @@
 //!
 //! - `cluster`: Redis Cluster.
 //! - `tls`: connections with TLS.
-//! - `expiry`: tickets that expire, in the module `expiry`.
+//! - `tickets`: tickets that expire, in the module `tickets`.
 
 mod admin;
 mod backlog;
@@ -39,8 +39,6 @@ mod connection;
 mod diagnose;
 mod error;
 mod event_body;
-#[cfg(feature = "expiry")]
-pub mod expiry;
 mod field_escape;
 mod filter;
 mod keys;
@@ -56,6 +54,8 @@ mod shard_backoff;
 mod shard_calls;
 mod stats;
 mod store;
+#[cfg(feature = "tickets")]
+pub mod tickets;
 mod tx;
 mod wake_up;
 mod writer;

@@ -69,7 +69,7 @@ macro_rules! scripts {
         }
     };
 }
-#[cfg(feature = "expiry")]
+#[cfg(feature = "tickets")]
 pub(crate) use scripts;
 
 scripts! {

@@ -30,12 +30,12 @@ pub struct RedisTx {
     pub(crate) writer: RedisWriter,
     pub(crate) pipeline: Pipeline,
     writes: Vec<PendingWrite>,
-    #[cfg(feature = "expiry")]
+    #[cfg(feature = "tickets")]
     pub(crate) expiries: Vec<PendingExpiry>,
 }
 
 /// A ticket whose expiry is to be recorded.
-#[cfg(feature = "expiry")]
+#[cfg(feature = "tickets")]
 #[derive(Debug)]
 pub(crate) struct PendingExpiry {
     pub(crate) ticket_id: String,
@@ -62,7 +62,7 @@ impl RedisWriter {
             writer: self.clone(),
             pipeline,
             writes: Vec::new(),
-            #[cfg(feature = "expiry")]
+            #[cfg(feature = "tickets")]
             expiries: Vec::new(),
         }
     }
@@ -92,7 +92,7 @@ impl RedisTx {
         let keys = self.writer.store().keys();
         let rows = self.writes.iter().flat_map(|write| write.prepared.rows());
         let shards = rows.map(|row| keys.of_event(&row.event).number);
-        #[cfg(feature = "expiry")]
+        #[cfg(feature = "tickets")]
         let shards = shards.chain(self.expiries.iter().map(|expiry| expiry.shard));
         let mut shards = shards.chain(added);
         let first = shards.next();
@@ -154,13 +154,13 @@ impl RedisTx {
             }
         }
         commit(ledger);
-        #[cfg(feature = "expiry")]
+        #[cfg(feature = "tickets")]
         let expiries = self.unrecorded_expiries(&mut answers, &mut cause);
         let replies = answers.into_replies();
         if let Some(source) = cause {
             return Err(RedisCommitError::EventsNotStored {
                 events: missing,
-                #[cfg(feature = "expiry")]
+                #[cfg(feature = "tickets")]
                 expiries,
                 replies,
                 source,
@@ -338,7 +338,7 @@ pub enum RedisCommitError {
     /// something else. Rename or delete that key, then store the events again with [`RedisWriter::write`]: with the
     /// same ids that is safe, whatever part of them is there.
     #[cfg_attr(
-        not(feature = "expiry"),
+        not(feature = "tickets"),
         error(
             "the transaction was applied without {} of its events: rename or delete the key that is not the \
              outbox's, then store these events again with the same ids",
@@ -346,7 +346,7 @@ pub enum RedisCommitError {
         )
     )]
     #[cfg_attr(
-        feature = "expiry",
+        feature = "tickets",
         error(
             "the transaction was applied without {} of its events and {} of its expiries: rename or delete the key \
              that is not the outbox's, then store these events again with the same ids, and record these expiries \
@@ -359,8 +359,8 @@ pub enum RedisCommitError {
         /// The events that are missing.
         events: Vec<EventId>,
         /// The tickets that are not recorded to expire. Record them again with
-        /// [`RedisExpiry::record_expiry_due`](crate::expiry::RedisExpiry::record_expiry_due).
-        #[cfg(feature = "expiry")]
+        /// [`RedisExpiry::record_expiry_due`](crate::tickets::RedisExpiry::record_expiry_due).
+        #[cfg(feature = "tickets")]
         expiries: Vec<String>,
         /// What the service's own commands returned.
         replies: Replies,

@@ -70,7 +70,7 @@ const FEATURE_SETS: &[(&str, &str)] = &[
     ("posthaste-admin", "client"),
     ("posthaste-admin", "server"),
     ("posthaste-redis", ""),
-    ("posthaste-redis", "expiry"),
+    ("posthaste-redis", "tickets"),
     ("posthaste-sea-orm", ""),
     ("posthaste-diesel", ""),
     ("posthaste-diesel", "sqlite"),

@@ -7,14 +7,14 @@ const EXPIRY: &ScriptKind = &ScriptKind {
     prelude: concat!(
         include_str!("../../scripts/prelude.lua"),
         "\n",
-        include_str!("../../scripts/expiry/prelude.lua")
+        include_str!("../../scripts/tickets/prelude.lua")
     ),
     more_keys: EXPIRY_KEYS,
 };
 
 scripts! {
     /// Every script about tickets.
-    ExpiryScripts, EXPIRY, "../../scripts/expiry/":
+    ExpiryScripts, EXPIRY, "../../scripts/tickets/":
     claim,
     decide,
     find,

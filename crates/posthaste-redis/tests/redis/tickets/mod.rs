@@ -14,7 +14,7 @@ use std::time::Duration;
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{Admin as _, BoxError, Event, EventRow, Outbox, Routes, Timestamp};
 use posthaste_redis::RedisStore;
-use posthaste_redis::expiry::{DueExpiry, ExpiryDecision, ExpiryReport, RedisExpiry, Revocation};
+use posthaste_redis::tickets::{DueExpiry, ExpiryDecision, ExpiryReport, RedisExpiry, Revocation};
 use posthaste_testkit::HOUR;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;

@@ -8,7 +8,7 @@ use crate::tx::{Answers, PendingExpiry};
 
 impl RedisTx {
     /// Records when a ticket expires, as
-    /// [`RedisExpiry::record_expiry_due`](crate::expiry::RedisExpiry::record_expiry_due) does, together with its
+    /// [`RedisExpiry::record_expiry_due`](crate::tickets::RedisExpiry::record_expiry_due) does, together with its
     /// mint. Nothing is sent yet, and its reply is not among the [`Replies`](crate::Replies).
     ///
     /// On a cluster the ticket must have the same [`tag`](crate::RedisStore::tag) as the events.

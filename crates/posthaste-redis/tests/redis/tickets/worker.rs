@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use posthaste_redis::expiry::ExpiryWorker;
+use posthaste_redis::tickets::ExpiryWorker;
 use posthaste_testkit::{wait_until, within_timeout};
 use tokio::sync::Notify;
 

@@ -7,7 +7,7 @@
 //! use std::time::Duration;
 //!
 //! use posthaste::{Event, Timestamp};
-//! use posthaste_redis::expiry::{DueExpiry, RedisExpiry, Revocation};
+//! use posthaste_redis::tickets::{DueExpiry, RedisExpiry, Revocation};
 //!
 //! # async fn run(store: posthaste_redis::RedisStore, outbox: posthaste::Outbox) -> Result<(), Box<dyn std::error::Error>> {
 //! fn event(event_type: &str, ticket: &str) -> Result<Event, posthaste::EventError> {

@@ -26,7 +26,7 @@ impl DueExpiry {
     ///
     /// ```
     /// use posthaste::Timestamp;
-    /// use posthaste_redis::expiry::DueExpiry;
+    /// use posthaste_redis::tickets::DueExpiry;
     ///
     /// let event_id = |ticket| DueExpiry::new(ticket, Timestamp::from_micros(1_763_164_800_000_000)).event_id();
     /// assert_eq!(event_id("17"), event_id("17"));

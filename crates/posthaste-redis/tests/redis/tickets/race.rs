@@ -16,7 +16,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
 
     let (near, far) =
         (fixture.expiry.worker(expired).batch(200), expiry_of(elsewhere).worker(expired).batch(200));
-    let work = async |worker: posthaste_redis::expiry::ExpiryWorker| {
+    let work = async |worker: posthaste_redis::tickets::ExpiryWorker| {
         let mut expired = 0;
         loop {
             let report = worker.run_once().await.expect("the server answers");
