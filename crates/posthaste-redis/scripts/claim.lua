@@ -119,7 +119,7 @@ end
 
 -- By insertion, and never past a row that is on lease.
 local function add_in_order()
-  promote(math.max(limit, CHUNK))
+  index_arrivals(math.max(limit, CHUNK))
   local start, looked = '-', 0
   while looked < LOOK do
     local keys = redis.call('ZRANGEBYLEX', WAITING, start, '+', 'LIMIT', 0, 100)

@@ -329,7 +329,7 @@ local function let_go(out, id, row, due)
 end
 
 -- Makes arrivals rows that wait; returns whether there may be more.
-local function promote(count)
+local function index_arrivals(count)
   local found, more, forget = arrivals(count)
   local out = batch()
   for i, id in ipairs(found.ids) do
@@ -347,7 +347,7 @@ end
 
 -- The state of a lease's row: what it is, or while no script has seen it, what its arrival says. The second
 -- answer is whether it is such an arrival.
-local has_promoted = false
+local has_indexed = false
 
 local function state_of(id, place, text)
   if text then return text, false end
@@ -359,9 +359,9 @@ local function state_of(id, place, text)
     if arrived == id then return new_state(at, lease), true end
   end
   -- The place was a guess: the answer to the write was lost, or its millisecond was crowded.
-  if not has_promoted then
-    has_promoted = true
-    promote(CHUNK)
+  if not has_indexed then
+    has_indexed = true
+    index_arrivals(CHUNK)
   end
   return redis.call('HGET', STATES, id) or nil, false
 end
@@ -369,7 +369,7 @@ end
 local AUDIT_LENGTH = 100000
 
 -- Puts a change by a person on record, unless it changed nothing or the caller does so for all shards.
-local function note(actor, action, target, rows)
+local function record_audit(actor, action, target, rows)
   if actor == '' or rows == 0 then return end
   redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_LENGTH, '*', 'actor', actor, 'action', action,
     'target', target, 'rows', rows)

@@ -11,7 +11,7 @@ local LOOK = 1000
 local FREE_BYTES = 64 * 1024 * 1024
 
 if limit == 0 then return { 0, '', 0 } end
-if what == 'any' then promote(LOOK) end
+if what == 'any' then index_arrivals(LOOK) end
 
 -- A row ends after it was inserted: what was inserted later is not old enough.
 local last = '(' .. int(math.floor(before / 1000) + 1) .. '-'
@@ -68,5 +68,5 @@ end
 
 for index in pairs(is_meant) do write('ZREM', index, stale) end
 out.write()
-note(ARGV[6], 'purge', ARGV[7], count)
+record_audit(ARGV[6], 'purge', ARGV[7], count)
 return { count, #ids == LOOK and keys[LOOK] or '', count < most and 1 or 0 }

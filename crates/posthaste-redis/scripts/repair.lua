@@ -101,7 +101,7 @@ local function scan_entries()
 end
 
 -- An arrival is no orphan: everything that has arrived gets its place first.
-if promote(CHUNK) then return { 0, cursor, 0, 0, 0 } end
+if index_arrivals(CHUNK) then return { 0, cursor, 0, 0, 0 } end
 
 if what == 'entries' then
   -- States without a body are gone by now, so that as many of both say that every body has a state. Nothing has to

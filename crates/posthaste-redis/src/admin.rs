@@ -37,7 +37,7 @@ impl Admin for RedisStore {
         if let Some(id) = &filter.id {
             return Ok(self.find(id, filter, before).await?.into_iter().count() as u64);
         }
-        self.promote_all().await?;
+        self.index_all_arrivals().await?;
         if is_whole_kind(filter) {
             return self.count_kinds(kinds(filter)).await;
         }
@@ -58,7 +58,7 @@ impl Admin for RedisStore {
             let row = row.filter(|row| page.after.is_none_or(|after| row.seq > after));
             return Ok(Page::new(row.into_iter().take(limit).collect(), None));
         }
-        self.promote_all().await?;
+        self.index_all_arrivals().await?;
         let (mut items, mut budget, mut after) =
             (Vec::new(), ScanBudget::at_most(MAX_ROWS_SCANNED), page.after);
         loop {
@@ -83,7 +83,7 @@ impl Admin for RedisStore {
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        self.promote_all().await?;
+        self.index_all_arrivals().await?;
         let ask = |shard| async move {
             let call = self.scripts().get.on(shard, None).arg(id.as_str());
             let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
@@ -129,11 +129,11 @@ impl Admin for RedisStore {
     }
 
     async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
-        self.control("pause", route, actor).await
+        self.set_paused("pause", route, actor).await
     }
 
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
-        self.control("resume", route, actor).await
+        self.set_paused("resume", route, actor).await
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
@@ -145,7 +145,7 @@ impl Admin for RedisStore {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
         // One more than asked for, to know whether there are more.
-        let call = self.scripts().audit.on(keys.first(), None).arg((before, limit + 1));
+        let call = self.scripts().audit_page.on(keys.first(), None).arg((before, limit + 1));
         let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
@@ -181,16 +181,16 @@ impl<'a> DeadRowChange<'a> {
 impl RedisStore {
     /// Gives everything that has arrived its place in the indexes. Where a store that only looks cannot
     /// write, on a replica for example, what no engine has seen yet is not shown.
-    pub(crate) async fn promote_all(&self) -> Result<(), StoreError> {
-        self.promote_up_to(usize::MAX).await
+    pub(crate) async fn index_all_arrivals(&self) -> Result<(), StoreError> {
+        self.index_arrivals_up_to(usize::MAX).await
     }
 
     /// The same for about so many arrivals of each shard, the first ones.
-    pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
-        const PROMOTE_BATCH_ROWS: usize = 1000;
+    pub(crate) async fn index_arrivals_up_to(&self, rows: usize) -> Result<(), StoreError> {
+        const INDEX_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard, None).arg(PROMOTE_BATCH_ROWS);
-            for _ in 0..rows.div_ceil(PROMOTE_BATCH_ROWS) {
+            let call = self.scripts().index_arrivals.on(shard, None).arg(INDEX_BATCH_ROWS);
+            for _ in 0..rows.div_ceil(INDEX_BATCH_ROWS) {
                 match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
@@ -246,11 +246,12 @@ impl RedisStore {
         let mut count = 0;
         for (shard, places) in self.keys().group(rows.iter().map(|row| self.keys().of_seq(row.seq))) {
             let ids: Vec<&str> = places.into_iter().map(|place| rows[place].id.as_str()).collect();
-            let call = self.scripts().change.on(shard, None).arg((change.what, change.forget_progress));
+            let call =
+                self.scripts().replay_or_discard.on(shard, None).arg((change.what, change.forget_progress));
             let call = call.arg((self.audited_inside(change.actor), target, ids));
             count += call.run::<u64>(self.connections()).await?;
         }
-        self.note(change.actor, change.what, target, count).await?;
+        self.record_audit(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
             self.0.server_state.forget();
             self.notify_due();
@@ -284,8 +285,8 @@ impl RedisStore {
         }
     }
 
-    async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
-        let call = self.scripts().control.on(self.keys().first(), None).arg((what, route, actor));
+    async fn set_paused(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let call = self.scripts().pause.on(self.keys().first(), None).arg((what, route, actor));
         let changed = call.run::<u8>(self.connections()).await? == 1;
         self.0.server_state.forget();
         if changed {
@@ -295,13 +296,13 @@ impl RedisStore {
     }
 
     /// The name for the script that makes a change. With several shards it is empty, because one change is one
-    /// entry: [`note`](Self::note) writes it.
+    /// entry: [`record_audit`](Self::record_audit) writes it.
     pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
         if self.keys().count() == 1 { actor } else { "" }
     }
 
     /// Puts a change that was made in several shards on record.
-    pub(crate) async fn note(
+    pub(crate) async fn record_audit(
         &self,
         actor: &str,
         action: &str,
@@ -311,7 +312,8 @@ impl RedisStore {
         if self.keys().count() == 1 || actor.is_empty() || rows == 0 {
             return Ok(());
         }
-        let call = self.scripts().note.on(self.keys().first(), None).arg((actor, action, target, rows));
+        let call =
+            self.scripts().record_audit.on(self.keys().first(), None).arg((actor, action, target, rows));
         call.run::<u8>(self.connections()).await.map(|_| ())
     }
 }

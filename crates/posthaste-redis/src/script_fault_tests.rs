@@ -101,7 +101,7 @@ impl Scene {
         scene.insert(2, false).await;
         scene.held = scene.insert_held(3).await;
         scene.renew(&scene.store, &scene.held, false).await.expect("the renewal works");
-        scene.store.promote_all().await.expect("promotion works");
+        scene.store.index_all_arrivals().await.expect("promotion works");
         // Just arrived: plain, and born leased.
         scene.insert(2, false).await;
         scene.born = scene.insert_held(3).await;
@@ -422,7 +422,7 @@ async fn purge_before_the_repair_takes_no_row_that_a_failed_replay_made_pending(
         n += 1;
         let scene = Scene::new().await;
         // With nothing that has just arrived, no script before the replay's own is as long.
-        scene.store.promote_all().await.expect("promotion works");
+        scene.store.index_all_arrivals().await.expect("promotion works");
         let dead = Contents::of(&scene.store).await.indexes["dead"].first().cloned().expect("a dead row");
         let replay = Replay::by("ann");
         has_failed = scene.store.failing_at(n).replay(&EventId::from(dead), &replay).await.is_err();

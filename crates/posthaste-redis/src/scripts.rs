@@ -75,20 +75,20 @@ pub(crate) use scripts;
 scripts! {
     /// Every script about events.
     Scripts, EVENTS, "../scripts/":
-    audit,
-    change,
+    audit_page,
     claim,
-    control,
     count,
-    enqueue,
     get,
+    index_arrivals,
+    insert_events,
     lease,
-    note,
-    oldest,
+    oldest_due_age,
     page,
-    promote,
+    pause,
     purge,
+    record_audit,
     repair,
+    replay_or_discard,
     settle,
     unpark,
 }

@@ -14,7 +14,7 @@ impl RedisStore {
         // More than that would only be estimated, so that there is no need to wait until all have their place.
         let (waiting, arrivals) = self.count_pending().await?;
         if waiting + arrivals <= Stats::MAX_EXACT_COUNT {
-            self.promote_all().await?;
+            self.index_all_arrivals().await?;
         }
         let mut stats = Stats::default();
         for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {

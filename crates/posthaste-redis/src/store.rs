@@ -85,7 +85,7 @@ impl Store for RedisStore {
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
         let ask = |shard| async move {
-            let call = self.scripts().oldest.on(shard, now);
+            let call = self.scripts().oldest_due_age.on(shard, now);
             call.run::<Option<u64>>(self.connections()).await
         };
         let ages = try_join_all(self.keys().shards().iter().map(ask)).await?;
@@ -220,7 +220,7 @@ impl RedisStore {
                 }
             }
         }
-        self.note(actor, "purge", &target, count).await?;
+        self.record_audit(actor, "purge", &target, count).await?;
         Ok(count)
     }
 }

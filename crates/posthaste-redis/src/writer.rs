@@ -41,7 +41,7 @@ impl RedisWriter {
         let (keys, rows) = (self.store.keys(), prepared.rows());
         let mut sids = vec![None; rows.len()];
         for (shard, places) in keys.group(rows.iter().map(|row| keys.of_event(&row.event))) {
-            let mut call = self.store.scripts().enqueue.on(shard, None);
+            let mut call = self.store.scripts().insert_events.on(shard, None);
             places.iter().for_each(|&place| call.push(&enqueue_args(&rows[place])));
             let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
             places.into_iter().zip(answers).for_each(|(place, answer)| sids[place] = answer);
@@ -177,7 +177,7 @@ pub(crate) fn arrival_field(row: &NewRow) -> Option<(&'static str, String)> {
 /// # }
 /// ```
 // S1-45
-pub const ENQUEUE_LUA: &str = include_str!("../scripts/posthaste_enqueue.lua");
+pub const ENQUEUE_LUA: &str = include_str!("../scripts/enqueue_function.lua");
 
 /// An event on its way into a script of the service's own; see [`ENQUEUE_LUA`].
 #[derive(Debug)]

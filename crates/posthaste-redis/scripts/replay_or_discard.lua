@@ -28,5 +28,5 @@ for i, id in ipairs(ids) do
 end
 
 out.write()
-note(actor, what, target, count)
+record_audit(actor, what, target, count)
 return count

@@ -2,5 +2,5 @@
 
 local what, route, actor = ARGV[2], ARGV[3], ARGV[4]
 local changed = redis.call(what == 'pause' and 'SADD' or 'SREM', CONTROL, route)
-note(actor, what, route, changed)
+record_audit(actor, what, route, changed)
 return changed
