@@ -1,5 +1,7 @@
--- Stores one event of Posthaste: two keys from KEYS[key] on, five arguments from ARGV[arg] on.
--- Returns where it stands, or false if its id was written before. Call it before your first write.
+-- Function `posthaste_enqueue` for the service's own scripts: stores one event in the same atomic step.
+-- It uses two keys from KEYS[key] on and five arguments from ARGV[arg] on.
+-- Returns the stream id of the event, or false if its id exists already. Call it before your script's first write: it
+-- raises an error if a key has the wrong type, and Redis does not undo what a script wrote before an error.
 local function posthaste_enqueue(key, arg)
   local entries, arrivals, id = KEYS[key], KEYS[key + 1], ARGV[arg]
   for name, expected in pairs({ [entries] = 'hash', [arrivals] = 'stream' }) do

@@ -1,6 +1,6 @@
--- Stores events on their own, without a transaction around them.
--- ARGV: now, then for each: id, body, delay or lease in microseconds, owner, token (both empty without lease).
--- Returns the sid of each, or nothing where the id existed already.
+-- Stores events outside a transaction.
+-- ARGV: now; then for each event: id, body, delay or lease in microseconds, owner, token (both empty without a lease).
+-- Returns the stream id of each event, or false where the id exists already.
 
 local sids = {}
 for i = 2, #ARGV, 5 do

@@ -1,5 +1,7 @@
--- The age of the oldest pending row that has been due once, in microseconds. ARGV: now.
+-- Age in microseconds of the oldest pending row that has been due at some time, or false. ARGV: now.
+-- A row that waits for its first due time does not count: it is scheduled, not late.
 
+-- LOOK: rows examined at most. PAGE: rows per read.
 local LOOK, PAGE = 1000, 50
 
 local function has_been_due(row, due)
@@ -25,7 +27,7 @@ while looked < LOOK do
   start, looked = '(' .. keys[#keys], looked + #keys
 end
 
--- Behind so many that wait for their time, the first of those that are due is old enough to tell.
+-- More rows than LOOK are scheduled for later. The row that is due first is used instead: an approximation.
 if looked >= LOOK then
   local id = redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'LIMIT', 0, 1)[1]
   local state = id and redis.call('HGET', STATES, id)

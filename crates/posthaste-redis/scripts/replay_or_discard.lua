@@ -1,5 +1,5 @@
--- Replays or discards DEAD rows on a person's word.
--- ARGV: now, what (replay | discard), forget_progress (1 | 0), actor, target, ids. Returns how many.
+-- Replays or discards DEAD rows for an operator.
+-- ARGV: now; what (replay | discard); forget_progress (1 | 0); actor; target; ids. Returns the number of rows changed.
 
 local what, forget_progress, actor, target = ARGV[2], ARGV[3] == '1', ARGV[4], ARGV[5]
 
@@ -16,7 +16,7 @@ for i, id in ipairs(ids) do
     if what == 'discard' then
       out.delete(id)
     else
-      -- Everything that would kill the event again at its first error is reset.
+      -- Reset every count that would make the event DEAD again at its first error.
       row.status, row.attempts, row.deferrals, row.lost = '0', '0', '0', '0'
       row.done_at, row.error, row.replays = '', '', more(row.replays)
       if forget_progress then row.progress = '' end

@@ -1,11 +1,11 @@
--- Leases tickets whose time has come and that no worker holds, oldest first.
--- ARGV: now, limit, lease.
--- Returns: ticket and time of each, in one list; in how many milliseconds the next ticket is due, a day at
--- most, or nothing.
+-- Leases tickets that are due and that no worker holds, oldest first.
+-- ARGV: now; limit; lease in milliseconds.
+-- Returns: a flat list of ticket and expiry time; the milliseconds until the next ticket is due (at most a day), or
+-- false.
 
 local limit, lease_end = tonumber(ARGV[2]), int(now_ms + tonumber(ARGV[3]))
 
--- Tickets that others hold are passed over, this many at most: more would keep others waiting.
+-- Members examined at most: tickets that other workers hold are skipped, and many of them would block the server.
 local LOOK = 10000
 
 local DAY = 24 * 3600 * 1000

@@ -1,14 +1,14 @@
--- Decides about a ticket whose time has come: its event is stored, unless another call was faster.
--- ARGV: now, ticket, expires_at, cutoff (or nothing for now), then the event: id, body, delay or lease in
--- microseconds, owner, token.
--- Returns what was decided, and the sid of the event where one was stored.
+-- Decides a due ticket: stores its event, unless it was decided before.
+-- ARGV: now; ticket; expires_at; cutoff (both in milliseconds; empty cutoff for now); then the event: id, body, delay
+-- or lease in microseconds, owner, token. An empty id: a hook suppressed the event.
+-- Returns the decision, and the stream id of the event if one was stored.
 
 local ticket, expires_at, cutoff = ARGV[2], ARGV[3], tonumber(ARGV[4]) or now_ms
 
 finish_begun(ticket)
 
 if expires_at_of(ticket) ~= expires_at then
-  -- It has another time now, or none: a worker that holds it for the old one must not keep it from the new one.
+  -- The ticket has another expiry time, or none. The lease was for the old time and must not block the new one.
   redis.call('ZREM', EXPIRY_LEASES, ticket)
   return { 'not_due', false }
 end

@@ -1,6 +1,6 @@
--- Forgets old decisions and lapsed leases, and finishes decisions whose caller did not come back.
--- ARGV: now, how long a decision is remembered, limit (of each kind).
--- Returns how many decisions were forgotten.
+-- Forgets old decisions and expired leases, and completes decisions that a failed script left in `expiry-begun`.
+-- ARGV: now; retention of decisions in milliseconds; limit (per kind).
+-- Returns the number of decisions that were forgotten.
 
 local before, limit = int(now_ms - tonumber(ARGV[2])), tonumber(ARGV[3])
 
@@ -12,7 +12,8 @@ for _, ticket in ipairs(redis.call('HRANDFIELD', BEGUN, limit)) do finish_begun(
 
 write('ZREM', EXPIRY_LEASES, oldest(EXPIRY_LEASES, int(now_ms)))
 
--- A revoked ticket that was recorded to expire must not do so when the revocation is forgotten.
+-- If a revoked ticket was recorded as due again, that entry goes too: once the revocation is forgotten, it would
+-- expire.
 local revoked = oldest(REVOKED, before)
 write('ZREM', EXPIRY_DUE, revoked)
 write('ZREM', REVOKED, revoked)
