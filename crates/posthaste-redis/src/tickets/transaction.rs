@@ -1,18 +1,18 @@
-//! Expiries that are recorded in the transaction of the mint.
+//! Expiry times that are recorded in the transaction that mints the ticket.
 
 use posthaste::{StoreError, Timestamp};
 
 use super::record;
 use crate::RedisTx;
-use crate::tx::{Answers, PendingExpiry};
+use crate::tx::{CommandResults, PendingExpiry};
 
 impl RedisTx {
-    /// Records when a ticket expires, as
-    /// [`RedisExpiry::record_expiry_due`](crate::tickets::RedisExpiry::record_expiry_due) does, together with its
-    /// mint. Nothing is sent yet, and its reply is not among the [`Replies`](crate::Replies).
+    /// Adds the expiry time of a ticket to the transaction, as
+    /// [`RedisExpiry::record_expiry_due`](crate::tickets::RedisExpiry::record_expiry_due) records it. Nothing is sent
+    /// yet, and the command has no place in the [`Replies`](crate::Replies).
     ///
-    /// On a cluster the ticket must have the same [`tag`](crate::RedisStore::tag) as the events.
-    // S1-32
+    /// On a cluster the ticket must have the same [`tag`](crate::RedisStore::tag) as the events of the transaction.
+    /// Otherwise this fails.
     pub fn record_expiry_due(&mut self, ticket_id: &str, expires_at: Timestamp) -> Result<(), StoreError> {
         let keys = self.writer.store().keys();
         let shard = keys.of_aggregate(ticket_id).number;
@@ -24,15 +24,15 @@ impl RedisTx {
         Ok(())
     }
 
-    /// The tickets that were not recorded.
+    /// The tickets whose expiry time was not recorded.
     pub(crate) fn unrecorded_expiries(
         &self,
-        answers: &mut Answers,
+        results: &mut CommandResults,
         cause: &mut Option<StoreError>,
     ) -> Vec<String> {
         let mut unrecorded = Vec::new();
         for PendingExpiry { ticket_id, place, .. } in &self.expiries {
-            if let Err(error) = answers.take(*place) {
+            if let Err(error) = results.take(*place) {
                 unrecorded.push(ticket_id.clone());
                 cause.get_or_insert(error);
             }
