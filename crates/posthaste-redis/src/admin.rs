@@ -1,4 +1,4 @@
-//! What operators ask of the store.
+//! The operator API (`Admin`) on Redis: statistics, lists, replay, discard, pause, purge, audit and diagnosis.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::keys::StreamId;
 use crate::page::{AdminRowReply, Direction, PAGE_ROWS, ScanBudget, admin_row};
 use crate::shard_calls::within_bodies_timeout;
 
-/// How many rows one page of a list, or a group of DEAD events, looks at.
+/// Rows that one page of a list, or one grouping of DEAD events, reads at most.
 const MAX_ROWS_SCANNED: usize = 10_000;
 
 #[async_trait]
@@ -84,12 +84,12 @@ impl Admin for RedisStore {
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
         self.index_all_arrivals().await?;
-        let ask = |shard| async move {
+        let row_in = |shard| async move {
             let call = self.scripts().get.on(shard, None).arg(id.as_str());
             let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
             Ok::<_, StoreError>(rows.into_iter().next().map(|row| admin_row(row, shard.number)))
         };
-        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
+        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(row_in))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 
@@ -107,7 +107,7 @@ impl Admin for RedisStore {
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
         let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
-        Ok(self.change(&DeadRowChange::replay(replay), &[row], id.as_str()).await? > 0)
+        Ok(self.replay_or_discard(&DeadRowChange::replay(replay), &[row], id.as_str()).await? > 0)
     }
 
     async fn replay_all(
@@ -144,7 +144,7 @@ impl Admin for RedisStore {
         let keys = self.keys();
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
-        // One more than asked for, to know whether there are more.
+        // One more than requested shows whether there is a next page.
         let call = self.scripts().audit_page.on(keys.first(), None).arg((before, limit + 1));
         let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
@@ -165,9 +165,11 @@ impl Admin for RedisStore {
     }
 }
 
-/// What an operator does to DEAD rows.
+/// A change of DEAD rows by an operator.
 struct DeadRowChange<'a> {
+    /// `replay` or `discard`, as the script expects it.
     what: &'static str,
+    /// Whether a replay delivers again to destinations that have the event already.
     forget_progress: bool,
     actor: &'a str,
 }
@@ -179,13 +181,13 @@ impl<'a> DeadRowChange<'a> {
 }
 
 impl RedisStore {
-    /// Gives everything that has arrived its place in the indexes. Where a store that only looks cannot
-    /// write, on a replica for example, what no engine has seen yet is not shown.
+    /// Indexes all arrivals, so that lists and counts contain them. On a read-only store this fails silently: arrivals
+    /// that no engine has indexed are then not shown.
     pub(crate) async fn index_all_arrivals(&self) -> Result<(), StoreError> {
         self.index_arrivals_up_to(usize::MAX).await
     }
 
-    /// The same for about so many arrivals of each shard, the first ones.
+    /// Indexes about the first `rows` arrivals of each shard.
     pub(crate) async fn index_arrivals_up_to(&self, rows: usize) -> Result<(), StoreError> {
         const INDEX_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
@@ -194,7 +196,7 @@ impl RedisStore {
                 match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
-                    // A server that is gone fails the next call too.
+                    // If the server is unreachable, the caller's next call reports it.
                     Err(_) if self.0.read_only => break,
                     Err(error) => return Err(error),
                 }
@@ -203,14 +205,14 @@ impl RedisStore {
         Ok(())
     }
 
-    /// The server's clock, in whole milliseconds as the scripts read it.
+    /// The server's clock, cut to whole milliseconds as in the scripts.
     pub(crate) async fn clock(&self) -> Result<Timestamp, StoreError> {
         let (secs, micros): (i64, i64) =
             self.connections().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
         Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
     }
 
-    /// The moment before which a row has to have ended, where the filter asks for its age.
+    /// The time before which a row must have ended, if the filter limits the age.
     async fn cutoff(&self, filter: &Filter) -> Result<Option<Timestamp>, StoreError> {
         match filter.older_than {
             Some(age) => Ok(Some(self.clock().await? - age)),
@@ -218,7 +220,7 @@ impl RedisStore {
         }
     }
 
-    /// The row with this id, if the filter means it: one in the archive only where it asks for that status.
+    /// The row with this id, if it matches the filter. Archived rows match only if the filter names that status.
     async fn find(
         &self,
         id: &EventId,
@@ -230,14 +232,15 @@ impl RedisStore {
         Ok(row.filter(|row| matches(row, filter, before) && !is_hidden(row)))
     }
 
+    /// The paused routes.
     pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.connections().query(&members).await.map_err(crate::error::failed)
     }
 
-    /// Changes DEAD rows, shard by shard; returns how many.
-    async fn change(
+    /// Replays or discards these rows if they are still DEAD; returns how many were.
+    async fn replay_or_discard(
         &self,
         change: &DeadRowChange<'_>,
         rows: &[EventRow],
@@ -259,7 +262,7 @@ impl RedisStore {
         Ok(count)
     }
 
-    /// Changes up to `limit` DEAD rows that match, oldest first.
+    /// Replays or discards up to `limit` DEAD rows that match, oldest first.
     async fn change_matching(
         &self,
         change: &DeadRowChange<'_>,
@@ -276,8 +279,8 @@ impl RedisStore {
             let missing = limit - count;
             let page = PageRequest::after(after, missing);
             let page = self.list(&dead, &page).await?;
-            // Others may have changed some of them, so that fewer than were found are.
-            count += self.change(change, &page.items, &target).await? as usize;
+            // Another operator may have changed some of the listed rows already, so the count can be lower.
+            count += self.replay_or_discard(change, &page.items, &target).await? as usize;
             match page.next {
                 Some(next) if count < limit => after = Some(next),
                 _ => return Ok(count as u64),
@@ -285,6 +288,7 @@ impl RedisStore {
         }
     }
 
+    /// `what`: `pause` or `resume`. Returns whether that changed anything.
     async fn set_paused(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
         let call = self.scripts().pause.on(self.keys().first(), None).arg((what, route, actor));
         let changed = call.run::<u8>(self.connections()).await? == 1;
@@ -295,13 +299,13 @@ impl RedisStore {
         Ok(changed)
     }
 
-    /// The name for the script that makes a change. With several shards it is empty, because one change is one
-    /// entry: [`record_audit`](Self::record_audit) writes it.
+    /// The actor that a script records in the audit. Empty with several shards: a change is one audit entry, which
+    /// [`record_audit`](Self::record_audit) then writes.
     pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
         if self.keys().count() == 1 { actor } else { "" }
     }
 
-    /// Puts a change that was made in several shards on record.
+    /// Writes the audit entry of a change that was made in several shards. With one shard the script has written it.
     pub(crate) async fn record_audit(
         &self,
         actor: &str,

@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! Backlog: counts pending rows by type or by tenant, over at most [`Backlog::MAX_ROWS`] rows.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Decisions about tickets: expired or revoked. Each is one script.
+//! Decisions about tickets: expire or revoke, each in one script.
 
 use posthaste::writer::{Ledger, NewRow, Prepared};
 use posthaste::{Event, StoreError, Timestamp, WriteError};
@@ -9,25 +9,24 @@ use crate::error::unexpected;
 use crate::scripts::ScriptCall;
 use crate::writer::{commit, enqueue_args};
 
-/// What was decided about a ticket whose time had come.
-// S1-43
+/// The decision about a due ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ExpiryDecision {
-    /// It has expired: the event is stored and will be delivered.
+    /// The ticket has expired. Its event is stored and will be delivered.
     Enqueued,
-    /// It was revoked before. Nothing is stored.
+    /// The ticket was revoked earlier. Nothing is stored.
     SuppressedRevoked,
-    /// It has expired, and a [hook](posthaste::WriterHook) left its event out.
+    /// The ticket has expired, but a [hook](posthaste::WriterHook) suppressed its event.
     SuppressedByHook,
-    /// The same was decided before: the event is there already, or was.
+    /// The same expiry was decided earlier. Its event was stored then.
     AlreadyEnqueued,
-    /// It is not due: it has another time by now, or none, or one after the cutoff. Nothing is stored.
+    /// The ticket is not due: it has another expiry time, none, or one after the cutoff. Nothing is stored.
     NotDue,
 }
 
 impl ExpiryDecision {
-    /// The decisions and their names in scripts and in the label of the metric.
+    /// The decisions with their names in the script and in the metric's label.
     const NAMES: [(Self, &'static str); 5] = [
         (Self::Enqueued, "enqueued"),
         (Self::SuppressedRevoked, "suppressed_revoked"),
@@ -37,20 +36,20 @@ impl ExpiryDecision {
     ];
 }
 
-/// What became of a ticket that was to be revoked.
+/// The result of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Revocation {
-    /// It is revoked: the event is stored and will be delivered, unless a hook left it out.
+    /// The ticket is revoked. Its event is stored and will be delivered, unless a hook suppressed it.
     Revoked,
-    /// It was revoked before. Nothing is stored.
+    /// The ticket was revoked earlier. Nothing is stored.
     AlreadyRevoked,
-    /// It has expired before. Nothing is stored.
+    /// The ticket expired earlier. Nothing is stored.
     AlreadyExpired,
 }
 
 impl Revocation {
-    /// The outcomes and their names in the script.
+    /// The results with their names in the script.
     const NAMES: [(Self, &'static str); 3] = [
         (Self::Revoked, "revoked"),
         (Self::AlreadyRevoked, "already_revoked"),
@@ -58,21 +57,26 @@ impl Revocation {
     ];
 }
 
-/// The outcome that a script names.
+/// The value for a name that a script returned.
 fn outcome<T: Copy>(names: &[(T, &'static str)], name: &str) -> Result<(T, &'static str), StoreError> {
     names.iter().copied().find(|(_, known)| *known == name).ok_or_else(|| unexpected("a decision"))
 }
 
 impl RedisExpiry {
-    /// Decides, in one step, about a ticket that [`find_due_expiries`](Self::find_due_expiries) returned:
-    /// stores the event that says that it has expired, unless it was revoked, the same was decided before, or
-    /// it has another time by now. Whatever was decided, the ticket is not due any more.
+    /// Decides one ticket that [`find_due_expiries`](Self::find_due_expiries) returned, in one atomic step: stores the
+    /// event of its expiry, unless the ticket was revoked, the same expiry was decided earlier, or the ticket has
+    /// another expiry time now. After any decision except [`NotDue`](ExpiryDecision::NotDue) the ticket is no longer
+    /// due.
     ///
-    /// The event gets the [id of this expiry](DueExpiry::event_id), whatever id it had, and has to carry the
-    /// ticket as its aggregate id. Only what is due at `cutoff` is decided; `None` for the server's clock.
+    /// The event gets the [id of this expiry](DueExpiry::event_id), which replaces its own, and its aggregate id must
+    /// be the ticket. `cutoff`: only a ticket that is due at this time is decided; `None` uses the server's clock.
     ///
-    /// Every call can be repeated: the same ticket and time never have two events.
-    // S1-36
+    /// The call can be repeated: one ticket and expiry time never get two events.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the event belongs to another ticket, a hook fails or changes the event's ids, or the server cannot be
+    /// reached.
     pub async fn decide_expiry(
         &self,
         due: &DueExpiry,
@@ -95,25 +99,30 @@ impl RedisExpiry {
         Ok(decision)
     }
 
-    /// Revokes a ticket in one step: stores the event that says so and remembers it, unless the ticket was
-    /// revoked before or has expired. After this it does not expire, whatever a worker has just found.
+    /// Revokes a ticket in one atomic step: stores `event` and remembers the revocation, unless the ticket was revoked
+    /// or has expired earlier. A revoked ticket does not expire, even if a worker has just found it due.
     ///
-    /// A ticket that was not recorded to expire can be revoked too. One that has expired and was then
-    /// [recorded](Self::record_expiry_due) with a new time counts as new.
+    /// A ticket without an expiry time can be revoked too. A ticket that has expired and was then
+    /// [recorded](Self::record_expiry_due) with a new time counts as a new ticket.
     ///
-    /// The event has to carry the ticket as its aggregate id. A call that failed, or whose reply was lost, can
-    /// be repeated with the same event; it may return [`AlreadyRevoked`](Revocation::AlreadyRevoked) then.
+    /// The event's aggregate id must be the ticket. If the call failed or its reply was lost, repeat it with the same
+    /// event; it may then return [`AlreadyRevoked`](Revocation::AlreadyRevoked).
     ///
-    /// # With the service's own keys
+    /// # Together with the service's own keys
     ///
-    /// A revocation is a decision, and MULTI cannot decide. Either look at the outcome and then change the
-    /// service's own keys, or decide in a script of the service's own: with the [tag](crate::RedisStore::tag)
-    /// of the ticket before each name, it has expired if it is in the hash `expired` and not in the sorted set
-    /// `expiry-due`, and is revoked if it is in the sorted set `revoked`, whose scores are milliseconds since
-    /// 1970. Such a script stores its event with [`ENQUEUE_LUA`](crate::ENQUEUE_LUA), adds the ticket to
-    /// `revoked` and removes it from `expiry-due`. A ticket in the hash `expiry-begun` has a decision that
-    /// failed in the middle: the script leaves it alone, and this method finishes it.
-    // S1-42
+    /// MULTI cannot make decisions. There are two ways to change other keys together with a revocation:
+    ///
+    /// - Call this method, and change the keys according to its result.
+    /// - Decide in a script of your own. The keys below have the [tag](crate::RedisStore::tag) of the ticket in front.
+    ///   The ticket has expired if it is in the hash `expired` and not in the sorted set `expiry-due`. It is revoked if
+    ///   it is in the sorted set `revoked`, whose scores are milliseconds since 1970. The script stores its event with
+    ///   [`ENQUEUE_LUA`](crate::ENQUEUE_LUA), adds the ticket to `revoked` and removes it from `expiry-due`. It must
+    ///   not touch a ticket that is in the hash `expiry-begun`: that one has a decision that failed halfway, and this
+    ///   method completes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`decide_expiry`](Self::decide_expiry).
     pub async fn revoke(&self, ticket_id: &str, event: Event) -> Result<Revocation, WriteError> {
         let prepared = self.prepare(ticket_id, event)?;
         let call = self.scripts.revoke.on(self.shard_of(ticket_id), self.now).arg(ticket_id);
@@ -123,7 +132,7 @@ impl RedisExpiry {
         Ok(revocation)
     }
 
-    /// Applies hooks and limits. Then there must still be one event, the ticket's own, or none.
+    /// Runs hooks and checks limits. The result must be the one event of this ticket, or nothing.
     fn prepare(&self, ticket_id: &str, event: Event) -> Result<Prepared, WriteError> {
         let id = event.id().clone();
         let prepared = self.writer.prepare(vec![event])?;
@@ -132,8 +141,8 @@ impl RedisExpiry {
             [] => Ok(prepared),
             [row] if is_good(row) => Ok(prepared),
             _ => {
-                let operation = "decide about a ticket with another one's event: give the event the ticket's id as \
-                                 its aggregate id, and let no hook change that, its id, or how many there are";
+                let operation = "decide a ticket with an event of another ticket: give the event the ticket's id as \
+                                 its aggregate id, and let no hook change the event's ids or add events";
                 Err(StoreError::Unsupported { store: "Redis", operation }.into())
             }
         }
@@ -152,8 +161,8 @@ impl RedisExpiry {
         call.run(self.store().connections()).await
     }
 
-    /// Tells hooks and engine what became of the event: `None` if it was not to be stored, `Some(None)` if its id was
-    /// written before.
+    /// Reports the event's outcome to the hooks and the engine: `None` if it was not to be stored, `Some(None)` if its
+    /// id existed already.
     fn finish(&self, prepared: Prepared, stored: Option<Option<String>>) -> Result<(), StoreError> {
         let mut ledger = Ledger::new();
         match stored {

@@ -1,5 +1,5 @@
-//! A fault before every command of a decision: the next call finishes it, and a ticket never has two
-//! events.
+//! Fault injection: a decision fails at each of its commands in turn. The next call must complete it, and a ticket must
+//! never have two events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn decide(expiry: &RedisExpiry) -> Result<ExpiryDecision, WriteError> {
     expiry.decide_expiry(&due(), event("TicketExpired"), None).await
 }
 
-/// What is known about the ticket.
+/// What the store contains about the ticket.
 #[derive(Debug)]
 struct TicketContents {
     /// The types of its events.
@@ -81,7 +81,7 @@ impl TicketContents {
     }
 }
 
-/// What fails, and what comes next.
+/// A step that fails, or one that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Decide,
@@ -99,8 +99,8 @@ impl Step {
     }
 }
 
-/// Fails at the first command, then at the second, and so on until it no longer fails; then the next steps
-/// come, which do not fail.
+/// Runs `first` with a fault at the first command, then at the second, and so on until it no longer fails. After each
+/// run the `next` steps run without a fault.
 async fn fail_everywhere(first: Step, next: &[Step]) {
     let mut n = 0;
     loop {
@@ -112,7 +112,7 @@ async fn fail_everywhere(first: Step, next: &[Step]) {
         let failing = RedisExpiry { scripts: Arc::new(ExpiryScripts::after(&fault(n))), ..expiry.clone() };
         let has_failed = first.run(&failing).await.is_err();
         for step in next {
-            step.run(&expiry).await.expect("nothing fails any more");
+            step.run(&expiry).await.expect("no fault is injected");
         }
         TicketContents::in_store(&store).await.check(&format!("{first:?} failed at {n}, then {next:?}"));
         remove(&store).await;
@@ -126,13 +126,13 @@ async fn fail_everywhere(first: Step, next: &[Step]) {
 // S1-36, S1-39
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn decision_that_failed_is_finished_by_the_next() {
+async fn failed_decision_is_completed_by_the_next_call() {
     fail_everywhere(Step::Decide, &[Step::Decide]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn revocation_that_failed_is_finished_by_the_next() {
+async fn failed_revocation_is_completed_by_the_next_call() {
     fail_everywhere(Step::Revoke, &[Step::Revoke]).await;
 }
 
@@ -150,27 +150,28 @@ async fn ticket_whose_revocation_failed_is_not_both_expired_and_revoked() {
     fail_everywhere(Step::Revoke, &[Step::Decide, Step::Revoke]).await;
 }
 
-/// A revoker may never come back; the worker finishes it, and the ticket expires if nothing was decided.
+/// The caller of a failed revocation may never repeat it. The worker completes it, or expires the ticket if nothing was
+/// decided.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn revocation_that_nobody_repeats_is_finished_by_the_worker() {
+async fn revocation_that_is_never_repeated_is_completed_by_the_worker() {
     fail_everywhere(Step::Revoke, &[Step::Prune, Step::Decide]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn pruning_that_failed_is_repeated() {
+async fn failed_pruning_is_completed_by_the_next_call() {
     fail_everywhere(Step::Prune, &[Step::Prune, Step::Decide]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn revocation_that_is_repeated_says_so() {
+async fn repeated_revocation_returns_already_revoked() {
     let store = fresh().await;
     let expiry = expiry(&store);
     let revoked = event("TicketRevoked");
     for expected in [Revocation::Revoked, Revocation::AlreadyRevoked] {
-        assert_eq!(expiry.revoke(TICKET, revoked.clone()).await.expect("it answers"), expected);
+        assert_eq!(expiry.revoke(TICKET, revoked.clone()).await.expect("the server replies"), expected);
     }
     remove(&store).await;
 }

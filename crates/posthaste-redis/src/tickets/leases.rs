@@ -1,4 +1,4 @@
-//! How workers share the tickets: each holds those that it is about to decide, for a while.
+//! Leases of tickets: a worker holds the tickets it is about to decide for a while. Also removes old decisions.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::keys::Shard;
 use crate::shard_calls::successful;
 use crate::store::shares;
 
-/// How many decisions of each kind one call forgets in a shard: more would keep other clients of the server waiting.
+/// Decisions of each kind that one call forgets per shard. More would block the server.
 const MAX_PRUNED: usize = 500;
 
-/// The reply of a shard: tickets, and in how many milliseconds the next one is due.
+/// Reply of a shard: tickets, and the milliseconds until the next one is due.
 type TicketClaimReply = (Vec<ScoredTicket>, Option<u64>);
 
-/// Tickets that a worker holds.
+/// Tickets that a worker has leased.
 #[derive(Debug, Default)]
 pub(super) struct ClaimedTickets {
     pub(super) due: Vec<DueExpiry>,
-    /// Whether there may be more.
+    /// Whether there may be more due tickets.
     pub(super) is_full: bool,
-    /// How long until another ticket is due.
+    /// Time until the next ticket is due; `None` if there is none.
     pub(super) next_due: Option<Duration>,
 }
 
 impl RedisExpiry {
-    /// Leases tickets whose time has come and that no worker holds, oldest first.
+    /// Leases tickets that are due and not leased, oldest first.
     pub(super) async fn claim(&self, limit: usize, lease: Duration) -> Result<ClaimedTickets, StoreError> {
         let shards = self.store().responding_shards_in_turn();
         let claims =
@@ -42,7 +42,7 @@ impl RedisExpiry {
         Ok(claimed)
     }
 
-    /// Returns also how many tickets were asked for.
+    /// Leases tickets of one shard; returns the limit with the reply.
     async fn claim_in(
         &self,
         shard: &Shard,
@@ -53,8 +53,8 @@ impl RedisExpiry {
         Ok((limit, call.run(self.store().connections()).await?))
     }
 
-    /// Forgets decisions that are older than the retention, some at a time; returns how many, and whether
-    /// there may be more.
+    /// Forgets a number of decisions that are older than the retention. Returns how many, and whether there may be
+    /// more.
     pub(super) async fn prune(&self) -> Result<(u64, bool), StoreError> {
         let prune = |shard| async move {
             let call = self.scripts.prune.on(shard, self.now).arg((millis(self.retention), MAX_PRUNED));
@@ -65,7 +65,7 @@ impl RedisExpiry {
     }
 }
 
-/// A duration in milliseconds, cut to a hundred years: scores are exact up to 2^53.
+/// A duration in milliseconds, at most 100 years: scores are doubles, exact up to 2^53.
 fn millis(duration: Duration) -> u64 {
     crate::store::micros(duration).div_ceil(1000)
 }

@@ -1,7 +1,6 @@
-//! Tickets that expire: each has a time, and when it has come exactly one event says what became of the ticket.
+//! Tickets that expire or are revoked, with exactly one event that says which.
 //!
-//! A ticket is an aggregate: its id is the aggregate id of every event about it.
-//! `docs/redis-tickets.md` is the guide.
+//! A ticket is an aggregate: its id is the aggregate id of all its events. `docs/redis-tickets.md` is the guide.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -9,7 +8,7 @@
 //! use posthaste::{Event, Timestamp};
 //! use posthaste_redis::tickets::{DueExpiry, RedisExpiry, Revocation};
 //!
-//! # async fn run(store: posthaste_redis::RedisStore, outbox: posthaste::Outbox) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run(store: posthaste_redis::RedisStore, outbox: posthaste::Outbox) -> Result<(), posthaste::BoxError> {
 //! fn event(event_type: &str, ticket: &str) -> Result<Event, posthaste::EventError> {
 //!     Event::builder(event_type).aggregate("Ticket", ticket).json_text("{}").build()
 //! }
@@ -20,7 +19,7 @@
 //!
 //! expiry.record_expiry_due("17", Timestamp::now() + Duration::from_secs(3600)).await?;
 //! match expiry.revoke("17", event("TicketRevoked", "17")?).await? {
-//!     Revocation::Revoked => println!("it will not expire"),
+//!     Revocation::Revoked => println!("the ticket will not expire"),
 //!     _ => println!("too late"),
 //! }
 //! # worker.shutdown().await;
@@ -28,9 +27,8 @@
 //! # }
 //! ```
 //!
-//! The times are in a sorted set, a worker finds those that have come, and one script decides. The expiry of keys has
-//! no part in it, because Redis reports that late or not at all.
-// S1-34
+//! Expiry times are the scores of a sorted set. A worker finds the due tickets, and one script decides about each. The
+//! expiry of Redis keys is not used, because Redis reports it late or not at all.
 
 mod decision;
 mod due_expiry;
@@ -59,24 +57,24 @@ pub use decision::{ExpiryDecision, Revocation};
 pub use due_expiry::DueExpiry;
 pub use worker::{ExpiryHandle, ExpiryReport, ExpiryWorker};
 
-/// The most tickets that one call returns: more would keep other clients of the server waiting.
+/// Maximum number of tickets that one call returns. More would block the server.
 const MAX_FOUND: usize = 10_000;
 
-/// How long a decision is remembered by default.
+/// Default time for which a decision is remembered.
 const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Tickets that expire, or are revoked before that; made by [`RedisStore::expiry`], cheap to clone.
+/// The tickets of an outbox: records expiry times, decides and revokes. Made by [`RedisStore::expiry`]; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RedisExpiry {
     writer: RedisWriter,
     scripts: Arc<ExpiryScripts>,
     retention: Duration,
-    /// The clock of a test; `None` for the server's own.
+    /// The clock of a test; `None` for the server's clock.
     now: Option<Timestamp>,
 }
 
 impl RedisStore {
-    /// Tickets that expire. Made once; cheap to clone.
+    /// The tickets of this outbox. Make it once; it is cheap to clone.
     pub fn expiry(&self, outbox: &Outbox) -> RedisExpiry {
         let scripts = Arc::new(ExpiryScripts::after(""));
         RedisExpiry { writer: self.writer(outbox), scripts, retention: DEFAULT_RETENTION, now: None }
@@ -84,35 +82,33 @@ impl RedisStore {
 }
 
 impl RedisExpiry {
-    /// How long a decision is remembered. Default: 30 days; every process should have the same.
+    /// How long a decision is remembered. Default: 30 days. All processes should use the same value.
     ///
-    /// For so long a ticket that was revoked cannot expire and one that has expired cannot be revoked, even if
-    /// its mint is repeated. Workers forget older decisions.
+    /// During this time a revoked ticket cannot expire and an expired ticket cannot be revoked, even if the transaction
+    /// that mints it is repeated. Workers forget older decisions.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// The same with another clock than the server's, for tests.
+    /// The same tickets with a fixed clock, for tests.
     #[doc(hidden)]
     pub fn at(&self, now: Timestamp) -> Self {
         Self { now: Some(now), ..self.clone() }
     }
 
-    /// Records when a ticket expires, or changes it. Times are kept in whole milliseconds, rounded down.
+    /// Records or changes the expiry time of a ticket. The time is rounded down to whole milliseconds.
     ///
-    /// A service that mints in a transaction records the time there, with
+    /// To record it in the transaction that mints the ticket, use
     /// [`RedisTx::record_expiry_due`](crate::RedisTx::record_expiry_due).
-    // S1-32
     pub async fn record_expiry_due(&self, ticket_id: &str, expires_at: Timestamp) -> Result<(), StoreError> {
         let cmd = record(self.store().keys(), ticket_id, expires_at);
         self.store().connections().query::<i64>(&cmd).await.map_err(failed)?;
         Ok(())
     }
 
-    /// Tickets whose time has come by the server's clock, oldest first, at most `limit` and at most 10,000.
-    /// Changes nothing: [`decide_expiry`](Self::decide_expiry) does.
-    // S1-35
+    /// The tickets that are due by the server's clock, oldest first: at most `limit`, and at most 10,000. Changes
+    /// nothing; [`decide_expiry`](Self::decide_expiry) decides.
     pub async fn find_due_expiries(&self, limit: usize) -> Result<Vec<DueExpiry>, StoreError> {
         let limit = limit.min(MAX_FOUND);
         let find = |shard| async move {
@@ -125,13 +121,12 @@ impl RedisExpiry {
         Ok(due)
     }
 
-    /// A worker that finds tickets whose time has come, gets the event that says so from `event`, and
-    /// [decides](Self::decide_expiry). Any number of workers share the work, in any number of processes.
+    /// A worker that finds due tickets, calls `event` for the event of each, and [decides](Self::decide_expiry). Any
+    /// number of workers in any number of processes share the work.
     ///
-    /// A function that fails, or takes longer than the [lease](ExpiryWorker::lease), leaves its ticket due, and
-    /// a worker tries again when the lease has ended. The text of its error is not logged, because it may
-    /// contain a secret: log in the function what you need.
-    // S1-44
+    /// If `event` fails, or takes longer than the [lease](ExpiryWorker::lease), the ticket stays due, and a worker
+    /// tries again after the lease has ended. The error's text is not logged, because it may contain a secret; log what
+    /// you need inside the function.
     pub fn worker<F, Fut>(&self, event: F) -> ExpiryWorker
     where
         F: Fn(DueExpiry) -> Fut + Send + Sync + 'static,
@@ -149,10 +144,10 @@ impl RedisExpiry {
     }
 }
 
-/// A ticket and its time, as a sorted set returns them.
+/// A ticket and its time in milliseconds, as a sorted set returns them.
 type ScoredTicket = (Vec<u8>, f64);
 
-/// Oldest first, from whatever shards.
+/// Sorts the tickets of all shards, oldest first.
 fn sort_due(scored: Vec<ScoredTicket>) -> Vec<DueExpiry> {
     let mut due: Vec<DueExpiry> =
         scored.iter().map(|(ticket, score)| DueExpiry::from_score(ticket, *score)).collect();
@@ -160,14 +155,14 @@ fn sort_due(scored: Vec<ScoredTicket>) -> Vec<DueExpiry> {
     due
 }
 
-/// The command that records when a ticket expires, alone or in a transaction.
+/// The command that records an expiry time, outside or inside a transaction.
 fn record(keys: &Keys, ticket_id: &str, expires_at: Timestamp) -> Cmd {
     let mut cmd = redis::cmd("ZADD");
     cmd.arg(keys.of_aggregate(ticket_id).key(EXPIRY_KEYS[0].0)).arg(epoch_ms(expires_at)).arg(ticket_id);
     cmd
 }
 
-/// The guide, so that its program is compiled.
+/// Compiles the program of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/redis-tickets.md")]
 struct Page;

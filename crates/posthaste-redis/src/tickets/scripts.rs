@@ -13,7 +13,7 @@ const EXPIRY: &ScriptKind = &ScriptKind {
 };
 
 scripts! {
-    /// Every script about tickets.
+    /// All scripts about tickets.
     ExpiryScripts, EXPIRY, "../../scripts/tickets/":
     claim,
     decide,

@@ -1,4 +1,4 @@
-//! The worker that finds tickets whose time has come, and decides about them.
+//! Ticket worker: finds due tickets and decides them.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -14,45 +14,46 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DueExpiry, ExpiryDecision, RedisExpiry};
 
-/// How many tickets are decided at the same time.
+/// Tickets that one worker decides concurrently.
 const MAX_CONCURRENT_DECISIONS: usize = 16;
 
-/// The most tickets of one batch: more would keep other clients of the server waiting.
+/// Maximum number of tickets per batch. More would block the server.
 const MAX_BATCH_TICKETS: usize = 1000;
 
-/// Tickets that become due within this time are decided together.
+/// Minimum pause between batches, so that tickets that become due within it share a batch.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often old decisions are forgotten.
+/// Interval at which old decisions are forgotten.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 type EventFuture = Pin<Box<dyn Future<Output = Result<Event, BoxError>> + Send>>;
 
-/// Decides about tickets whose time has come; made by [`RedisExpiry::worker`].
+/// Decides due tickets. Made by [`RedisExpiry::worker`].
 #[derive(Clone)]
 #[must_use = "call `start` or `run_once`"]
 pub struct ExpiryWorker {
     expiry: RedisExpiry,
+    /// The service's function that makes the event of an expiry.
     event: Arc<dyn Fn(DueExpiry) -> EventFuture + Send + Sync>,
     batch: usize,
     interval: Duration,
     lease: Duration,
 }
 
-/// What one round of a worker did.
+/// The result of one round of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExpiryReport {
-    /// Tickets that have expired: their events are stored.
+    /// Tickets that have expired. Their events are stored.
     pub enqueued: usize,
-    /// Tickets that were revoked before, or whose event a hook left out.
+    /// Tickets that were revoked earlier, or whose event a hook suppressed.
     pub suppressed: usize,
-    /// Tickets about which the same was decided before.
+    /// Tickets whose expiry was decided earlier.
     pub already_enqueued: usize,
-    /// Tickets that got another time, or none, after the worker found them.
+    /// Tickets whose expiry time was changed or removed after the worker found them.
     pub not_due: usize,
-    /// Tickets whose function failed or was too slow, or that could not be decided: they are due again when
-    /// the lease has ended.
+    /// Tickets that could not be decided, or whose function failed or was too slow. They are tried again after the
+    /// lease has ended.
     pub failed: usize,
     /// Old decisions that were forgotten.
     pub pruned: u64,
@@ -69,34 +70,35 @@ impl ExpiryWorker {
         Self { expiry, event, batch: 100, interval, lease }
     }
 
-    /// How many tickets to take at once, at most 1000. Default: 100.
+    /// Tickets per batch, at most 1000. Default: 100.
     pub fn batch(mut self, tickets: usize) -> Self {
         self.batch = tickets.clamp(1, MAX_BATCH_TICKETS);
         self
     }
 
-    /// How long to wait at most before looking again. Default: a second; less if a ticket is known to be due
-    /// sooner, and not at all after a full batch.
+    /// Maximum pause between two batches, at least 10 ms. Default: 1 second. The pause is shorter if a ticket is known
+    /// to be due earlier, and there is none after a full batch.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval.max(MIN_PAUSE);
         self
     }
 
-    /// How long the tickets of a batch are this worker's own. Default: 30 seconds. What it has not decided by
-    /// then is taken over by another one.
+    /// How long the worker holds the tickets of a batch. Default: 30 seconds. Tickets that it has not decided by then
+    /// can be taken by another worker.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease.max(Duration::from_millis(1));
         self
     }
 
-    /// Decides about one batch and forgets old decisions, without waiting.
+    /// Decides one batch and forgets old decisions, then returns. Fails if the server cannot be reached; tickets that
+    /// could not be decided are counted in the report.
     pub async fn run_once(&self) -> Result<ExpiryReport, StoreError> {
         let mut report = self.round().await?.report;
         (report.pruned, _) = self.expiry.prune().await?;
         Ok(report)
     }
 
-    /// Works in the background until the handle is dropped or shut down.
+    /// Starts the worker on a background task. It runs until the handle is dropped or shut down.
     pub fn start(self) -> ExpiryHandle {
         let stop = CancellationToken::new();
         let task = Some(tokio::spawn(work_until(stop.clone(), self)));
@@ -115,35 +117,35 @@ impl ExpiryWorker {
         Ok(Round { report, is_full: claimed.is_full, next_due: claimed.next_due })
     }
 
-    /// Gets the event and decides; `None` if either failed.
+    /// Requests the event and decides; `None` if either failed.
     async fn decide(&self, due: DueExpiry, deadline: Instant) -> Option<ExpiryDecision> {
         let ticket = &due.ticket_id;
         let event = AssertUnwindSafe(async { (self.event)(due.clone()).await }).catch_unwind();
         let event = match timeout_at(deadline, event).await {
             Ok(Ok(Ok(event))) => event,
             Ok(Ok(Err(_may_quote_anything))) => {
-                tracing::warn!(%ticket, "no event for a ticket that expires: its function failed; trying again");
+                tracing::warn!(%ticket, "the function for the event of a ticket failed; it will be tried again");
                 return None;
             }
             Ok(Err(_panic)) => {
-                tracing::error!(%ticket, "no event for a ticket that expires: its function panicked; trying again");
+                tracing::error!(%ticket, "the function for the event of a ticket panicked; it will be tried again");
                 return None;
             }
             Err(_late) => {
-                tracing::warn!(%ticket, "no event for a ticket that expires within the lease; trying again");
+                tracing::warn!(%ticket, "the event of a ticket was not made within the lease; it will be tried again");
                 return None;
             }
         };
         match self.expiry.decide_expiry(&due, event, None).await {
             Ok(decision) => Some(decision),
             Err(error) => {
-                tracing::warn!(%ticket, %error, "a ticket that expires could not be decided; trying again");
+                tracing::warn!(%ticket, %error, "an expired ticket could not be decided; it will be tried again");
                 None
             }
         }
     }
 
-    /// How long to wait after a round. Tickets that failed are no reason to go on immediately.
+    /// The pause after a round. None after a full batch, unless tickets failed: their leases have to end first.
     fn pause_after(&self, round: &Round) -> Duration {
         let is_clean = round.report.failed == 0 && round.report.not_due == 0;
         if round.is_full && is_clean {
@@ -153,7 +155,7 @@ impl ExpiryWorker {
     }
 }
 
-/// One batch, and what is known about the next.
+/// One batch, and what is known about the next one.
 struct Round {
     report: ExpiryReport,
     is_full: bool,
@@ -174,14 +176,14 @@ impl ExpiryReport {
     }
 }
 
-/// A batch that has begun is finished, which takes no longer than its lease.
+/// The worker's loop. A batch in progress is finished before it stops, which takes at most a lease.
 async fn work_until(stop: CancellationToken, worker: ExpiryWorker) {
     let mut prune_at = Instant::now();
     loop {
         let pause = match worker.round().await {
             Ok(round) => worker.pause_after(&round),
             Err(error) => {
-                tracing::warn!(%error, "tickets that expire could not be looked for; trying again");
+                tracing::warn!(%error, "looking for expired tickets failed; it will be tried again");
                 worker.interval
             }
         };
@@ -196,13 +198,13 @@ async fn work_until(stop: CancellationToken, worker: ExpiryWorker) {
     }
 }
 
-/// Forgets old decisions, and returns when to do so again.
+/// Forgets old decisions; returns when to do this again.
 async fn prune(expiry: &RedisExpiry) -> Instant {
     match expiry.prune().await {
         Ok((_, true)) => Instant::now(),
         Ok((_, false)) => Instant::now() + PRUNE_INTERVAL,
         Err(error) => {
-            tracing::warn!(%error, "old decisions about tickets could not be forgotten; trying again");
+            tracing::warn!(%error, "forgetting old decisions about tickets failed; it will be tried again");
             Instant::now() + PRUNE_INTERVAL
         }
     }
@@ -215,20 +217,21 @@ impl fmt::Debug for ExpiryWorker {
     }
 }
 
-/// An expiry worker at work. Dropped, it stops.
+/// A running ticket worker. Dropping it stops the worker.
 #[derive(Debug)]
-#[must_use = "dropped, the worker stops"]
+#[must_use = "the worker stops when this is dropped"]
 pub struct ExpiryHandle {
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
 impl ExpiryHandle {
-    /// Stops after the batch under way, and waits until it has, at most about a lease. Twice is harmless.
+    /// Stops the worker after the batch in progress, and waits for that, at most about a lease. Calling it twice is
+    /// fine.
     pub async fn shutdown(&mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {
-            // It only ends; it cannot fail.
+            // The task cannot panic, and it is not aborted.
             let _ = task.await;
         }
     }

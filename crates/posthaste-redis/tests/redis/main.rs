@@ -1,4 +1,4 @@
-//! The Redis store on real servers. One program for all of them: linking it is most of the work.
+//! The Redis store on real servers. All tests are in one program, because linking takes longest.
 
 mod conformance;
 mod counters;

@@ -1,4 +1,4 @@
-//! What is counted.
+//! The counter of decisions.
 
 use super::*;
 use crate::counters::Counters;

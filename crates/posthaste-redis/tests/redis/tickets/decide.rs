@@ -1,4 +1,4 @@
-//! What becomes of a ticket.
+//! Decisions: when a ticket expires, when it is revoked, and which event is stored.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::support::{engine, event};
 // S1-36, S1-40, S1-41, S1-43, S1-44
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn due_ticket_expires_with_an_event_of_its_own_id() {
+async fn due_ticket_expires_with_the_id_of_its_expiry() {
     let fixture = on_one_server(4).await;
     let due = fixture.due_since("17", SECOND).await;
     let given = event(EXPIRED, "17");
@@ -35,8 +35,8 @@ async fn repeated_decision_stores_nothing() {
     let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
-    assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue, "a replay finds it decided");
-    // The mint is repeated, because its answer was lost; and the event was delivered and purged long ago.
+    assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue, "a repeated call finds it decided");
+    // The transaction is repeated because its reply was lost, and the event was delivered and purged long ago.
     fixture.due_since("17", SECOND).await;
     let id = due.event_id();
     let _: u8 = fixture.run("HDEL", "entries", id.as_str()).await;
@@ -47,10 +47,10 @@ async fn repeated_decision_stores_nothing() {
     fixture.end().await;
 }
 
-// S1-39: the mark may be forgotten while the event is still there.
+// S1-39: the decision may be forgotten while the event still exists.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn event_that_is_there_is_not_stored_again() {
+async fn event_that_exists_is_not_stored_again() {
     let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
@@ -71,17 +71,17 @@ async fn revoked_ticket_does_not_expire() {
     // Between find and decide.
     assert_eq!(fixture.revoke("17").await, Revocation::Revoked);
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue);
-    // Its mint is repeated.
+    // The transaction that minted the ticket is repeated.
     fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::SuppressedRevoked);
     assert_eq!((fixture.found().await, fixture.events_of("17").await), (vec![], vec![REVOKED.to_owned()]));
     fixture.end().await;
 }
 
-// S1-38, S1-42: the marker may be that of a script of the service's own.
+// S1-38, S1-42: a script of the service may have written the marker.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn marker_of_another_program_counts() {
+async fn revocation_marker_of_another_program_counts() {
     let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", SECOND).await;
     let _: u8 = fixture.run("ZADD", "revoked", (1, "17")).await;
@@ -124,7 +124,7 @@ async fn rescheduled_or_unknown_ticket_is_not_due() {
     assert_eq!(fixture.decide(&unknown).await, ExpiryDecision::NotDue);
     assert_eq!((fixture.found().await, fixture.rows().await.len()), (vec![new.clone()], 0));
     assert_eq!(fixture.decide(&new).await, ExpiryDecision::Enqueued);
-    // Given another time after that, it expires another time.
+    // A new expiry time after that leads to a second expiry.
     let again = fixture.due_since("17", SECOND / 4).await;
     assert_eq!(fixture.decide(&again).await, ExpiryDecision::Enqueued);
     assert_eq!(fixture.events_of("17").await, [EXPIRED; 2]);
@@ -142,7 +142,7 @@ async fn ticket_is_revoked_once_and_not_after_it_expired() {
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
     assert_eq!(fixture.revoke("17").await, Revocation::AlreadyExpired);
     assert_eq!(fixture.events_of("17").await, [EXPIRED]);
-    // With a new time it is a new ticket.
+    // A new expiry time makes it a new ticket.
     fixture.record("17", fixture.start + HOUR).await;
     assert_eq!(fixture.revoke("17").await, Revocation::Revoked);
     assert_eq!(fixture.events_of("17").await, [EXPIRED, REVOKED]);
@@ -166,7 +166,7 @@ async fn event_of_another_ticket_is_refused() {
     fixture.end().await;
 }
 
-/// A hook that leaves out one event, and counts the ends.
+/// A hook that suppresses one event, and counts commits and rollbacks.
 #[derive(Clone, Default)]
 struct Hook {
     leaves_out: Arc<Mutex<Option<EventId>>>,
@@ -198,7 +198,7 @@ impl WriterHook for Hook {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn hooks_see_the_events_and_may_leave_them_out() {
+async fn hooks_see_the_events_and_can_suppress_them() {
     let mut fixture = on_one_server(1).await;
     let hook = Hook::default();
     let outbox =
@@ -221,9 +221,9 @@ async fn hooks_see_the_events_and_may_leave_them_out() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_of_a_decision_takes_the_hot_path() {
     let mut fixture = on_one_server(1).await;
-    // It looks into the store once an hour.
+    // It polls once an hour.
     let (outbox, recorder) = engine(&fixture.store);
-    within_timeout("it is idle", outbox.idle()).await.expect("the server answers");
+    within_timeout("it is idle", outbox.idle()).await.expect("the server replies");
     fixture.expiry = fixture.store.expiry(&outbox);
     let due = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
@@ -249,7 +249,7 @@ async fn foreign_key_is_named_before_anything_is_written() {
         assert!(source.contains(&key), "{source}");
         assert!(fixture.expiry.revoke("17", event(REVOKED, "17")).await.is_err());
         assert!(fixture.rows().await.is_empty(), "{foreign}");
-        let error = support::builder(&fixture.name).connect().await.expect_err("refused at once");
+        let error = support::builder(&fixture.name).connect().await.expect_err("refused at open");
         assert!(matches!(&error, OpenError::ForeignKey { key: named, .. } if *named == key), "{error:?}");
         fixture.end().await;
     }

@@ -1,4 +1,4 @@
-//! Which tickets are due.
+//! Finding due tickets.
 
 use super::*;
 
@@ -9,14 +9,14 @@ async fn due_tickets_are_found_oldest_first_across_shards() {
     let fixture = on_one_server(4).await;
     let mut expected = Vec::new();
     for n in 0..12_u64 {
-        // In no order, neither of the tickets nor of the shards.
+        // In no order, neither by ticket nor by shard.
         let ago = SECOND * u32::try_from(1 + n * 7 % 12).expect("small");
         expected.push(fixture.due_since(&format!("t{n}"), ago).await);
     }
     expected.sort_by_key(|due| due.expires_at);
     assert_eq!(fixture.found().await, expected);
-    assert_eq!(fixture.expiry.find_due_expiries(5).await.expect("an answer"), expected[..5]);
-    assert_eq!(fixture.expiry.find_due_expiries(0).await.expect("an answer"), []);
+    assert_eq!(fixture.expiry.find_due_expiries(5).await.expect("a result"), expected[..5]);
+    assert_eq!(fixture.expiry.find_due_expiries(0).await.expect("a result"), []);
     fixture.end().await;
 }
 
@@ -30,16 +30,16 @@ async fn ticket_is_due_from_its_millisecond_on_by_the_servers_clock() {
     let now = fixture.record("now", fixture.now().await).await;
     assert_eq!(fixture.found().await, std::slice::from_ref(&now));
     let before = fixture.expiry.at(later.expires_at - Duration::from_millis(1));
-    assert_eq!(before.find_due_expiries(10).await.expect("an answer"), std::slice::from_ref(&now));
+    assert_eq!(before.find_due_expiries(10).await.expect("a result"), std::slice::from_ref(&now));
     let then = fixture.expiry.at(later.expires_at);
-    assert_eq!(then.find_due_expiries(10).await.expect("an answer"), [now, later]);
+    assert_eq!(then.find_due_expiries(10).await.expect("a result"), [now, later]);
     fixture.end().await;
 }
 
 // S1-35
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn finding_changes_nothing() {
+async fn find_changes_nothing() {
     let fixture = on_one_server(1).await;
     fixture.due_since("17", SECOND).await;
     let first = fixture.found().await;
@@ -53,7 +53,7 @@ async fn finding_changes_nothing() {
 // S1-32
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn time_is_kept_in_milliseconds_since_1970() {
+async fn expiry_time_is_stored_in_milliseconds_since_1970() {
     let fixture = on_one_server(1).await;
     fixture.record("17", Timestamp::from_micros(1_700_000_000_123_999)).await;
     assert_eq!(fixture.run::<String>("ZSCORE", "expiry-due", "17").await, "1700000000123");
@@ -63,10 +63,10 @@ async fn time_is_kept_in_milliseconds_since_1970() {
     fixture.end().await;
 }
 
-/// What another program wrote into the set does not keep the others from being found and decided.
+/// Members of another program in the set do not block other tickets.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn strange_members_do_no_harm() {
+async fn members_of_a_foreign_program_do_no_harm() {
     let fixture = on_one_server(1).await;
     let good = fixture.due_since("good", SECOND).await;
     let members = (("1000.5", "fraction"), ("-inf", "ever"), ("+inf", "never"), ("5", b"\xff\xfe"));

@@ -1,4 +1,4 @@
-//! Tickets that expire, and tickets that are revoked.
+//! Tickets that expire or are revoked.
 
 mod counters;
 mod decide;
@@ -24,7 +24,7 @@ use crate::support::{self, NO_ARGS, TestOutbox};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// An outbox without an engine, and its tickets.
+/// An outbox without an engine, with its tickets.
 struct Fixture<C = MultiplexedConnection> {
     outbox: TestOutbox<C>,
     expiry: RedisExpiry,
@@ -54,7 +54,7 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
         Self { outbox, expiry, start }
     }
 
-    /// Records a ticket that is due since then.
+    /// Records a ticket that has been due for this time.
     async fn due_since(&self, ticket: &str, ago: Duration) -> DueExpiry {
         self.record(ticket, self.start - ago).await
     }
@@ -65,7 +65,7 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
     }
 
     async fn found(&self) -> Vec<DueExpiry> {
-        self.expiry.find_due_expiries(1000).await.expect("the server answers")
+        self.expiry.find_due_expiries(1000).await.expect("the server replies")
     }
 
     async fn decide(&self, due: &DueExpiry) -> ExpiryDecision {
@@ -75,21 +75,21 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
 
     async fn revoke(&self, ticket: &str) -> Revocation {
         let event = support::event(REVOKED, ticket);
-        self.expiry.revoke(ticket, event).await.expect("the server answers")
+        self.expiry.revoke(ticket, event).await.expect("the server replies")
     }
 
-    /// Everything that is stored, oldest first.
+    /// All rows, oldest first.
     async fn rows(&self) -> Vec<EventRow> {
         let (mut rows, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX_LIMIT));
         loop {
-            let answer = self.store.list(&Filter::default(), &page).await.expect("the server answers");
-            rows.extend(answer.items);
-            let Some(next) = answer.next else { return rows };
+            let read = self.store.list(&Filter::default(), &page).await.expect("the server replies");
+            rows.extend(read.items);
+            let Some(next) = read.next else { return rows };
             page.after = Some(next);
         }
     }
 
-    /// The types of the events of each ticket.
+    /// The event types of each ticket.
     async fn events(&self) -> BTreeMap<String, Vec<String>> {
         let mut events: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in self.rows().await {
@@ -106,18 +106,18 @@ impl<C: ConnectionLike + Clone> Fixture<C> {
 const EXPIRED: &str = "TicketExpired";
 const REVOKED: &str = "TicketRevoked";
 
-/// The expiries of a store, as one more process has them.
+/// The tickets of a store, as in another process.
 fn expiry_of(store: &RedisStore) -> RedisExpiry {
     store.expiry(
         &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
     )
 }
 
-/// What a service gives a worker.
+/// The function that a service gives to a worker.
 async fn expired(due: DueExpiry) -> Result<Event, BoxError> {
     Ok(support::event(EXPIRED, &due.ticket_id))
 }
 
 async fn run_once(expiry: &RedisExpiry) -> ExpiryReport {
-    expiry.worker(expired).run_once().await.expect("the server answers")
+    expiry.worker(expired).run_once().await.expect("the server replies")
 }

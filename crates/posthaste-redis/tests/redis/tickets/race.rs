@@ -1,11 +1,11 @@
-//! Workers and a revoker after the same tickets.
+//! Workers and revocations that race for the same tickets.
 
 use futures_util::{StreamExt as _, stream};
 use posthaste_testkit::within_timeout;
 
 use super::*;
 
-/// Runs two workers and a revoker on `count` tickets, and checks that each of these has exactly one event.
+/// Runs two workers and revocations on `count` tickets, and asserts that each ticket has exactly one event.
 async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisStore, count: u64) {
     let tickets: Vec<String> = (0..count).map(|n| format!("t{n}")).collect();
     let record = |(n, ticket): (u64, String)| {
@@ -19,7 +19,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
     let work = async |worker: posthaste_redis::tickets::ExpiryWorker| {
         let mut expired = 0;
         loop {
-            let report = worker.run_once().await.expect("the server answers");
+            let report = worker.run_once().await.expect("the server replies");
             assert_eq!((report.failed, report.already_enqueued), (0, 0), "{report:?}");
             expired += report.enqueued;
             if report == ExpiryReport::default() {
@@ -27,12 +27,12 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
             }
         }
     };
-    // From both ends, so that they meet.
+    // Workers start with the oldest and revocations with the newest tickets, so they meet.
     let revoke = |ticket: &String| {
         let (expiry, ticket) = (&fixture.expiry, ticket.clone());
         async move {
             let event = support::event(REVOKED, &ticket);
-            (expiry.revoke(&ticket, event).await.expect("the server answers"), ticket)
+            (expiry.revoke(&ticket, event).await.expect("the server replies"), ticket)
         }
     };
     let revocations = stream::iter(tickets.iter().rev()).map(revoke).buffer_unordered(32);
@@ -62,7 +62,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
 // S1-42, S1-44
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn ticket_is_either_expired_or_revoked_whoever_is_faster() {
+async fn ticket_either_expires_or_is_revoked_in_a_race() {
     let fixture = on_one_server(1).await;
     let elsewhere = fixture.elsewhere().await;
     race(fixture, &elsewhere, 10_000).await;

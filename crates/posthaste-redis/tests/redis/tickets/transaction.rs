@@ -1,4 +1,4 @@
-//! An expiry in the transaction of the mint.
+//! An expiry time in the transaction that mints the ticket.
 
 use posthaste_redis::RedisCommitError;
 
@@ -8,7 +8,7 @@ use crate::support::event;
 // S1-32, S1-45
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn mint_its_event_and_its_expiry_are_one_transaction() {
+async fn ticket_its_event_and_its_expiry_time_are_one_transaction() {
     let fixture = on_one_server(1).await;
     let expires_at = fixture.start - SECOND;
     let mut tx = fixture.writer().begin();
@@ -18,7 +18,7 @@ async fn mint_its_event_and_its_expiry_are_one_transaction() {
     tx.incr(fixture.key("minted"), 5);
     assert_eq!(fixture.found().await, [], "nothing was sent");
     let replies = tx.commit(&mut fixture.connection.clone()).await.expect("it commits");
-    let (_set, minted): ((), u64) = replies.read().expect("the service's own answers alone");
+    let (_set, minted): ((), u64) = replies.read().expect("only the service's own replies");
     assert_eq!(minted, 5);
     assert_eq!(fixture.found().await, [DueExpiry::new("17", expires_at)]);
     assert_eq!(fixture.events_of("17").await, ["TicketMinted"]);
@@ -29,7 +29,7 @@ async fn mint_its_event_and_its_expiry_are_one_transaction() {
 // S1-32
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn expiry_that_was_not_recorded_is_reported() {
+async fn expiry_time_that_was_not_recorded_is_reported() {
     let fixture = on_one_server(1).await;
     let _: () = fixture.run("SET", "expiry-due", "not ours").await;
     let mut tx = fixture.writer().begin();
@@ -43,7 +43,7 @@ async fn expiry_that_was_not_recorded_is_reported() {
     };
     assert_eq!((events.len(), expiries, replies.values().len()), (0, vec!["17".to_owned()], 1));
     assert_eq!(fixture.events_of("17").await, ["TicketMinted"], "the event is stored");
-    // What it says to do works.
+    // The advice in the error works.
     let _: u8 = fixture.run("DEL", "expiry-due", fixture.key("ticket")).await;
     let due = fixture.record("17", fixture.start).await;
     assert_eq!(fixture.found().await, [due]);

@@ -1,4 +1,4 @@
-//! The worker, alone and with others.
+//! The ticket worker, alone and together with other workers.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use super::*;
 use crate::support::event;
 
-/// Which tickets a worker asked for, in order.
+/// The tickets for which a worker requested an event, in order.
 #[derive(Default)]
 struct RequestedTickets(Arc<Mutex<Vec<String>>>);
 
 impl RequestedTickets {
-    /// A worker that notes each ticket.
-    fn noted_by(&self, expiry: &RedisExpiry) -> ExpiryWorker {
+    /// A worker that records each ticket.
+    fn worker(&self, expiry: &RedisExpiry) -> ExpiryWorker {
         let tickets = Arc::clone(&self.0);
         expiry.worker(move |due| {
             tickets.lock().expect("no panic").push(due.ticket_id.clone());
@@ -33,7 +33,7 @@ impl RequestedTickets {
 // S1-34, S1-44
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn worker_decides_what_is_due_and_nothing_else() {
+async fn worker_decides_only_due_tickets() {
     let fixture = on_one_server(4).await;
     for n in 0..20 {
         fixture.due_since(&format!("due{n}"), SECOND).await;
@@ -54,15 +54,15 @@ async fn worker_decides_what_is_due_and_nothing_else() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn worker_takes_a_batch_at_a_time_oldest_first() {
+async fn worker_takes_the_oldest_tickets_of_each_batch_first() {
     let fixture = on_one_server(1).await;
     for n in 1..=5_u32 {
         fixture.due_since(&format!("{n}"), SECOND * (10 - n)).await;
     }
     let requested = RequestedTickets::default();
-    let worker = requested.noted_by(&fixture.expiry).batch(2);
+    let worker = requested.worker(&fixture.expiry).batch(2);
     for expected in [2, 4, 5, 5] {
-        worker.run_once().await.expect("the server answers");
+        worker.run_once().await.expect("the server replies");
         assert_eq!(requested.sorted().len(), expected);
         assert!(requested.sorted().iter().zip(1..).all(|(ticket, n)| *ticket == n.to_string()), "the oldest");
     }
@@ -79,11 +79,11 @@ async fn two_nodes_share_the_work() {
     }
     let elsewhere = fixture.elsewhere().await;
     let requested = RequestedTickets::default();
-    let worker = |expiry: &RedisExpiry| requested.noted_by(expiry).batch(20);
+    let worker = |expiry: &RedisExpiry| requested.worker(expiry).batch(20);
     let (here, there) = (worker(&fixture.expiry), worker(&expiry_of(&elsewhere)));
     let (here, there) = tokio::join!(here.run_once(), there.run_once());
-    let (here, there) = (here.expect("an answer"), there.expect("an answer"));
-    assert_eq!((here.enqueued, there.enqueued), (20, 20), "each has its own");
+    let (here, there) = (here.expect("a report"), there.expect("a report"));
+    assert_eq!((here.enqueued, there.enqueued), (20, 20), "each has its own tickets");
     let mut once = requested.sorted();
     once.dedup();
     assert_eq!((requested.sorted().len(), once.len()), (40, 40), "no ticket twice");
@@ -91,8 +91,8 @@ async fn two_nodes_share_the_work() {
     fixture.end().await;
 }
 
-/// Runs a worker until its function is called, and lets it crash there.
-async fn crash_while_asking(expiry: &RedisExpiry) {
+/// Runs a worker until its function is called, and drops it there, as a crash would.
+async fn crash_inside_the_function(expiry: &RedisExpiry) {
     let requested = Arc::new(Notify::new());
     let notify = Arc::clone(&requested);
     let worker = expiry.worker(move |_| {
@@ -101,23 +101,23 @@ async fn crash_while_asking(expiry: &RedisExpiry) {
     });
     tokio::select! {
         report = worker.run_once() => panic!("it does not end: {report:?}"),
-        () = within_timeout("it is asked for", requested.notified()) => {}
+        () = within_timeout("the function is called", requested.notified()) => {}
     }
 }
 
 // S1-44
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn ticket_of_a_worker_that_crashed_is_taken_over_when_its_lease_has_ended() {
+async fn ticket_of_a_crashed_worker_is_taken_over_after_its_lease() {
     let fixture = on_one_server(1).await;
     let due = fixture.due_since("17", HOUR).await;
-    crash_while_asking(&fixture.expiry.at(fixture.start)).await;
+    crash_inside_the_function(&fixture.expiry.at(fixture.start)).await;
     assert_eq!(fixture.found().await, std::slice::from_ref(&due), "it is still due");
     let before = fixture.expiry.at(fixture.start + SECOND * 30 - Duration::from_millis(1));
-    assert_eq!(run_once(&before).await, ExpiryReport::default(), "it is the other's");
+    assert_eq!(run_once(&before).await, ExpiryReport::default(), "the other worker holds it");
     let after = fixture.expiry.at(fixture.start + SECOND * 30);
     assert_eq!(run_once(&after).await.enqueued, 1);
-    // The one that was only slow comes back.
+    // The first worker was only slow, and decides late.
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::NotDue);
     assert_eq!(fixture.events_of("17").await, [EXPIRED]);
     fixture.end().await;
@@ -128,7 +128,7 @@ async fn ticket_of_a_worker_that_crashed_is_taken_over_when_its_lease_has_ended(
 async fn lease_for_the_old_time_does_not_delay_the_new_one() {
     let fixture = on_one_server(1).await;
     let old = fixture.due_since("17", HOUR).await;
-    crash_while_asking(&fixture.expiry).await;
+    crash_inside_the_function(&fixture.expiry).await;
     let new = fixture.due_since("17", SECOND).await;
     assert_eq!(fixture.decide(&old).await, ExpiryDecision::NotDue);
     assert_eq!(run_once(&fixture.expiry).await.enqueued, 1);
@@ -138,7 +138,7 @@ async fn lease_for_the_old_time_does_not_delay_the_new_one() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
+async fn ticket_whose_function_fails_stays_due_and_does_not_block_others() {
     let fixture = on_one_server(1).await;
     for ticket in ["fails", "good", "hangs", "panics", "strange"] {
         fixture.due_since(ticket, SECOND).await;
@@ -146,14 +146,14 @@ async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
     let moody = async |due: DueExpiry| match due.ticket_id.as_str() {
         "fails" => Err(BoxError::from("no")),
         "hangs" => std::future::pending().await,
-        // The hook would print a backtrace, and keep the others waiting while it does.
+        // Not `panic!`: the panic hook would print a backtrace and delay the other tickets.
         "panics" => std::panic::resume_unwind(Box::new("on purpose")),
         "strange" => Ok(event(EXPIRED, "another")),
         _ => expired(due).await,
     };
     let lease = Duration::from_secs(2);
     let at_first = fixture.expiry.at(fixture.start).worker(moody).lease(lease);
-    let report = at_first.run_once().await.expect("the server answers");
+    let report = at_first.run_once().await.expect("the server replies");
     assert_eq!((report.enqueued, report.failed), (1, 4), "{report:?}");
     assert_eq!(run_once(&fixture.expiry.at(fixture.start)).await.enqueued, 0, "they are held");
     assert_eq!(run_once(&fixture.expiry.at(fixture.start + lease)).await.enqueued, 4);
@@ -161,10 +161,10 @@ async fn ticket_whose_function_fails_stays_due_and_holds_up_no_other() {
     fixture.end().await;
 }
 
-/// It would look again in an hour, if it did not know that a ticket is due sooner.
+/// The interval is an hour, so the worker must wait for the ticket that is due earlier.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn worker_wakes_when_the_next_ticket_is_due_and_stops_when_told() {
+async fn worker_wakes_when_the_next_ticket_is_due_and_stops_on_shutdown() {
     let fixture = on_one_server(1).await;
     let soon_due = fixture.now().await + Duration::from_millis(50);
     fixture.record("17", soon_due).await;
@@ -172,7 +172,7 @@ async fn worker_wakes_when_the_next_ticket_is_due_and_stops_when_told() {
     wait_until("it expires", async || !fixture.rows().await.is_empty()).await;
     assert!(fixture.now().await >= soon_due, "not too soon");
     within_timeout("it stops", handle.shutdown()).await;
-    within_timeout("and stops again", handle.shutdown()).await;
+    within_timeout("a second shutdown returns", handle.shutdown()).await;
     fixture.due_since("18", SECOND).await;
     assert_eq!(run_once(&fixture.expiry).await.enqueued, 1, "no other worker took it");
     fixture.end().await;
@@ -198,7 +198,7 @@ async fn decisions_are_forgotten_after_the_retention() {
     let due = fixture.due_since("expired", SECOND).await;
     assert_eq!(fixture.decide(&due).await, ExpiryDecision::Enqueued);
     assert_eq!(fixture.revoke("revoked").await, Revocation::Revoked);
-    // Recorded after it was revoked: it must not come to life again.
+    // Recorded after the revocation. It must not expire when the revocation is forgotten.
     fixture.record("revoked", fixture.start + DAY * 60).await;
     let at = |days: u32| fixture.expiry.at(fixture.start + DAY * days);
     assert_eq!(run_once(&at(29)).await.pruned, 0);
@@ -207,7 +207,7 @@ async fn decisions_are_forgotten_after_the_retention() {
     assert_eq!(run_once(&at(61)).await, ExpiryReport::default());
     assert_eq!(fixture.revoke("expired").await, Revocation::Revoked, "it is forgotten");
     assert_eq!(fixture.revoke("revoked").await, Revocation::Revoked, "it is forgotten");
-    // The default is not the only one.
+    // A retention other than the default.
     let short = fixture.expiry.clone().retention(HOUR).at(fixture.start + HOUR * 2);
     assert_eq!(run_once(&short).await.pruned, 2);
     fixture.end().await;
@@ -215,11 +215,11 @@ async fn decisions_are_forgotten_after_the_retention() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn leases_that_have_lapsed_are_removed() {
+async fn expired_leases_are_removed() {
     let fixture = on_one_server(1).await;
     fixture.due_since("17", SECOND).await;
-    crash_while_asking(&fixture.expiry).await;
-    // Another program takes the ticket out.
+    crash_inside_the_function(&fixture.expiry).await;
+    // Another program removes the ticket.
     let _: u8 = fixture.run("ZREM", "expiry-due", "17").await;
     run_once(&fixture.expiry).await;
     assert_eq!(fixture.run::<u64>("ZCARD", "expiry-leases", NO_ARGS).await, 1);
