@@ -1,7 +1,8 @@
-//! Cases that every database passes: one function each, and a test of it in the program of each database.
+//! Test cases shared by several databases: one async function each, and a test of it in the test program of each
+//! database.
 
-/// Makes a test of each of these async functions of a module: cases that every database passes. The attributes in
-/// brackets are given to each test, the arguments in parentheses, if there are any, to `#[tokio::test]`.
+/// Declares a test for each of these async functions of a module. The attributes in brackets are added to every test;
+/// the arguments in parentheses, if any, are passed to `#[tokio::test]`.
 #[macro_export]
 macro_rules! case_tests {
     ($attributes:tt $module:path: $($case:ident),* $(,)?) => {
@@ -12,7 +13,7 @@ macro_rules! case_tests {
     };
 }
 
-/// One test, for [`case_tests!`].
+/// Declares one test, for [`case_tests!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_test {
