@@ -162,7 +162,8 @@ impl Scene {
     }
 
     async fn renew(&self, store: &RedisStore, leases: &[Lease], start: bool) -> Result<(), StoreError> {
-        let renew = Renew { owner: &self.owner, leases, lease: HOUR, start, now: None };
+        let renew = Renew::new(&self.owner, leases, HOUR);
+        let renew = if start { renew.starting() } else { renew };
         store.renew(&renew).await.map(|_| ())
     }
 
@@ -179,16 +180,8 @@ impl Scene {
         at: Timestamp,
         max_bytes: usize,
     ) -> Result<Claimed, StoreError> {
-        let claim = Claim {
-            owner: &Owner::from(owner),
-            token: LeaseToken::random(),
-            lease: HOUR,
-            limit: 100,
-            max_bytes,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now: Some(at),
-        };
+        let owner = Owner::from(owner);
+        let claim = Claim::new(&owner, HOUR, 100).with_max_bytes(max_bytes).at(at);
         store.claim(&claim).await
     }
 
@@ -387,7 +380,7 @@ fault_cases! {
     };
     renew: Kept, async |scene, store| scene.renew(store, &scene.born, false).await;
     release: Kept, async |scene, store| {
-        store.release(&Release { owner: &scene.owner, leases: &scene.leased(), now: None }).await.map(|_| ())
+        store.release(&Release::new(&scene.owner, &scene.leased())).await.map(|_| ())
     };
     park: Kept, async |scene, store| {
         scene.park(store, &scene.leased()).await

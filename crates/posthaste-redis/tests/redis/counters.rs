@@ -60,7 +60,7 @@ async fn writes_dead_events_and_repairs_are_counted() {
     let _: u8 = outbox.run("HSET", "entries", ("lost", "{}")).await;
 
     let claimed = claim(store).await.expect("the claim works").events;
-    let backoff = Backoff { max_attempts: 1, delays: Arc::new([]) };
+    let backoff = Backoff::new(1, []);
     let verdicts = [
         Verdict::Done,
         Verdict::Dead { reason: "no".to_owned() },

@@ -65,7 +65,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     let store = open(&server).await;
     config_set(&server, "maxmemory", "1gb").await;
     assert_eq!(diagnosed(&store).await, []);
-    let findings = diagnosed_with(&store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed_with(&store, Tolerance::default().with_used(0)).await;
     let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
     assert_eq!(codes, ["redis-memory", "connection-limit"]);
     assert!(findings[0].what.contains("of the 1024 MiB of its maxmemory"), "{findings:?}");
@@ -94,7 +94,7 @@ async fn user_without_config_gets_the_findings_from_info() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn every_primary_of_a_cluster_is_diagnosed() {
     let outbox = on_a_cluster(6).await;
-    let findings = diagnosed_with(&outbox.store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed_with(&outbox.store, Tolerance::default().with_used(0)).await;
     let nodes: std::collections::BTreeSet<&str> = findings
         .iter()
         .filter(|finding| finding.code == "connection-limit")

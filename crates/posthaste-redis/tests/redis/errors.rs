@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::store::{Claim, Store as _};
+use posthaste::store::Store as _;
 use posthaste::{Event, Status};
 use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
 use posthaste_testkit::certificates::certificates_for;
@@ -336,7 +336,7 @@ async fn large_payloads_are_claimed_in_small_replies() {
         writer.write(of_size("1", 1024 * 1024)).await.expect("it is stored");
     }
     let owner = me();
-    let request = Claim { limit: EVENTS, ..claim_by(&owner) };
+    let request = claim_by(&owner).with_limit(EVENTS);
     let claimed = store.claim(&request).await.expect("the claim works");
     assert_eq!(claimed.events.len(), EVENTS);
     assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, BacklogBy, Filter, PageRequest};
-use posthaste::store::{Purge, Purgeable, Store};
+use posthaste::store::{Purge, Purgeable, Store as _};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::RedisServer;
 use redis::aio::MultiplexedConnection;
@@ -126,9 +126,8 @@ async fn purge_deletes_all_large_rows_in_several_steps() {
     let (server, store, mut connection) = with_large_bodies(EVENTS).await;
     store.repair().await.expect("the repair works");
     let _: () = command(&server, "CONFIG", "RESETSTAT").await;
-    let purge =
-        Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 1000, now: None };
-    assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), EVENTS as u64);
+    let purge = Purge::new(Purgeable::Any, Duration::ZERO, 1000);
+    assert_eq!(store.purge_batch(&purge).await.expect("the purge works"), EVENTS as u64);
     let calls = calls(&mut connection, "hdel").await;
     assert!(calls >= 6, "one call for bodies and one for states in each of three steps: {calls}");
     assert_eq!(store.stats().await.expect("stats").new, 0);

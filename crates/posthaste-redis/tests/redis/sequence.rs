@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::admin::Admin as _;
-use posthaste::store::{Claim, Lease, LeaseToken, Release, Renew, Settled, Store as _, Verdict};
+use posthaste::store::{Lease, LeaseToken, Release, Renew, Settled, Store as _, Verdict};
 use posthaste::{EventId, Status, Timestamp};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::{HOUR, wait_until, within_timeout};
@@ -39,7 +39,7 @@ async fn leases_of_a_crowded_millisecond_belong_to_their_own_rows() {
     let mut leases = Vec::new();
     for n in [3, 5000, 9000] {
         let id = arrive(&outbox, ms, n, token).await;
-        leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
+        leases.push(Lease::new(id, ((ms << 12) + n) << 8, token));
     }
     let renew = Renew::new(&owner, &leases, Duration::from_secs(60));
     assert_eq!(store.renew(&renew).await.expect("the renewal works"), leases);
@@ -87,7 +87,7 @@ async fn arrived(outbox: &TestOutbox) -> BTreeMap<EventId, i64> {
 
 async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> Vec<Lease> {
     let owner = me();
-    let claim = Claim { limit, skip_recent, ..claim_by(&owner) };
+    let claim = claim_by(&owner).with_limit(limit).with_skip_recent(skip_recent);
     let claimed = store.claim(&claim).await.expect("the claim works");
     claimed.events.into_iter().map(|leased| leased.lease).collect()
 }
@@ -109,7 +109,7 @@ async fn arrivals_keep_their_places_for_any_claim_limit() {
             assert_eq!(leases.len(), n);
             for lease in leases {
                 assert_eq!(lease.seq, places[&lease.id], "limit {limit}");
-                let before = Lease { token: LeaseToken::random(), ..lease };
+                let before = Lease::new(lease.id, lease.seq, LeaseToken::random());
                 assert_eq!(settle(store, &before, Verdict::Done).await, Settled::Done);
             }
         }

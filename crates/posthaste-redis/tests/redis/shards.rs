@@ -120,7 +120,7 @@ async fn row_larger_than_a_claim_comes_alone_and_is_not_starved_by_other_shards(
         assert!(claims <= SHARDS, "each shard has had its turn");
         let claimed = claim_bytes(store, 50_000).await;
         // An engine unparks between two claims. That must not advance the turn.
-        let unpark = Unpark { route: "mail", limit: 1, now: None };
+        let unpark = Unpark::new("mail", 1);
         assert_eq!(store.unpark(&unpark).await.expect("nothing is parked"), 0);
         assert!(!claimed.events.is_empty() && claimed.cut);
         if bytes_of(&claimed) > 50_000 {
@@ -144,7 +144,8 @@ async fn parked_and_paused_routes_are_reported_from_all_shards() {
     let routes: Vec<String> = (0..SHARDS).map(|n| format!("route, {n}")).collect();
     for (leased, route) in claimed.iter().zip(&routes) {
         let leases = std::slice::from_ref(&leased.lease);
-        let park = Park { owner: &me(), leases, route, duration: HOUR, now: None };
+        let owner = me();
+        let park = Park::new(&owner, leases, route, HOUR);
         assert_eq!(store.park(&park).await.expect("parking works"), 1);
     }
     assert!(store.pause("mail", "ann").await.expect("it is paused"));

@@ -115,19 +115,19 @@ async fn leases_on_other_nodes_are_renewed_parked_and_unparked_while_one_node_is
     let (owner, others) = (me(), fixture.on_other_nodes().await);
     let leases: Vec<Lease> = fixture.all().await.into_iter().map(|leased| leased.lease).collect();
     fixture.silent_node().suspend();
-    let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
+    let renew = Renew::new(&owner, &leases, HOUR);
     let held = beside_silence("they are renewed", fixture.store.renew(&renew)).await;
     assert_eq!(held.len(), others.len(), "only those of the other nodes");
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
+    let park = Park::new(&owner, &leases, "mail", HOUR);
     let parked = beside_silence("they are parked", fixture.store.park(&park)).await;
     assert_eq!(parked, others.len() as u64);
-    let unpark = Unpark { route: "mail", limit: 100, now: None };
+    let unpark = Unpark::new("mail", 100);
     let unparked = beside_silence("they are unparked", fixture.store.unpark(&unpark)).await;
     assert_eq!(unparked, others.len() as u64);
     let again = claim_bytes(&fixture.store, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
-    let release = Release { owner: &owner, leases: &leases, now: None };
+    let release = Release::new(&owner, &leases);
     let released = beside_silence("they are released", fixture.store.release(&release)).await;
     assert_eq!(released, others.len() as u64);
 }

@@ -1,11 +1,6 @@
 //! Test outboxes on the shared servers, and helpers for them.
 
-use std::time::Duration;
-
-use posthaste::store::{
-    Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Settle, Settled, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, Claimed, Lease, Owner, Settle, Settled, Settlement, Store as _, Verdict};
 use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes, StoreError, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder, RedisWriter};
 use posthaste_testkit::server::RedisServer;
@@ -204,16 +199,7 @@ pub(crate) fn me() -> Owner {
 
 /// A claim of ten rows for an hour.
 pub(crate) fn claim_by(owner: &Owner) -> Claim<'_> {
-    Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: HOUR,
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    }
+    Claim::new(owner, HOUR, 10)
 }
 
 pub(crate) async fn claim(store: &RedisStore) -> Result<Claimed, StoreError> {
@@ -223,7 +209,7 @@ pub(crate) async fn claim(store: &RedisStore) -> Result<Claimed, StoreError> {
 /// Claims up to a hundred rows.
 pub(crate) async fn claim_bytes(store: &RedisStore, max_bytes: usize) -> Claimed {
     let owner = me();
-    let claim = Claim { limit: 100, max_bytes, ..claim_by(&owner) };
+    let claim = claim_by(&owner).with_limit(100).with_max_bytes(max_bytes);
     store.claim(&claim).await.expect("the claim works")
 }
 
@@ -232,14 +218,9 @@ pub(crate) async fn settle_each<'l>(
     store: &RedisStore,
     rows: impl IntoIterator<Item = (&'l Lease, Verdict)>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let settlement = |(lease, verdict): (&Lease, Verdict)| Settlement {
-        lease: lease.clone(),
-        verdict,
-        delivered: Vec::new(),
-    };
+    let settlement = |(lease, verdict): (&Lease, Verdict)| Settlement::new(lease.clone(), verdict);
     let settlements: Vec<Settlement> = rows.into_iter().map(settlement).collect();
-    let settle = Settle { owner: &me(), settlements: &settlements, on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await
+    store.settle(&Settle::new(&me(), &settlements)).await
 }
 
 /// Settles rows as delivered.
