@@ -93,10 +93,10 @@ impl RedisStore {
 
     /// Claims in rounds, until the claim is full or no shard has more.
     ///
-    /// The first round asks one shard alone, a different one in each claim. Its first row is claimed whatever its size,
-    /// so no row is too large forever. Later rounds divide the rest of the limit among all open shards, which are
-    /// called concurrently. If a round brought nothing because a share was too small for a row, that row's shard gets
-    /// the whole rest.
+    /// The first round claims from one shard only, a different one in each claim. Its first row is claimed whatever its
+    /// size, so that even the largest row is claimed at some time. Later rounds divide the rest of the limit among all
+    /// open shards, which are called concurrently. If a round claimed nothing because a share was too small for a row,
+    /// that row's shard alone gets all that is left.
     async fn claim_rounds(&self, claim: &Claim<'_>) -> ClaimProgress {
         let mut open: Vec<OpenShard<'_>> = self
             .responding_shards_in_turn()
