@@ -1,11 +1,11 @@
-//! Rule: every requirement id in a comment exists. `docs/spec-ids.txt` lists all of them.
+//! Rule: every requirement id in a comment exists. `docs/internal/spec-ids.txt` lists all of them.
 
 use std::collections::BTreeSet;
 
 use super::tree::Tree;
 use super::{Violation, judge_lines};
 
-pub(super) const IDS_FILE: &str = "docs/spec-ids.txt";
+pub(super) const IDS_FILE: &str = "docs/internal/spec-ids.txt";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let Some(list) = tree.text(IDS_FILE) else {

@@ -1,4 +1,4 @@
-//! Rule: `docs/spec-map.md` names tests for every requirement, or a reason why there is none.
+//! Rule: `docs/internal/spec-map.md` names tests for every requirement, or a reason why there is none.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::spec_ids::{self, is_id};
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const MAP_FILE: &str = "docs/spec-map.md";
+const MAP_FILE: &str = "docs/internal/spec-map.md";
 const REASON_OPENINGS: &[&str] = &["not applicable, because ", "later: "];
 const MIN_REASON_CHARS: usize = 15;
 
@@ -166,7 +166,7 @@ mod tests {
     fn row_of_an_unknown_id_is_reported() {
         let other = "| T1 | later: with the dashboard |\n";
         for (id, advice) in [
-            ("S3-02", "7: S3-02 is not in docs/spec-ids.txt: correct it"),
+            ("S3-02", "7: S3-02 is not in docs/internal/spec-ids.txt: correct it"),
             ("S3-01, T1", "7: `S3-01, T1` is not an id: a row starts with exactly one id"),
         ] {
             let row = format!("| {id} | later: with the dashboard |\n");
