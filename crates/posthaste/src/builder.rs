@@ -1,47 +1,21 @@
-//! Builds an outbox. A setting that makes no sense in a mode does not exist there.
+//! Builder of an [`Outbox`]. A setting that makes no sense in a mode is refused by the compiler.
+
+mod mode;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::mode::{
+    Concurrent, Configured, Delivers, MayDeliver, OnlyWrites, Strict, TakesSeveral, WriterOnly,
+};
 use crate::config::{Config, ConfigError, Mode, PurgeConfig, QueueConfig, RetryPolicy};
 use crate::interceptor::Interceptor;
 use crate::outbox::{Outbox, StartError};
 use crate::route::Routes;
 use crate::store::Store;
 use crate::writer_hook::WriterHook;
-
-/// Several events at a time, with a hot path and retries.
-#[derive(Debug)]
-pub enum Concurrent {}
-/// Strict order of insertion.
-#[derive(Debug)]
-pub enum Strict {}
-/// No engine.
-#[derive(Debug)]
-pub enum WriterOnly {}
-/// Whatever the configuration says.
-#[derive(Debug)]
-pub enum Configured {}
-
-/// A mode that may deliver.
-pub trait MayDeliver: sealed::Sealed {}
-/// A mode that delivers.
-pub trait Delivers: MayDeliver {}
-
-impl MayDeliver for Concurrent {}
-impl MayDeliver for Strict {}
-impl MayDeliver for Configured {}
-impl Delivers for Concurrent {}
-impl Delivers for Strict {}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Concurrent {}
-    impl Sealed for super::Strict {}
-    impl Sealed for super::Configured {}
-}
 
 impl Outbox {
     /// An engine on this store, beside any number of others in other processes: hot path and poller.
@@ -68,15 +42,6 @@ impl Outbox {
 }
 
 /// Builds an [`Outbox`]. A setting that makes no sense in the mode does not exist here.
-///
-/// A writer-only outbox dispatches nothing, so it takes no interceptors:
-///
-/// ```compile_fail,E0599
-/// use posthaste::{MemoryStore, Outbox, Routes, interceptor};
-///
-/// let outbox = Outbox::builder(MemoryStore::new(), Routes::new()).writer_only();
-/// outbox.interceptor(interceptor::before(|_| Ok(())));
-/// ```
 #[must_use = "an outbox exists only after `build` or `start`"]
 pub struct Builder<M = Concurrent> {
     config: Config,
@@ -132,57 +97,89 @@ impl<M> Builder<M> {
     }
 }
 
-impl<M: MayDeliver> Builder<M> {
+/// Settings of every mode that may deliver.
+impl<M> Builder<M> {
     /// Adds an interceptor around every dispatch, inside those that were added before.
-    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self
+    where
+        M: MayDeliver,
+    {
         self.interceptors.push(Arc::new(interceptor));
         self
     }
 }
 
-impl<M: Delivers> Builder<M> {
+/// Settings of every mode that delivers.
+impl<M> Builder<M> {
     /// The pause between two polls, unless a hint comes first. Default: 5 s.
-    pub fn poll_interval(self, interval: Duration) -> Self {
+    pub fn poll_interval(self, interval: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.poller.interval = interval)
     }
 
     /// The most events per claim. Default: 50.
-    pub fn poll_batch(self, events: usize) -> Self {
+    pub fn poll_batch(self, events: usize) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.poller.batch = events)
     }
 
     /// Leaves out events inserted less than this ago. Default: zero.
-    pub fn skip_recent(self, age: Duration) -> Self {
+    pub fn skip_recent(self, age: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.poller.skip_recent = age)
     }
 
     /// How long a handler may take. Default: 60 s.
-    pub fn handler_timeout(self, timeout: Duration) -> Self {
+    pub fn handler_timeout(self, timeout: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.handler_timeout = timeout)
     }
 
     /// How long a publisher may take. Default: 10 s.
-    pub fn publish_timeout(self, timeout: Duration) -> Self {
+    pub fn publish_timeout(self, timeout: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.publish_timeout = timeout)
     }
 
     /// How long a call to the store may take. Default: 10 s.
-    pub fn store_timeout(self, timeout: Duration) -> Self {
+    pub fn store_timeout(self, timeout: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.store_timeout = timeout)
     }
 
     /// How long a shutdown waits for what is queued and running. Default: 5 s.
-    pub fn drain(self, limit: Duration) -> Self {
+    pub fn drain(self, limit: Duration) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.drain = limit)
     }
 
     /// What becomes of old rows. Default: DONE deleted after 7 days, DEAD kept.
-    pub fn purge(self, purge: PurgeConfig) -> Self {
+    pub fn purge(self, purge: PurgeConfig) -> Self
+    where
+        M: Delivers,
+    {
         self.change(|config| config.purge = purge)
     }
 
     /// The prefix of every metric. Default: `outbox`.
-    pub fn metrics_prefix(self, prefix: impl Into<String>) -> Self {
+    pub fn metrics_prefix(self, prefix: impl Into<String>) -> Self
+    where
+        M: Delivers,
+    {
         let prefix = prefix.into();
         self.change(|config| config.metrics.prefix = prefix)
     }
@@ -207,53 +204,84 @@ impl Builder<Concurrent> {
     pub fn writer_only(self) -> Builder<WriterOnly> {
         self.change(|config| config.mode = Mode::WriterOnly).in_mode()
     }
+}
 
+/// Settings of the modes that deliver several events at a time.
+impl<M> Builder<M> {
     /// How many events are worked on at once. Default: 4.
-    pub fn workers(self, workers: usize) -> Self {
+    pub fn workers(self, workers: usize) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.workers = Some(workers))
     }
 
     /// When to try again. Default: ten attempts, 200 ms doubling to 60 s.
-    pub fn retry(self, retry: RetryPolicy) -> Self {
+    pub fn retry(self, retry: RetryPolicy) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.retry = Some(retry))
     }
 
     /// Failed attempts until an event is DEAD; 1 means no retry. Default: 10.
-    pub fn max_attempts(self, attempts: u32) -> Self {
+    pub fn max_attempts(self, attempts: u32) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.retry.get_or_insert_default().max_attempts = attempts)
     }
 
     /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 16 MiB together.
-    pub fn queue(self, queue: QueueConfig) -> Self {
+    pub fn queue(self, queue: QueueConfig) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.queue = queue)
     }
 
     /// How long an engine holds an event that it no longer works on; while it does, the lease is renewed.
     /// Default: 30 s.
-    pub fn lease(self, lease: Duration) -> Self {
+    pub fn lease(self, lease: Duration) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.lease.duration = lease)
     }
 
     /// The lease that a row is born with on the hot path. Default: 10 s.
-    pub fn hot_lease(self, lease: Duration) -> Self {
+    pub fn hot_lease(self, lease: Duration) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.lease.hot = lease)
     }
 
     /// How long an event without a route waits for a node that has one. Default: 10 min; zero, so DEAD
     /// immediately, on a [`single_node`](Self::single_node).
-    pub fn no_route_grace(self, grace: Duration) -> Self {
+    pub fn no_route_grace(self, grace: Duration) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.no_route_grace = Some(grace))
     }
 
     /// How long an event may be turned away by a busy destination until it is DEAD. Default: 1 day.
-    pub fn busy_grace(self, grace: Duration) -> Self {
+    pub fn busy_grace(self, grace: Duration) -> Self
+    where
+        M: TakesSeveral,
+    {
         self.change(|config| config.busy_grace = grace)
     }
 }
 
-impl Builder<WriterOnly> {
+/// Settings of the writer-only mode.
+impl<M> Builder<M> {
     /// Deletes rows of any status at this age, checked every `interval`. Default: never.
-    pub fn purge_at_age(self, age: Duration, interval: Duration) -> Self {
+    pub fn purge_at_age(self, age: Duration, interval: Duration) -> Self
+    where
+        M: OnlyWrites,
+    {
         self.change(|config| {
             config.purge.age = Some(age);
             config.purge.interval = interval;
