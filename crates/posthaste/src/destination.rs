@@ -141,13 +141,15 @@ pub enum Outcome {
     /// Delivered: made by [`Outcome::done`].
     #[non_exhaustive]
     Done {},
-    /// Not yet: try again after this long. No attempt is spent, so nothing ends it but the handler itself;
-    /// it is counted as a deferral. [`RetryAfter`](Self::RetryAfter) is for failures.
+    /// Not yet: try again after this long. It spends no attempt, so only the handler can end it; the store counts it
+    /// as a deferral. For a failure use [`Outcome::retry_after`], which spends an attempt.
     Defer(Duration),
-    /// Failed: try again by the retry policy. Spends an attempt.
-    Retry(BoxError),
-    /// Failed: try again after this long. Spends an attempt.
-    RetryAfter(Duration, BoxError),
+    /// Failed: try again after the delay of the retry policy. Spends an attempt. [`Outcome::retry`] makes it from a
+    /// text or any error.
+    Failed(BoxError),
+    /// Failed: try again after this delay. Spends an attempt. [`Outcome::retry_after`] makes it from a text or any
+    /// error.
+    FailedWithDelay(Duration, BoxError),
     /// Can never succeed: DEAD at once, with this reason. No attempt is counted.
     Dead(String),
     /// Can never be sent, and the destination was not asked: DEAD at once, with this reason. Unlike
@@ -172,9 +174,14 @@ impl Outcome {
         matches!(self, Self::Done { .. })
     }
 
-    /// A failure with this text.
+    /// Failed with this text or error: try again after the delay of the retry policy. Spends an attempt.
     pub fn retry(error: impl Into<BoxError>) -> Self {
-        Self::Retry(error.into())
+        Self::Failed(error.into())
+    }
+
+    /// Failed with this text or error: try again after this delay. Spends an attempt.
+    pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
+        Self::FailedWithDelay(delay, error.into())
     }
 
     /// The destination refused the connection, or it broke: opens the route's breaker at once.
@@ -197,7 +204,7 @@ impl Outcome {
         match self {
             Self::Done { .. } => "done",
             Self::Defer(_) => "deferred",
-            Self::Retry(_) | Self::RetryAfter(..) => "retry",
+            Self::Failed(_) | Self::FailedWithDelay(..) => "retry",
             Self::Dead(_) | Self::Unsendable(_) => "dead",
             Self::Unreachable(_) => "unreachable",
             Self::Busy(_) => "busy",
@@ -278,8 +285,8 @@ impl From<BoxError> for Outcome {
             Err(error) => error,
         };
         match error.downcast::<RetryAfter>() {
-            Ok(retry) => Outcome::RetryAfter(retry.delay, retry),
-            Err(error) => Outcome::Retry(error),
+            Ok(retry) => Outcome::FailedWithDelay(retry.delay, retry),
+            Err(error) => Outcome::Failed(error),
         }
     }
 }
@@ -334,7 +341,7 @@ mod tests {
     fn retry_after_keeps_its_delay_message_and_cause() {
         let delay = Duration::from_secs(40);
         let error = RetryAfter::new(delay, "slow down").caused_by("status 429");
-        let Outcome::RetryAfter(waits, error) = Err::<(), _>(error).into_outcome() else {
+        let Outcome::FailedWithDelay(waits, error) = Err::<(), _>(error).into_outcome() else {
             panic!("another outcome");
         };
         assert_eq!(waits, delay);

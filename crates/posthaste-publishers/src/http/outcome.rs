@@ -18,7 +18,7 @@ pub(super) fn of_response(status: StatusCode, headers: &HeaderMap, endpoint: &st
         401 | 407 => Outcome::retry(answered(
             ": it does not know us, check the signing key, the Authorization header and the URL's user",
         )),
-        408 | 425 => Outcome::RetryAfter(wait.unwrap_or(retry_after::DEFAULT_DELAY), answered("").into()),
+        408 | 425 => Outcome::retry_after(wait.unwrap_or(retry_after::DEFAULT_DELAY), answered("")),
         // A rate limit, or an overload that passes: it is about the receiver and not about the event.
         429 => busy(),
         503 if wait.is_some() => busy(),
@@ -38,7 +38,7 @@ mod tests {
 
     fn class(outcome: &Outcome) -> &'static str {
         match outcome {
-            Outcome::RetryAfter(..) => "retry after",
+            Outcome::FailedWithDelay(..) => "retry after",
             Outcome::Unreachable(why) if why.connection_failed => "no connection",
             other => other.name(),
         }

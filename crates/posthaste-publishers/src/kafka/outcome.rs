@@ -65,7 +65,7 @@ pub(super) fn unreached(code: Option<Code>, context: &ReportContext<'_>) -> Unre
     // A negative code is the library's own: no broker has said anything.
     let said = code.filter(|code| *code as i32 > 0).map(|code| of_report(Some(code), context));
     Unreached::new(match said {
-        Some(Outcome::Retry(error)) => error.to_string(),
+        Some(Outcome::Failed(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
         Some(Outcome::Busy(busy)) => busy.error.to_string(),
         _ => match context.health.no_connection() {

@@ -58,7 +58,7 @@ fn rank(outcome: &Outcome) -> u8 {
         Outcome::Defer(_) => 3,
         Outcome::Busy(_) => 4,
         Outcome::Unreachable(_) => 5,
-        Outcome::Retry(_) | Outcome::RetryAfter(..) => 6,
+        Outcome::Failed(_) | Outcome::FailedWithDelay(..) => 6,
     }
 }
 
@@ -68,9 +68,9 @@ fn named(name: &str, outcome: Outcome) -> Outcome {
         Outcome::Done { .. } | Outcome::Defer(_) => outcome,
         Outcome::Dead(reason) => Outcome::Dead(cut_error(with_name(&reason))),
         Outcome::Unsendable(reason) => Outcome::Unsendable(cut_error(with_name(&reason))),
-        Outcome::Retry(error) => Outcome::retry(with_name(&error_text(error.as_ref()))),
-        Outcome::RetryAfter(delay, error) => {
-            Outcome::RetryAfter(delay, with_name(&error_text(error.as_ref())).into())
+        Outcome::Failed(error) => Outcome::retry(with_name(&error_text(error.as_ref()))),
+        Outcome::FailedWithDelay(delay, error) => {
+            Outcome::retry_after(delay, with_name(&error_text(error.as_ref())))
         }
         Outcome::Unreachable(Unreachable { error, connection_failed }) => {
             let error = with_name(&error_text(error.as_ref())).into();
@@ -95,7 +95,7 @@ mod tests {
         attempt.add(Some("mail"), Outcome::Dead("no such address".to_owned()));
         assert!(matches!(attempt.outcome(), Outcome::Dead(reason) if reason == "mail: no such address"));
         attempt.add(Some("search"), Outcome::retry("busy"));
-        assert!(matches!(attempt.outcome(), Outcome::Retry(error) if error.to_string() == "search: busy"));
+        assert!(matches!(attempt.outcome(), Outcome::Failed(error) if error.to_string() == "search: busy"));
         assert_eq!(attempt.delivered, ["kafka"]);
     }
 

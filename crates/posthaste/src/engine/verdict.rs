@@ -30,10 +30,10 @@ pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut att
     let verdict = match outcome {
         Outcome::Done { .. } => Verdict::Done,
         Outcome::Defer(delay) => Verdict::Deferred { delay: bounded_delay(delay) },
-        Outcome::Retry(error) => {
+        Outcome::Failed(error) => {
             Verdict::Failed { error: error_text(error.as_ref()), backoff: engine.settings.retry.backoff() }
         }
-        Outcome::RetryAfter(delay, error) => Verdict::Failed {
+        Outcome::FailedWithDelay(delay, error) => Verdict::Failed {
             error: error_text(error.as_ref()),
             backoff: engine.settings.retry.backoff_of(bounded_delay(delay)),
         },

@@ -401,7 +401,7 @@ async fn error_of_any_length_is_kept_with_4000_characters() {
     let recorder = Recorder::with(move |delivery| match delivery.payload_as::<u32>() {
         Ok(0) => Outcome::Dead(long.clone()),
         Ok(1) => Outcome::retry(long.clone()),
-        Ok(2) => Outcome::RetryAfter(HOUR, long.clone().into()),
+        Ok(2) => Outcome::retry_after(HOUR, long.clone()),
         _ => Outcome::no_answer(long.clone()),
     });
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");

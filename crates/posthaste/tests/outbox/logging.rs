@@ -139,7 +139,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
     let answers = |delivery: &Delivery| match (delivery.payload().len() % 6, delivery.attempt) {
         (0, _) => Outcome::Dead(SENTINEL.to_owned()),
         (1, 1) => Outcome::retry(SENTINEL),
-        (2, 1) => Outcome::RetryAfter(secs(1), SENTINEL.into()),
+        (2, 1) => Outcome::retry_after(secs(1), SENTINEL),
         (3, 1) => std::panic::resume_unwind(Box::new(SENTINEL)),
         (4, 1) => Outcome::no_answer(SENTINEL),
         _ => Outcome::done(),

@@ -61,7 +61,7 @@ async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
 // S3-78, S3-110
 #[tokio::test(start_paused = true)]
 async fn retry_after_spends_attempts_with_the_destinations_delay_and_ends_dead() {
-    let recorder = Recorder::with(|_| Outcome::RetryAfter(secs(30), "busy".into()));
+    let recorder = Recorder::with(|_| Outcome::retry_after(secs(30), "busy"));
     let (store, _outbox, id) = outcome_of(&recorder).await;
     eventually(secs(1), || row(&store.inner, &id).attempts == 1).await;
     assert_eq!(status(&store.inner, &id), Status::Retry);

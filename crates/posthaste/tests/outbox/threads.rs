@@ -81,7 +81,7 @@ async fn two_engines_deliver_each_of_many_events_exactly_once() {
 async fn failures_on_many_threads_end_done_or_dead_and_nothing_stays_held() {
     let store = MemoryStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<usize>().unwrap_or(0) % 5 {
-        0 if delivery.attempt < 3 => Outcome::RetryAfter(Duration::from_millis(1), "busy".into()),
+        0 if delivery.attempt < 3 => Outcome::retry_after(Duration::from_millis(1), "busy"),
         1 if delivery.attempt < 2 => Outcome::retry("once"),
         2 => Outcome::Dead("never".to_owned()),
         3 if delivery.attempt < 2 => panic!("on purpose"),

@@ -86,7 +86,7 @@ impl SimDestination {
             }
             2 => {
                 self.record(delivery.id(), |record| record.failures += 1);
-                Outcome::RetryAfter(self.chance.millis(20_000), "busy".into())
+                Outcome::retry_after(self.chance.millis(20_000), "busy")
             }
             _ => {
                 self.record(delivery.id(), |record| record.failures += 1);

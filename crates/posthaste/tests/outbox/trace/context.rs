@@ -106,7 +106,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 #[tokio::test(start_paused = true)]
 async fn every_attempt_sends_another_span_of_the_same_trace_on() {
     let recorder = Recorder::with(|delivery| match delivery.attempt {
-        1 | 2 => Outcome::RetryAfter(Duration::from_secs(1), "no".into()),
+        1 | 2 => Outcome::retry_after(Duration::from_secs(1), "no"),
         _ => Outcome::done(),
     });
     let store = MemoryStore::new();

@@ -160,7 +160,7 @@ async fn handler_works_in_the_trace_of_the_request() {
 async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
     let traces = Traces::listen(all());
     let recorder = Recorder::with(|delivery| match delivery.attempt {
-        1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
+        1 => Outcome::retry_after(Duration::from_secs(1), "s3ntinel"),
         _ => Outcome::done(),
     });
     let (store, outbox) = start(routes_to(&recorder));
