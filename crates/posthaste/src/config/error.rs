@@ -18,15 +18,38 @@ pub struct ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
+    /// Which kind of mistake it is, for programs; `advice` says it in words.
+    pub kind: ProblemKind,
     /// The setting, as it is written in a file: `poller.batch`.
     pub setting: String,
     /// What is wrong with it, and what to do.
     pub advice: String,
 }
 
+/// Kinds of [`Problem`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// A setting of the configuration is wrong.
+    Setting,
+    /// A route is wrong, whatever the other routes are.
+    Route,
+    /// A route has no destination.
+    NoDestination,
+    /// A route takes the same events as a route before it.
+    SameEvents,
+    /// A route has the same name as a route before it.
+    SameName,
+}
+
 impl Problem {
+    /// A problem of a setting.
     pub(crate) fn new(setting: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { setting: setting.into(), advice: advice.into() }
+        Self { kind: ProblemKind::Setting, setting: setting.into(), advice: advice.into() }
+    }
+
+    pub(crate) fn of_kind(self, kind: ProblemKind) -> Self {
+        Self { kind, ..self }
     }
 }
 

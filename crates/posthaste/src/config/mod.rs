@@ -8,7 +8,7 @@ mod settings;
 
 use std::time::Duration;
 
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Problem, ProblemKind};
 pub use retry::RetryPolicy;
 pub(crate) use settings::Settings;
 

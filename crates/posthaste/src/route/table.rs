@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Matcher, ParkReason, Route};
-use crate::config::Problem;
+use crate::config::{Problem, ProblemKind};
 use crate::destination::{Destination, OnTimeout, Profile};
 use crate::event::Event;
 
@@ -198,9 +198,11 @@ pub(super) fn problems(routes: &[Route]) -> Vec<Problem> {
         let setting = format!("routes.{name:?}");
         check(route, &name, &setting, &mut problems);
         if !table.index(index, route) {
-            problems.push(Problem::new(&setting, "another route takes the same events: remove one of them"));
+            let advice = "another route takes the same events: remove one of them";
+            problems.push(Problem::new(&setting, advice).of_kind(ProblemKind::SameEvents));
         } else if !names.insert(name) {
-            problems.push(Problem::new(&setting, "another route has the same name: rename one of them"));
+            let advice = "another route has the same name: rename one of them";
+            problems.push(Problem::new(&setting, advice).of_kind(ProblemKind::SameName));
         }
     }
     problems
@@ -227,7 +229,7 @@ const MAX_BATCH_EVENTS: usize = 10_000;
 fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) {
     let mut add_if = |wrong: bool, advice: &str| {
         if wrong {
-            problems.push(Problem::new(setting, advice));
+            problems.push(Problem::new(setting, advice).of_kind(ProblemKind::Route));
         }
     };
     add_if(
@@ -256,7 +258,6 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         one_by_one && route.batch.is_some_and(|n| n > 1),
         "its destination takes one event at a time: leave out `batch`",
     );
-    add_if(route.targets.is_empty(), "has no destination: call `deliver_to`");
     let distinct: HashSet<_> = route.targets.iter().map(|target| &target.name).collect();
     add_if(distinct.len() < route.targets.len(), "two destinations of this fan-out have the same name");
     add_if(
@@ -281,6 +282,10 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         route.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(24 * 3600)),
         "timeout must be longer than zero and at most a day",
     );
+    if route.targets.is_empty() {
+        let advice = "has no destination: call `deliver_to`";
+        problems.push(Problem::new(setting, advice).of_kind(ProblemKind::NoDestination));
+    }
 }
 
 /// Whether a route of the tenants that match `pattern` takes an event of this one.
