@@ -124,8 +124,9 @@ impl Stats {
     /// Up to so many rows every count is exact.
     pub const MAX_EXACT_COUNT: u64 = 100_000;
 
-    /// Pending rows alone: new and retried ones, and of both those that are due, leased, parked and scheduled.
-    pub fn of_pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Self {
+    /// Counts of pending rows alone; every other count is zero.
+    pub fn of_pending(counts: PendingCounts) -> Self {
+        let PendingCounts { new, retry, due, leased, parked, scheduled } = counts;
         Self { new, retry, due, leased, parked, scheduled, ..Self::default() }
     }
 
@@ -152,6 +153,24 @@ fn split<const N: usize>(total: u64, counts: [u64; N], rest: u64) -> ([u64; N], 
         share
     });
     (shares, left)
+}
+
+/// Counts of pending rows: the same rows by status (`new`, `retry`) and by state (the rest). Exhaustive, so that no
+/// store forgets a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingCounts {
+    /// NEW rows.
+    pub new: u64,
+    /// RETRY rows.
+    pub retry: u64,
+    /// Rows that are due now and not leased.
+    pub due: u64,
+    /// Rows on lease.
+    pub leased: u64,
+    /// Rows that wait for a closed route.
+    pub parked: u64,
+    /// Rows that wait for their time.
+    pub scheduled: u64,
 }
 
 /// Which counts of [`Stats`] are estimates. None by default. Exhaustive: a reader must know what can be trusted.
@@ -190,7 +209,7 @@ pub struct Filter {
     pub aggregate_id: Option<String>,
     /// Only this tenant.
     pub tenant_id: Option<String>,
-    /// Only rows that are parked under this name, a [`ParkReason`] as text.
+    /// Only rows that are parked for this reason: a [`ParkReason`] as text, as it is in the row.
     pub parked: Option<String>,
     /// Only rows whose `last_error` contains this text.
     pub error_contains: Option<String>,
@@ -251,10 +270,17 @@ impl Filter {
         Self { tenant_id: Some(tenant_id.into()), ..self }
     }
 
-    /// Only rows that are parked under this name.
+    /// Only rows that are parked for this reason.
+    ///
+    /// ```
+    /// use posthaste::admin::{Filter, ParkReason};
+    ///
+    /// let filter = Filter::default().with_parked(ParkReason::Route("mail"));
+    /// assert_eq!(filter.to_string(), "parked=mail");
+    /// ```
     #[must_use]
-    pub fn with_parked(self, parked: impl Into<String>) -> Self {
-        Self { parked: Some(parked.into()), ..self }
+    pub fn with_parked(self, reason: ParkReason<'_>) -> Self {
+        Self { parked: Some(reason.to_string()), ..self }
     }
 
     /// Only rows whose `last_error` contains this text.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::kit::{HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted};
 use super::{Defect, Harness};
-use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, Replay, Tolerance};
+use crate::admin::{
+    AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, ParkReason, Replay, Tolerance,
+};
 use crate::event::{Event, EventId};
 use crate::row::{EventRow, Status};
 use crate::store::{OnDone, Purge, Purgeable, Settled, Settlement, Verdict};
@@ -83,7 +85,7 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::default().with_aggregate_type("Order")).await, 1);
     assert_eq!(count(&k, Filter::default().with_aggregate_id("o-1")).await, 1);
     assert_eq!(count(&k, Filter::default().with_tenant_id("acme")).await, 1);
-    assert_eq!(count(&k, Filter::default().with_parked("mail")).await, 1);
+    assert_eq!(count(&k, Filter::default().with_parked(ParkReason::Route("mail"))).await, 1);
     // Text, not a pattern.
     assert_eq!(count(&k, Filter::default().with_error_containing("0% wrong_")).await, 1);
     assert_eq!(count(&k, Filter::default().with_error_containing("1%_")).await, 0);

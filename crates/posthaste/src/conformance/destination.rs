@@ -53,8 +53,9 @@ pub trait Server: Send + Sync {
     async fn stop(&self);
 }
 
-/// What a consumer of a destination can see of an event. A case that needs more says so and is skipped.
+/// What a consumer of a destination can see of an event. A case that needs more prints that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DestinationCapabilities {
     /// The event's aggregate id comes as the key of the message, or as what stands for a key there.
     pub key: bool,
@@ -67,10 +68,29 @@ pub struct DestinationCapabilities {
 impl DestinationCapabilities {
     /// Everything.
     pub const ALL: Self = Self { key: true, headers: true, order: true };
+
+    /// The same without keys.
+    #[must_use]
+    pub const fn without_key(self) -> Self {
+        Self { key: false, ..self }
+    }
+
+    /// The same without headers.
+    #[must_use]
+    pub const fn without_headers(self) -> Self {
+        Self { headers: false, ..self }
+    }
+
+    /// The same without an order within a key.
+    #[must_use]
+    pub const fn without_order(self) -> Self {
+        Self { order: false, ..self }
+    }
 }
 
 /// One message as its consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// The event's id, from wherever this destination carries it.
     pub id: EventId,
@@ -97,6 +117,23 @@ impl From<&Delivery> for Received {
 }
 
 impl Received {
+    /// A message with this event id and payload, without a key and headers.
+    pub fn new(id: impl Into<EventId>, payload: impl Into<Bytes>) -> Self {
+        Self { id: id.into(), payload: payload.into(), key: None, headers: Headers::new() }
+    }
+
+    /// Sets the event's aggregate id, if the message carries one.
+    #[must_use]
+    pub fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Sets all headers of the message.
+    #[must_use]
+    pub fn with_headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
+    }
+
     /// A header by its name, in whatever case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));

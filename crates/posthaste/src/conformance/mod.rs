@@ -95,12 +95,13 @@ pub enum TxEnd {
     SavepointRolledBack,
 }
 
-/// What a foreign program may get wrong in a row.
+/// What another program may get wrong in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Defect {
     /// Headers with the text [`Defect::SECRET`] in them that are not a JSON object of text to text.
     BadHeaders,
-    /// A status code that nobody knows.
+    /// A status code that is not defined.
     UnknownStatus,
     /// Attempts below zero.
     NegativeAttempts,
@@ -111,14 +112,15 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// Stands in bad headers, and must not stand in the reason.
+    /// A text in the bad headers, which the reason of the malformed row must not contain.
     pub const SECRET: &'static str = "sEcret";
 }
 
-/// What a store can do. A case that needs more says so and is skipped.
+/// What a store can do. A case that needs more prints that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
-    /// A part of a transaction can be rolled back.
+    /// Part of a transaction can be rolled back to a savepoint.
     pub savepoints: bool,
     /// There is an archive.
     pub archive: bool,
@@ -130,6 +132,24 @@ pub struct Capabilities {
 impl Capabilities {
     /// Everything.
     pub const ALL: Self = Self { savepoints: true, archive: true, insertion_order: true };
+
+    /// The same without savepoints.
+    #[must_use]
+    pub const fn without_savepoints(self) -> Self {
+        Self { savepoints: false, ..self }
+    }
+
+    /// The same without an archive.
+    #[must_use]
+    pub const fn without_archive(self) -> Self {
+        Self { archive: false, ..self }
+    }
+
+    /// The same without an order of insertion.
+    #[must_use]
+    pub const fn without_insertion_order(self) -> Self {
+        Self { insertion_order: false, ..self }
+    }
 }
 
 /// Runs one case of the stores' suite; called by the macro.

@@ -41,9 +41,19 @@ pub trait WriterHarness: Send + Sync {
     async fn close(&self);
 }
 
-/// Where databases differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How the database under a Writer behaves. The default is a database in which a failed statement affects nothing
+/// but itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriterCapabilities {
-    /// A failed statement aborts its transaction, as on PostgreSQL; elsewhere it harms nothing but itself.
+    /// A failed statement aborts its transaction, as on PostgreSQL. Default: `false`.
     pub failed_statement_aborts: bool,
+}
+
+impl WriterCapabilities {
+    /// Sets whether a failed statement aborts its transaction.
+    #[must_use]
+    pub const fn with_failed_statement_aborts(self, failed_statement_aborts: bool) -> Self {
+        Self { failed_statement_aborts, ..self }
+    }
 }

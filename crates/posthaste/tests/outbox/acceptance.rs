@@ -185,8 +185,9 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
     commit(&store.inner, &outbox, tenants.map(made).into()).await;
     outbox.idle().await.expect("idle");
     for tenant in tenants {
-        let (event_type, tenant_id) = ("Made".to_owned(), tenant.map(Into::into));
-        store.inner.insert_raw(RawRow { event_type, tenant_id, ..RawRow::default() }).expect("new");
+        let mut raw = RawRow::of_type("Made");
+        raw.tenant_id = tenant.map(str::to_owned);
+        store.inner.insert_raw(raw).expect("new");
     }
     outbox.idle().await.expect("idle");
 

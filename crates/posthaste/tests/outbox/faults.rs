@@ -428,7 +428,7 @@ async fn queues_hold_no_more_bytes_than_allowed() {
     for _ in 0..60 {
         let event = Event::bytes("Made", "text/plain", big.clone()).expect("event");
         ids.extend(commit(&store.inner, &outbox, vec![event]).await);
-        let raw = RawRow { event_type: "Made".to_owned(), payload: Some(big.clone()), ..RawRow::default() };
+        let raw = RawRow::of_type("Made").with_payload(big.clone());
         ids.push(raw.id.clone());
         store.inner.insert_raw(raw);
         sleep(millis(200)).await;
@@ -445,8 +445,7 @@ async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let queue = QueueConfig::default().with_bytes(1 << 20);
     let outbox = single_node(&store, routes_to(&recorder)).queue(queue).start().expect("start");
-    let payload = Some(bytes::Bytes::from(vec![b'1'; 2 << 20]));
-    let huge = RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() };
+    let huge = RawRow::of_type("Made").with_payload(vec![b'1'; 2 << 20]);
     let mut ids = insert_foreign(&store.inner, "Made", 10);
     ids.push(huge.id.clone());
     store.inner.insert_raw(huge);
@@ -501,12 +500,7 @@ async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
     let long_ago = store.inner.now() - DAY * 30;
     for event_type in ["Made", "Bad"] {
         for _ in 0..600 {
-            let raw = RawRow {
-                event_type: event_type.to_owned(),
-                created_at: Some(long_ago),
-                inserted_at: Some(long_ago),
-                ..RawRow::default()
-            };
+            let raw = RawRow::of_type(event_type).with_created_at(long_ago).with_inserted_at(long_ago);
             store.inner.insert_raw(raw);
         }
     }

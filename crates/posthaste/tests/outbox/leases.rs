@@ -139,8 +139,7 @@ async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_le
 async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
     let store = MemoryStore::new();
     for _ in 0..20 {
-        let payload = Some(vec![b'1'; 1 << 20].into());
-        store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() });
+        store.insert_raw(RawRow::of_type("Made").with_payload(vec![b'1'; 1 << 20]));
     }
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let queue = QueueConfig::default().with_bytes(3 << 20);

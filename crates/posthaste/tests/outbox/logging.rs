@@ -54,7 +54,7 @@ async fn dead_events_undecodable_rows_and_failed_polls_are_errors_with_the_id() 
     let routes = Routes::new().add(Route::event("Made").deliver_to(dead));
     let outbox = single_node(&store, routes).name("orders").start().expect("start");
     let id = commit_one(&store.inner, &outbox, "Made").await;
-    let raw = RawRow { headers: Some("no json".to_owned()), ..RawRow::default() };
+    let raw = RawRow::default().with_headers("no json");
     let malformed = raw.id.clone();
     store.inner.insert_raw(raw);
     outbox.idle().await.expect("idle");
@@ -170,7 +170,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
     }
     commit(&store.inner, &outbox, batch).await;
     for headers in [format!("{{\"a\": \"{SENTINEL}\""), format!("[\"{SENTINEL}\"]"), SENTINEL.to_owned()] {
-        store.inner.insert_raw(RawRow { headers: Some(headers), ..RawRow::default() });
+        store.inner.insert_raw(RawRow::default().with_headers(headers));
     }
     sleep(secs(60)).await;
     store.break_call(Call::Settle, Fault::Fail);

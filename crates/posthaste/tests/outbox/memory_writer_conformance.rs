@@ -137,7 +137,7 @@ impl WriterHarness for Memory {
 
     /// As PostgreSQL, on purpose.
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: true }
+        WriterCapabilities::default().with_failed_statement_aborts(true)
     }
 
     async fn close(&self) {}

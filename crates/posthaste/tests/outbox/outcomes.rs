@@ -353,12 +353,12 @@ async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run(
 #[tokio::test(start_paused = true)]
 async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
-    let made = || RawRow { event_type: "Made".to_owned(), ..RawRow::default() };
+    let made = || RawRow::of_type("Made");
     let bad = [
-        (RawRow { headers: Some("{not json".to_owned()), ..made() }, "header"),
-        (RawRow { status: 99, ..made() }, "unknown status code 99"),
-        (RawRow { attempts: -3, ..made() }, "negative attempts"),
-        (RawRow { payload: None, ..made() }, "no payload"),
+        (made().with_headers("{not json"), "header"),
+        (made().with_status_code(99), "unknown status code 99"),
+        (made().with_attempts(-3), "negative attempts"),
+        (made().without_payload(), "no payload"),
     ];
     let mut good = insert_foreign(&store.inner, "Made", 3);
     let mut expected = Vec::new();

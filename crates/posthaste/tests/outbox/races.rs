@@ -316,11 +316,7 @@ async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are
     eventually(secs(1), || slow.gate.entered() == 1).await;
     commit(&store.inner, &outbox, vec![large()]).await;
     commit(&store.inner, &outbox, vec![large()]).await;
-    store.inner.insert_raw(RawRow {
-        event_type: "Made".to_owned(),
-        payload: Some(vec![b' '; 150 * KIB].into()),
-        ..RawRow::default()
-    });
+    store.inner.insert_raw(RawRow::of_type("Made").with_payload(vec![b' '; 150 * KIB]));
     assert_eq!(outbox.poll_once().await.expect("poll"), 0, "what is delivered takes room as well");
 
     slow.gate.open();

@@ -43,8 +43,7 @@ impl Destination for BytesInFlight {
 }
 
 fn insert_large(store: &MemoryStore, bytes: usize) {
-    let payload = Some(vec![b' '; bytes].into());
-    store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() }).expect("new");
+    store.insert_raw(RawRow::of_type("Made").with_payload(vec![b' '; bytes])).expect("new");
 }
 
 fn start(store: &MemoryStore, destination: &BytesInFlight, queue: QueueConfig) -> Outbox {

@@ -313,9 +313,9 @@ async fn nothing_overtakes_a_suspect_in_strict_order() {
 #[tokio::test(start_paused = true)]
 async fn suspect_overtakes_nothing_in_strict_order() {
     let store = MemoryStore::new();
-    let later = Some(store.now() + HOUR);
+    let later = store.now() + HOUR;
     let delayed = |_| {
-        let raw = RawRow { event_type: "Made".to_owned(), available_at: later, ..RawRow::default() };
+        let raw = RawRow::of_type("Made").with_available_at(later);
         let id = raw.id.clone();
         store.insert_raw(raw).expect("a new id");
         id

@@ -32,7 +32,7 @@ fn events(count: usize) -> Vec<Event> {
 
 /// Rows that some other program wrote: only the pollers know of them.
 fn insert_foreign(store: &MemoryStore, count: usize) -> Vec<EventId> {
-    let rows = (0..count).map(|_| RawRow { event_type: "Foreign".to_owned(), ..RawRow::default() });
+    let rows = (0..count).map(|_| RawRow::of_type("Foreign"));
     rows.map(|row| {
         let id = row.id.clone();
         store.insert_raw(row);

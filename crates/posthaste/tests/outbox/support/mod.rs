@@ -53,7 +53,7 @@ pub async fn commit_one(store: &MemoryStore, outbox: &Outbox, event_type: &str) 
 /// Inserts due rows as a foreign program would: nobody is told.
 pub fn insert_foreign(store: &MemoryStore, event_type: &str, count: usize) -> Vec<EventId> {
     let insert = |_| {
-        let raw = RawRow { event_type: event_type.to_owned(), ..RawRow::default() };
+        let raw = RawRow::of_type(event_type);
         let id = raw.id.clone();
         store.insert_raw(raw).expect("a new id");
         id
