@@ -55,7 +55,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
             Defect::UnknownStatus => edit(self, id.as_str(), "77", "0").await,
             Defect::NegativeAttempts => edit(self, id.as_str(), "0", "-1").await,
             Defect::FullAttempts => edit(self, id.as_str(), "0", &u32::MAX.to_string()).await,
-            unknown => unimplemented!("no row has the defect {unknown:?}: add one here"),
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         }
         Some(id)
     }

@@ -51,7 +51,7 @@ impl Harness for Memory {
             Defect::NegativeAttempts => good.with_attempts(-1),
             Defect::FullAttempts => good.with_attempts(i64::MAX),
             Defect::NoPayload => good.without_payload(),
-            unknown => unimplemented!("no row has the defect {unknown:?}: add one here"),
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         };
         let id = row.id.clone();
         self.0.insert_raw(row).map(|_| id)
