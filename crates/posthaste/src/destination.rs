@@ -21,7 +21,7 @@ use crate::trace::TraceContext;
 /// publisher carries in a header or the body. It may be called from several tasks at once. It may
 /// be dropped at any await when its route's timeout ends, and a panic counts as a failed attempt.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no destination",
+    message = "`{Self}` is not a destination",
     note = "wrap an async function in `handler(…)`, build a publisher, or implement `Destination`"
 )]
 #[async_trait]

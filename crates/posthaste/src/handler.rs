@@ -20,13 +20,14 @@ use crate::event::TypedEvent;
 /// It returns what [`IntoOutcome`] takes. A payload that is not such a value makes the event DEAD: it
 /// would never become one. `Args` tells the four forms apart and is inferred.
 #[diagnostic::on_unimplemented(
-    message = "this is no handler of events for routes with the state `{S}`",
-    label = "expected an async function of a `Delivery`",
+    message = "this is not a handler for routes with the state `{S}`",
+    label = "expected an async function that takes a `Delivery` and returns `()`, an `Outcome` or a `Result`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
-            types of all arguments, and return `()`, an `Outcome` or a `Result`",
-    note = "before the `Delivery` it may take the payload, as a type with `#[derive(Event)]`",
-    note = "an async closure that uses a variable from outside is no handler: pass the variable by \
-            `Routes::with_state` or `handler_with` and take it as `State`"
+            types of all arguments",
+    note = "before the `Delivery` it may take the payload as a type with \
+            `#[derive(Serialize, Deserialize, posthaste::Event)]`",
+    note = "an async closure must not use variables from outside: pass them with `Routes::with_state` or \
+            `handler_with` and take them as `State`"
 )]
 pub trait Handler<S, Args>: Send + Sync + 'static {
     /// Handles one event.

@@ -8,8 +8,8 @@ use crate::error::BoxError;
 /// Called around every dispatch: `before` in the order of registration, the destination, then
 /// `after` in reverse.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no interceptor",
-    note = "make one of a function by `interceptor::before(|delivery: &Delivery| Ok(()))` or \
+    message = "`{Self}` is not an interceptor",
+    note = "make one from a function with `interceptor::before(|delivery: &Delivery| Ok(()))` or \
             `interceptor::after(|delivery: &Delivery, outcome: &Outcome| …)`, or implement `Interceptor`"
 )]
 pub trait Interceptor: Send + Sync + 'static {

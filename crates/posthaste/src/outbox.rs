@@ -31,7 +31,7 @@ use crate::writer_hook::WriterHook;
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 ///
 /// let mut tx = store.writer(&outbox).begin().await?;
-/// tx.write(Event::json("UserCreated", "Ada")?).await?;
+/// tx.write(Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?).await?;
 /// tx.commit().await?;
 ///
 /// outbox.idle().await?;

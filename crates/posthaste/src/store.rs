@@ -60,9 +60,9 @@ pub const MAX_LOST_LEASES: u32 = 20;
 /// fields, so they are made by their constructors; what decides what a store does with a row
 /// ([`Verdict`], [`OnDone`], [`ClaimOrder`], [`Purgeable`]) is exhaustive, so that no store overlooks a new case.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no store",
-    note = "give a `MemoryStore`, or a store that another crate opens, such as `PgStore` of posthaste-sqlx; a pool or a \
-            connection is no store"
+    message = "`{Self}` is not a store",
+    note = "pass a `MemoryStore`, or a store that another crate opens, such as `PgStore` of posthaste-sqlx; a URL, a \
+            pool or a connection is not a store"
 )]
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {

@@ -82,7 +82,7 @@ impl Event {
 
     /// An event of the given type with `payload` as JSON and every other field at its default.
     ///
-    /// A string becomes a JSON string, with quotes: for text that is JSON already use
+    /// **A string becomes a JSON string**, with quotes and escapes: for text that is JSON already, use
     /// [`json_text`](Self::json_text).
     ///
     /// ```

@@ -26,8 +26,8 @@ pub const GLOBAL: &str = "__GLOBAL__";
 /// # Ok::<(), posthaste::EventError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no event type",
-    note = "give a text such as \"OrderPlaced\", or implement `EventType` for an enum"
+    message = "`{Self}` is not an event type",
+    note = "pass a text such as \"OrderPlaced\", or implement `EventType` for an enum"
 )]
 pub trait EventType {
     /// The name, as it stands in the row and in routes.
@@ -36,8 +36,8 @@ pub trait EventType {
 
 /// Names an aggregate type, in the same way as [`EventType`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no aggregate type",
-    note = "give a text such as \"Order\", or implement `AggregateType` for an enum"
+    message = "`{Self}` is not an aggregate type",
+    note = "pass a text such as \"Order\", or implement `AggregateType` for an enum"
 )]
 pub trait AggregateType {
     /// The name, as it stands in the row and in routes.

@@ -25,7 +25,7 @@ use super::GLOBAL;
 /// # Ok::<(), posthaste::EventError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no event",
+    message = "`{Self}` is not an event",
     note = "write `#[derive(Serialize, Deserialize, Event)]` above the type, with `use posthaste::Event`"
 )]
 pub trait TypedEvent: Serialize + DeserializeOwned + Send + Sync + 'static {

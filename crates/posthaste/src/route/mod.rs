@@ -87,11 +87,32 @@ impl<S> Routes<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// Handles events of this type, whatever their aggregate type, by an async function. To take those
-    /// of one aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
+    /// Handles events of this type with an async function, whatever their aggregate type. For events of one
+    /// aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
     ///
-    /// The function takes a [`Delivery`](crate::Delivery), and before it, if it likes, the [`State`](crate::State) and the
+    /// The function takes a [`Delivery`](crate::Delivery). Before it, it may take the [`State`](crate::State) and the
     /// payload as a Rust type: see [`Handler`].
+    ///
+    /// # Handlers that need a pool, a client or a setting
+    ///
+    /// Pass it with [`with_state`](Self::with_state) and take it as [`State`](crate::State), as below. An `async`
+    /// closure that uses a variable from outside does not compile: "async closure does not implement `Fn` because it
+    /// captures state from its environment". The future of such a closure borrows from the closure itself, which the
+    /// traits of Rust cannot express for a stored function today. A plain closure that clones what it needs and
+    /// returns an `async move` block compiles, and is what [`with_state`](Self::with_state) saves you:
+    ///
+    /// ```
+    /// use posthaste::{Delivery, Routes};
+    ///
+    /// let prefix = String::from("shop");
+    /// let routes = Routes::new().handle("UserCreated", move |event: Delivery| {
+    ///     let prefix = prefix.clone();
+    ///     async move { println!("{prefix}: {}", event.id()) }
+    /// });
+    /// # let _ = routes;
+    /// ```
+    ///
+    /// # Example
     ///
     /// ```
     /// use posthaste::{Delivery, HandlerResult, Routes, State};
@@ -116,8 +137,30 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.handle_route(Route::event(event_type), function)
     }
 
-    /// Handles the events of a type with `#[derive(Event)]` by an async function of that type,
-    /// which also binds the route to its event type and aggregate type.
+    /// Handles the events of a type with `#[derive(Event)]` with an async function that takes this type. The route
+    /// takes events of its event type and its aggregate type.
+    ///
+    /// The function may take the [`State`](crate::State) first: see [`handle`](Self::handle), also for what to do
+    /// instead of an `async` closure that uses a variable from outside.
+    ///
+    /// ```
+    /// use posthaste::{Delivery, Event, Routes, State};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize, Event)]
+    /// #[event(type = "OrderPlaced", aggregate = "Order")]
+    /// struct OrderPlaced {
+    ///     #[event(aggregate_id)]
+    ///     order: u64,
+    /// }
+    ///
+    /// let routes = Routes::new().with_state("shop").on(
+    ///     async |State(shop): State<&str>, placed: OrderPlaced, _: Delivery| {
+    ///         println!("{shop}: order {}", placed.order);
+    ///     },
+    /// );
+    /// # let _ = routes;
+    /// ```
     pub fn on<T: TypedEvent, Args: 'static>(self, function: impl Handler<S, Typed<T, Args>>) -> Self {
         self.handle_route(Route::event(T::TYPE).aggregate(T::AGGREGATE), function)
     }

@@ -92,7 +92,7 @@ impl Drop for Waiting<'_> {
 /// let store = MemoryStore::new();
 /// let routes = Routes::new().add(Route::event("UserCreated").deliver_to(mail.clone()));
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
-/// let event = Event::json("UserCreated", "Ada")?;
+/// let event = Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?;
 /// let id = event.id().clone();
 /// let mut tx = store.writer(&outbox).begin().await?;
 /// tx.write(event).await?;

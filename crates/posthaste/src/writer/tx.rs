@@ -15,7 +15,7 @@ use crate::event::{Event, EventId};
 /// use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
 ///
 /// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
-///     tx.write(Event::json("UserCreated", name)?).await?;
+///     tx.write(Event::json("UserCreated", &serde_json::json!({ "name": name }))?).await?;
 ///     tx.commit().await?;
 ///     Ok(())
 /// }

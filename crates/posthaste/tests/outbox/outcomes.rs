@@ -40,6 +40,17 @@ async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
     assert!(row.done_at.is_some());
 }
 
+#[tokio::test(start_paused = true)]
+async fn event_is_tried_max_attempts_times_and_is_then_dead() {
+    for attempts in [1, 3] {
+        let (store, recorder) = (FaultyStore::new(), Recorder::with(|_| Outcome::retry("busy")));
+        let outbox = single_node(&store, routes_to(&recorder)).max_attempts(attempts).start().expect("start");
+        let id = commit_one(&store.inner, &outbox, "Made").await;
+        eventually(secs(5), || status(&store.inner, &id) == Status::Dead).await;
+        assert_eq!((row(&store.inner, &id).attempts, recorder.count()), (attempts, attempts as usize));
+    }
+}
+
 // S3-66, S3-77, S3-108, T8
 #[tokio::test(start_paused = true)]
 async fn deferred_event_spends_no_attempt_and_its_deferrals_are_counted() {
