@@ -2,7 +2,7 @@
 
 mod backlog;
 mod finding;
-mod format;
+mod finding_text;
 mod row_findings;
 mod server_findings;
 mod tolerance;

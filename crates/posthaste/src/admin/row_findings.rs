@@ -12,7 +12,7 @@ pub use self::leases::LostLeases;
 pub use self::parked::ParkedRoute;
 pub use self::paused::PausedRoute;
 
-use super::format::{format_count, format_duration};
+use super::finding_text::{format_count, format_duration};
 use super::{Finding, Stats, Tolerance};
 use crate::time::Timestamp;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::format::{format_duration, format_time};
+use super::finding_text::{format_duration, format_time};
 use super::{Finding, Tolerance};
 use crate::time::Timestamp;
 

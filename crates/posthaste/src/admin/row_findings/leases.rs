@@ -3,7 +3,7 @@
 
 use super::format_count;
 use crate::admin::Finding;
-use crate::admin::format::quoted;
+use crate::admin::finding_text::quoted;
 use crate::store::MAX_LOST_LEASES;
 
 /// From so many lost leases on it is the event that is suspected, and no longer the engine.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
-use crate::admin::format::quoted;
+use crate::admin::finding_text::quoted;
 use crate::route::ParkReason;
 use crate::time::Timestamp;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{RowObservations, format_count, format_duration};
-use crate::admin::format::{format_time, quoted};
+use crate::admin::finding_text::{format_time, quoted};
 use crate::admin::{AuditEntry, Finding, Tolerance};
 use crate::time::Timestamp;
 
