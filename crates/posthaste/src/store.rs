@@ -1,7 +1,7 @@
 //! The engine's door to a store: what every store promises.
 
 mod claim;
-mod hold;
+mod lease_requests;
 mod notifier;
 mod owner;
 mod purge;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use self::claim::{Claim, ClaimOrder, Claimed, Leased, Malformed};
-pub use self::hold::{Park, Release, Renew, Unpark};
+pub use self::lease_requests::{Park, Release, Renew, Unpark};
 pub use self::notifier::Notifier;
 pub use self::owner::{Lease, LeaseToken, Owner};
 pub use self::purge::{Purge, Purgeable};
