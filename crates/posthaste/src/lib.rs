@@ -29,12 +29,12 @@ pub mod handler;
 pub mod interceptor;
 pub mod memory;
 mod metrics;
+mod mutex;
 mod outbox;
 mod recorder;
 mod route;
 mod row;
 pub mod store;
-mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;

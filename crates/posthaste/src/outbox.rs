@@ -9,9 +9,9 @@ use crate::engine::{Engine, EngineState, HotPath, Proof};
 use crate::error::StoreError;
 use crate::event::Limits;
 use crate::interceptor::Interceptor;
+use crate::mutex::lock;
 use crate::route::{RouteTable, Routes};
 use crate::store::Store;
-use crate::sync::lock;
 use crate::writer::{Receipt, WriterCore};
 use crate::writer_hook::WriterHook;
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::destination::{Delivery, Destination, Outcome, Profile};
 use crate::event::EventId;
-use crate::sync::lock;
+use crate::mutex::lock;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 

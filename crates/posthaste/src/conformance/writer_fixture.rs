@@ -7,12 +7,12 @@ use super::kit::HOUR;
 use crate::admin::{Admin, Filter, PageRequest};
 use crate::error::BoxError;
 use crate::event::{Event, EventId};
+use crate::mutex::lock;
 use crate::outbox::Outbox;
 use crate::recorder::Recorder;
 use crate::route::{Route, Routes};
 use crate::row::EventDetail;
 use crate::store::Store;
-use crate::sync::lock;
 use crate::writer_hook::WriterHook;
 
 /// A running engine on one store that only the hot path and the wake-ups of commits can wake, and that

@@ -7,7 +7,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
 /// The most bytes of one claim, so that not much more is in memory while it is read than the queues may hold.
 const MAX_CLAIM_BYTES: usize = 16 * 1024 * 1024;

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::{EngineState, hot_path, lease_renewer};
 use crate::event::Event;
+use crate::mutex::lock;
 use crate::store::Lease;
-use crate::sync::lock;
 
 /// The events whose commits are to be looked up. Fed by the hot path, emptied by [`run`].
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use super::route_queue::{Readiness, RouteQueue};
 use super::suspect_event::{SuspectSlot, SuspectTurn};
 use crate::config::{Fairness, QueueConfig};
 use crate::destination::Source;
+use crate::mutex::lock;
 use crate::route::{RouteEntry, RouteTable};
-use crate::sync::lock;
 
 /// What more the cold queue takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

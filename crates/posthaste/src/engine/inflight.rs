@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::event::EventId;
+use crate::mutex::lock;
 use crate::store::{Lease, LeaseToken};
-use crate::sync::lock;
 
 /// What names a row: see [`Lease`].
 type Key = (EventId, i64);

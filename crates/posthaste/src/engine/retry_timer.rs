@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
 /// The most instants remembered; beyond that the poller's interval serves.
 const MAX_INSTANTS: usize = 10_000;

@@ -11,9 +11,9 @@ use super::breaker::Breaker;
 use super::poller::OTHERS_UNPARK_INTERVAL;
 use crate::config::Settings;
 use crate::error::StoreError;
+use crate::mutex::lock;
 use crate::route::ParkReason;
 use crate::store::{Claimed, Lease, Park, Unpark};
-use crate::sync::lock;
 
 /// The changing part of every route. Events without a route have none: nothing closes them.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
 #[derive(Debug, Default)]
 pub(crate) struct WarnLimit(Mutex<Option<Instant>>);

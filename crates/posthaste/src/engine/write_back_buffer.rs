@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::Settings;
+use crate::mutex::lock;
 use crate::store::{Lease, Settlement};
-use crate::sync::lock;
 
 /// The most leases waiting to be released.
 const MAX_RELEASES: usize = 10_000;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
 /// Identifies one event, everywhere: the primary key of its row, the key by which
 /// consumers recognise a redelivery, and the idempotency key of the write.

@@ -27,10 +27,10 @@ pub use tx::{MemorySavepoint, MemoryTx};
 pub use writer::MemoryWriter;
 
 use crate::event::EventId;
+use crate::mutex::lock;
 use crate::outbox::Outbox;
 use crate::row::EventRow;
 use crate::store::Notifier;
-use crate::sync::lock;
 use crate::time::Timestamp;
 
 use clock::Clock;

@@ -11,11 +11,11 @@ use tokio::time::sleep;
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::memory::MemoryStore;
+use crate::mutex::lock;
 use crate::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Settlement, Store, Unpark,
     Verdict,
 };
-use crate::sync::lock;
 use crate::time::Timestamp;
 
 /// A call of a [`Store`].
