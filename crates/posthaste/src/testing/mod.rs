@@ -4,9 +4,9 @@
 //! [`Recorder`](crate::Recorder) need no feature.
 
 mod faulty_store;
-mod gated;
+mod gated_destination;
 mod slow;
 
 pub use faulty_store::{Call, Fault, FaultyStore};
-pub use gated::{Gate, Gated};
+pub use gated_destination::{Gate, Gated};
 pub use slow::Slow;
