@@ -5,8 +5,8 @@
 
 mod faulty_store;
 mod gated_destination;
-mod slow;
+mod slow_destination;
 
 pub use faulty_store::{Call, Fault, FaultyStore};
 pub use gated_destination::{Gate, Gated};
-pub use slow::Slow;
+pub use slow_destination::Slow;
