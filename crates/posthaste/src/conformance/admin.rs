@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use super::kit::{HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted};
+use super::store_fixture::{
+    HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted,
+};
 use super::{Defect, Harness};
 use crate::admin::{
     AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, ParkReason, Replay, Tolerance,
@@ -298,7 +300,7 @@ pub async fn get_answers_event_and_row(h: &dyn Harness) {
     let event = Event::builder("Seen").header("a", "b").json_text("[1]").build().expect("a good event");
     k.insert(&[row(plain()), row(event.clone()), row(plain())]).await;
     let detail = k.admin.get(event.id()).await.expect("get works").expect("the row is there");
-    super::kit::assert_same(&detail.event, &event);
+    super::store_fixture::assert_same(&detail.event, &event);
     assert_eq!(&detail.row.id, event.id());
 }
 
@@ -341,7 +343,7 @@ pub async fn dead_groups_are_counted_largest_first(h: &dyn Harness) {
 async fn battered(k: &Kit<'_>) -> EventId {
     let id = k.one().await;
     let mut t = k.now().await;
-    for verdict in [failed(10, &[1]), super::kit::deferred(MINUTE), died("broken")] {
+    for verdict in [failed(10, &[1]), super::store_fixture::deferred(MINUTE), died("broken")] {
         k.take_as_a_stranger(t).await;
         t = t + LEASE;
         let lease = k.take(t).await;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::kit::{
+use super::store_fixture::{
     HOUR, Kit, LEASE, MICRO, MINUTE, SECOND, claim_by, deferred, delayed, died, failed, ids, outcome, plain,
     row, sorted,
 };
@@ -510,7 +510,9 @@ pub async fn oldest_pending_counts_leased_and_retried_rows(h: &dyn Harness) {
     let inserted = k.row(&lease.id).await.inserted_at;
     let t = inserted + MINUTE;
     assert_eq!(oldest(&k, t).await, Some(MINUTE), "born leased");
-    for verdict in [failed(10, &[3600]), deferred(HOUR), super::kit::unreachable(HOUR, Some("mail"))] {
+    for verdict in
+        [failed(10, &[3600]), deferred(HOUR), super::store_fixture::unreachable(HOUR, Some("mail"))]
+    {
         let lease = k.held(1).await.remove(0);
         let settled = k.settle(t, &lease, verdict).await;
         assert_ne!(settled, Settled::Stale);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use super::hostile_values;
-use super::kit::{named, plain, sorted};
+use super::store_fixture::{named, plain, sorted};
 use crate::destination::{Delivery, Destination, Outcome};
 use crate::event::{Event, EventId, Headers, Limits};
 use crate::trace::{TRACEPARENT, TraceContext};

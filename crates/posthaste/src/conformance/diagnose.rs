@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Harness;
-use super::kit::{HOUR, Kit, LEASE, delayed, failed, plain, row, unreachable};
+use super::store_fixture::{HOUR, Kit, LEASE, delayed, failed, plain, row, unreachable};
 use crate::admin::{Finding, Severity, Tolerance};
 use crate::event::Event;
 

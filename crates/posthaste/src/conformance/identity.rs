@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::Harness;
-use super::kit::{Kit, outcome, plain};
 use super::settle::every_verdict;
+use super::store_fixture::{Kit, outcome, plain};
 use crate::row::Status;
 use crate::store::{Lease, OnDone, Settled, Verdict};
 

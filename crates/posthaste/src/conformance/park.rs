@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::Harness;
-use super::kit::{HOUR, Kit, LEASE, MICRO, MINUTE, SECOND, failed, ids, sorted, unreachable};
+use super::store_fixture::{HOUR, Kit, LEASE, MICRO, MINUTE, SECOND, failed, ids, sorted, unreachable};
 use crate::event::EventId;
 use crate::row::Status;
 use crate::store::{Lease, LeaseToken, Settled, Verdict};

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Harness;
-use super::kit::{HOUR, Kit, MICRO, SECOND, delayed, outcome, plain, row};
+use super::store_fixture::{HOUR, Kit, MICRO, SECOND, delayed, outcome, plain, row};
 use crate::event::Event;
 use crate::row::Status;
 use crate::store::{OnDone, Purge, Purgeable, Verdict};
@@ -65,7 +65,7 @@ pub async fn pending_rows_are_never_purged_by_status(h: &dyn Harness) {
     let k = Kit::new(h);
     k.insert(&[row(plain()), delayed(HOUR)]).await;
     let lease = k.held(2).await.remove(0);
-    k.settle(k.now().await, &lease, super::kit::failed(10, &[1])).await;
+    k.settle(k.now().await, &lease, super::store_fixture::failed(10, &[1])).await;
     let later = k.now().await + 1000 * DAY;
     for what in [Purgeable::Done, Purgeable::Dead] {
         assert_eq!(run(&k, purge(what, later)).await, 0);

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::Harness;
-use super::kit::{HOUR, Kit, MINUTE, SECOND, deferred, failed, put_off, unreachable};
+use super::store_fixture::{HOUR, Kit, MINUTE, SECOND, deferred, failed, put_off, unreachable};
 use crate::row::Status;
 use crate::store::{Settled, Verdict};
 

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::kit::{Kit, LEASE, MINUTE, SECOND, failed, ids, plain, row, sorted};
+use super::store_fixture::{Kit, LEASE, MINUTE, SECOND, failed, ids, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::row::Status;
 use crate::store::{Lease, LeaseToken, Settled, Verdict};

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::kit::{HOUR, Kit, LEASE, MICRO, SECOND, deferred, plain, row, sorted};
+use super::store_fixture::{HOUR, Kit, LEASE, MICRO, SECOND, deferred, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Verdict};

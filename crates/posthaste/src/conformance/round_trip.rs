@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::WriterHarness;
-use super::kit::{HOUR, assert_same};
+use super::store_fixture::{HOUR, assert_same};
 use super::writer_script::{OwnEnd, Step, commit, write_all};
 use crate::event::Event;
 use crate::time::Timestamp;

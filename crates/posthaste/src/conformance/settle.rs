@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::kit::{
+use super::store_fixture::{
     HOUR, Kit, LEASE, MINUTE, SECOND, deferred, died, failed, ids, outcome, plain, put_off, sorted,
     unreachable,
 };

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::kit::{HOUR, Kit, MICRO, MINUTE, SECOND, assert_same, delayed, ids, plain, row};
+use super::store_fixture::{HOUR, Kit, MICRO, MINUTE, SECOND, assert_same, delayed, ids, plain, row};
 use super::{Harness, TxEnd};
 use crate::event::{Event, GLOBAL, Limits};
 use crate::row::Status;
@@ -88,7 +88,7 @@ pub async fn id_of_a_deleted_row_can_be_written_again(h: &dyn Harness) {
     let k = Kit::new(h);
     let event = plain();
     let lease = k.hold(vec![event.clone()]).await.remove(0);
-    let done = [super::kit::outcome(&lease, Verdict::Done)];
+    let done = [super::store_fixture::outcome(&lease, Verdict::Done)];
     k.settle_all(None, &done, OnDone::Delete).await;
     assert!(k.insert(&[row(event.clone())]).await[0].is_some());
     assert_eq!(k.row(event.id()).await.status, Status::New);
@@ -262,7 +262,10 @@ pub async fn thousand_rows_in_one_insert(h: &dyn Harness) {
     let k = Kit::new(h);
     let written = k.many(1000).await;
     assert_eq!(k.admin.stats().await.expect("stats work").new, 1000);
-    assert_eq!(super::kit::sorted(ids(&k.claim(k.now().await, 2000).await)), super::kit::sorted(written));
+    assert_eq!(
+        super::store_fixture::sorted(ids(&k.claim(k.now().await, 2000).await)),
+        super::store_fixture::sorted(written)
+    );
 }
 
 pub async fn inserting_nothing_is_no_error(h: &dyn Harness) {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::kit::HOUR;
+use super::store_fixture::HOUR;
 use crate::admin::{Admin, Filter, PageRequest};
 use crate::error::BoxError;
 use crate::event::{Event, EventId};
