@@ -115,7 +115,7 @@ macro_rules! store_conformance {
                 settled_row_that_stays_pending_has_lost_no_lease
                 row_that_reached_nobody_keeps_its_lost_leases
             }
-            identity {
+            row_identity {
                 position_given_twice_settles_the_row_that_is_meant
                 id_written_twice_settles_the_row_that_is_meant
             }
