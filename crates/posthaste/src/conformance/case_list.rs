@@ -258,7 +258,7 @@ macro_rules! writer_conformance {
                 receipt_of_a_rolled_back_savepoint_delivers_nothing
                 receipt_names_what_it_wrote_and_what_existed
             }
-            hook {
+            writer_hook {
                 hooks_run_in_order_and_once_per_batch
                 rollback_runs_after_rollback_and_nothing_else
                 receipt_runs_after_commit_when_its_caller_says_so

@@ -16,7 +16,6 @@ mod case_list;
 pub mod claim;
 pub mod destination;
 pub mod diagnose;
-pub mod hook;
 mod hostile_values;
 pub mod park;
 pub mod purge;
@@ -33,6 +32,7 @@ pub mod transaction;
 pub mod write;
 mod writer_fixture;
 mod writer_harness;
+pub mod writer_hook;
 mod writer_script;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
