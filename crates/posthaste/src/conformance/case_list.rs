@@ -119,7 +119,7 @@ macro_rules! store_conformance {
                 position_given_twice_settles_the_row_that_is_meant
                 id_written_twice_settles_the_row_that_is_meant
             }
-            put_off {
+            give_up_after {
                 putting_off_ends_after_its_time
                 longest_limit_of_putting_off_counts
                 limit_of_putting_off_ends_with_its_time
