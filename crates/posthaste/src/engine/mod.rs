@@ -7,7 +7,6 @@ mod breaker;
 mod claim_bytes;
 mod commit_confirmer;
 mod dispatch;
-mod event_queue;
 mod fan_out_outcome;
 mod gauges;
 mod hot_path;
@@ -26,6 +25,7 @@ mod spans;
 mod suspect_event;
 mod verdict;
 mod warn_limit;
+mod work_queue;
 mod worker;
 mod write_back_buffer;
 
@@ -58,7 +58,7 @@ pub(crate) struct EngineState {
     interceptors: Vec<Arc<dyn Interceptor>>,
     metrics: Metrics,
     route_states: RouteStates,
-    queue: event_queue::Queue,
+    queue: work_queue::WorkQueue,
     inflight: inflight::InFlight,
     write_back: write_back_buffer::WriteBackBuffer,
     confirmer: commit_confirmer::Confirmer,
@@ -87,7 +87,7 @@ impl EngineState {
             owner: Owner::of_this_process(&settings.name),
             metrics,
             route_states: RouteStates::new(routes.entries().len()),
-            queue: event_queue::Queue::new(settings.queue.clone(), &routes, settings.is_strict()),
+            queue: work_queue::WorkQueue::new(settings.queue.clone(), &routes, settings.is_strict()),
             inflight: inflight::InFlight::default(),
             write_back: write_back_buffer::WriteBackBuffer::default(),
             confirmer: commit_confirmer::Confirmer::default(),

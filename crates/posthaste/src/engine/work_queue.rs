@@ -34,7 +34,7 @@ pub(crate) struct Refused {
 }
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct WorkQueue {
     inner: Mutex<Inner>,
     limits: QueueConfig,
     /// Strict mode: events leave one by one in the order in which they came, across routes.
@@ -88,7 +88,7 @@ enum Next {
     Stop,
 }
 
-impl Queue {
+impl WorkQueue {
     pub(crate) fn new(limits: QueueConfig, routes: &RouteTable, strict: bool) -> Self {
         let batch = |route: &RouteEntry| if strict { 1 } else { route.batch };
         let mut route_queues: Vec<_> = routes
