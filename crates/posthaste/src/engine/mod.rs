@@ -3,11 +3,11 @@
 //! [`EngineState`] is shared by the tasks; [`Engine`] starts and stops them. The engine holds no user's
 //! transaction and sees no driver's type.
 
+mod attempt;
 mod breaker;
 mod claim_bytes;
 mod commit_confirmer;
 mod dispatch;
-mod fan_out_outcome;
 mod gauges;
 mod hot_path;
 mod inflight;

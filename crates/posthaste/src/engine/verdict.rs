@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EngineState;
+use super::attempt::Attempt;
 use super::breaker::{Advice, Breaker, Failed};
-use super::fan_out_outcome::Attempt;
 use super::queued_event::QueuedEvent;
 use crate::config::Settings;
 use crate::destination::{Busy, Outcome, Unreachable};

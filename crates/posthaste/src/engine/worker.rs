@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::fan_out_outcome::Attempt;
+use super::attempt::Attempt;
 use super::queued_event::QueuedEvent;
 use super::spans::DeliverySpans;
 use super::{EngineState, lease_renewer, verdict};
