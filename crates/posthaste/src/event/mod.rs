@@ -8,8 +8,8 @@ mod error;
 mod id;
 mod limits;
 mod names;
-mod rules;
 mod typed;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::fmt;
