@@ -7,7 +7,7 @@ mod builder;
 mod error;
 mod id;
 mod limits;
-mod names;
+mod type_names;
 mod typed;
 mod validation;
 
@@ -24,7 +24,7 @@ pub use builder::EventBuilder;
 pub use error::EventError;
 pub use id::{EventId, IdPolicy};
 pub use limits::Limits;
-pub use names::{AggregateType, EventType, GLOBAL};
+pub use type_names::{AggregateType, EventType, GLOBAL};
 pub use typed::TypedEvent;
 
 use crate::Timestamp;
