@@ -5,11 +5,11 @@
 //! [`WriterCore::prepare`], its own statement, then [`Prepared::written`]; a driver's transaction
 //! keeps a [`Ledger`].
 
-mod core;
 mod ledger;
-mod prepared;
+mod prepared_rows;
 mod receipt;
 mod tx;
+mod writer_core;
 
 pub use core::WriterCore;
 pub use ledger::{Committing, Ledger};

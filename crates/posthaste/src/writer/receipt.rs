@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::core::WriterCore;
+use super::writer_core::WriterCore;
 use crate::engine::{Proof, Written};
 use crate::event::{Event, EventId};
 use crate::store::Lease;

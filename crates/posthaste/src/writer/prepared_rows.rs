@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::core::WriterCore;
 use super::receipt::Receipt;
+use super::writer_core::WriterCore;
 use crate::engine::Written;
 use crate::error::WriteError;
 use crate::event::{Event, EventId};
