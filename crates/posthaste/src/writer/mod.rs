@@ -11,8 +11,8 @@ mod receipt;
 mod tx;
 mod writer_core;
 
-pub use core::WriterCore;
 pub use ledger::{Committing, Ledger};
-pub use prepared::{NewLease, NewRow, Prepared, Scope};
+pub use prepared_rows::{NewLease, NewRow, Prepared, Scope};
 pub use receipt::Receipt;
 pub use tx::Tx;
+pub use writer_core::WriterCore;
