@@ -21,7 +21,7 @@ mod metrics;
 mod mistakes;
 mod nodes;
 mod outcomes;
-mod parts;
+mod partial_outage;
 mod properties;
 mod races;
 mod retry_delays;
