@@ -3,7 +3,7 @@
 
 mod acceptance;
 mod breaker;
-mod busy;
+mod busy_destinations;
 mod config;
 mod derive;
 mod event;
