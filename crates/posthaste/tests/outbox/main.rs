@@ -6,7 +6,7 @@ mod breaker;
 mod busy_destinations;
 mod config;
 mod delivery_outcomes;
-mod derive;
+mod derive_macro;
 mod event;
 mod event_delay;
 mod faults;
