@@ -4,6 +4,7 @@
 mod acceptance;
 mod breaker;
 mod busy_destinations;
+mod compile_errors;
 mod config;
 mod delivery_outcomes;
 mod derive_macro;
@@ -20,7 +21,6 @@ mod memory_engine;
 mod memory_tx;
 mod memory_writer_conformance;
 mod metrics;
-mod mistakes;
 mod multi_thread;
 mod nodes;
 mod partial_outage;

@@ -3,5 +3,5 @@
 
 #[test]
 fn compiler_says_what_to_do_about_common_mistakes() {
-    trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
+    trybuild::TestCases::new().compile_fail("tests/compile_errors/*.rs");
 }
