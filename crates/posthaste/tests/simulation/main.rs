@@ -9,9 +9,9 @@
 
 mod destination;
 mod faults;
+mod invariants;
 mod journal;
 mod nodes;
-mod oracle;
 mod plan;
 mod workload;
 
@@ -46,12 +46,12 @@ fn same_seed_gives_the_same_story() {
 }
 
 /// Runs every seed, and stops at the first that breaks a rule.
-fn run_seeds(plan: fn(u64) -> Plan) -> (usize, oracle::Summary) {
+fn run_seeds(plan: fn(u64) -> Plan) -> (usize, invariants::Summary) {
     let seeds: Vec<u64> = match (number("POSTHASTE_SIM_SEED"), number("POSTHASTE_SIM_SEEDS")) {
         (Some(seed), _) => vec![seed],
         (None, count) => (0..count.unwrap_or(SEEDS)).collect(),
     };
-    let mut totals = oracle::Summary::default();
+    let mut totals = invariants::Summary::default();
     let watchdog = Watchdog::start();
     for &seed in &seeds {
         watchdog.begin(seed);
@@ -101,21 +101,21 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-fn run(seed: u64, plan: &Plan) -> oracle::Summary {
+fn run(seed: u64, plan: &Plan) -> invariants::Summary {
     silence_expected_panics();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(story(seed, plan))
 }
 
-async fn story(seed: u64, plan: &Plan) -> oracle::Summary {
+async fn story(seed: u64, plan: &Plan) -> invariants::Summary {
     // The engine's own random numbers (jitter, tokens, owners) come from this thread's generator.
     fastrand::seed(seed);
     let world = nodes::World::new(plan);
     workload::run(&world, plan).await;
     world.heal(plan.outages > 0 && !plan.strict).await;
     let healed = tokio::time::timeout(plan.time_to_settle(), world.settled()).await;
-    oracle::check(seed, plan, &world, healed.is_ok())
+    invariants::check(seed, plan, &world, healed.is_ok())
 }
 
 /// Handlers of this simulation panic on purpose; their messages would drown everything else.
