@@ -10,10 +10,6 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
-
 // S2-01, S2-51
 #[tokio::test(start_paused = true)]
 async fn rolled_back_event_is_never_delivered() {

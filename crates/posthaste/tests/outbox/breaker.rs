@@ -68,10 +68,6 @@ impl Destination for Remote {
     }
 }
 
-fn routes_to(remote: &Remote) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(remote.clone()))
-}
-
 async fn count(store: &FaultyStore, status: Status) -> u64 {
     store.inner.count(&Filter::status(status)).await.expect("count")
 }

@@ -14,10 +14,6 @@ use crate::support::*;
 
 const HOT_LEASE_DURATION: std::time::Duration = secs(10);
 
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
-
 /// An outbox whose poller looks once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
     let builder = single_node(store, routes_to(recorder)).poll_interval(HOUR);

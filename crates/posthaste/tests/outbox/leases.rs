@@ -12,10 +12,6 @@ use crate::support::*;
 
 const LEASE_DURATION: Duration = secs(3);
 
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
-
 fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
     let builder = Outbox::builder(faulty.clone(), routes_to(destination))
         .lease(LEASE_DURATION)

@@ -15,10 +15,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::*;
 
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
-
 /// Room for thousands of claimed events.
 fn large_queue() -> QueueConfig {
     QueueConfig::default().with_cold(4000)

@@ -16,10 +16,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
-
 #[test]
 fn routes_are_refused_by_a_check_as_by_an_outbox() {
     let routes = || routes_to(&Recorder::new()).add(Route::event("Made").rate(0.0));

@@ -7,7 +7,8 @@ use std::time::Duration;
 use posthaste::memory::RawRow;
 pub use posthaste::testing::{Call, Fault, FaultyStore, Gate, Gated, Slow};
 use posthaste::{
-    Builder, Event, EventId, EventRow, MemoryStore, Outbox, Recorder, RetryPolicy, Routes, Status, Store,
+    Builder, Destination, Event, EventId, EventRow, MemoryStore, Outbox, Recorder, RetryPolicy, Route,
+    Routes, Status, Store,
 };
 use tokio::time::{Instant, sleep};
 
@@ -24,6 +25,11 @@ pub const fn millis(n: u64) -> Duration {
 /// An outbox with the only engine on this store, to be configured.
 pub fn single_node(store: &(impl Store + Clone), routes: Routes) -> Builder {
     Outbox::builder(store.clone(), routes).single_node()
+}
+
+/// Delivers events of the type `Made` to this destination.
+pub fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 pub fn event(event_type: &str) -> Event {

@@ -65,10 +65,6 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
     (store, builder.start().expect("start"))
 }
 
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
-
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
     let mut tx = store.writer(outbox).begin().await.expect("begin");
     tx.write_all(events).await.expect("write");
