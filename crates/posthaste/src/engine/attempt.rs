@@ -1,18 +1,20 @@
-//! What became of one event in one delivery, joined over the destinations of a fan-out.
+//! The attempt to deliver one event: joins the outcomes of all destinations of a fan-out into one.
 
 use crate::destination::{Busy, Outcome, Unreachable};
 use crate::error::{cut_error, error_text};
 
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
+    /// The outcome with the highest [`rank`] so far. `None` if no destination was called.
     outcome: Option<Outcome>,
-    /// Destinations of a fan-out that got the event now.
+    /// Destinations of a fan-out that accepted the event in this attempt.
     pub(super) delivered: Vec<String>,
+    /// An interceptor refused the event, so no destination is called.
     refused: bool,
 }
 
 impl Attempt {
-    /// An interceptor refused the event: no destination is to see it.
+    /// An interceptor refused the event: no destination gets it.
     pub(super) fn refused(outcome: Outcome) -> Self {
         Self { outcome: Some(outcome), delivered: Vec::new(), refused: true }
     }
@@ -21,7 +23,7 @@ impl Attempt {
         self.refused
     }
 
-    /// Adds the answer of the only destination, or of one of several, by name.
+    /// Adds the outcome of the only destination, or of one of several, with its name.
     pub(super) fn add(&mut self, fan_out: Option<&str>, outcome: Outcome) {
         let outcome = match fan_out {
             None => outcome,
@@ -38,7 +40,7 @@ impl Attempt {
         });
     }
 
-    /// The outcome of all. Nobody was missing the event: it is done.
+    /// The outcome of the event. It is done if every destination had it already.
     pub(super) fn outcome(&self) -> &Outcome {
         self.outcome.as_ref().unwrap_or(&Outcome::Done {})
     }
@@ -48,8 +50,8 @@ impl Attempt {
     }
 }
 
-/// Which outcome speaks for an event that had several. What may still succeed comes before what
-/// cannot, so that one destination's final "no" does not rob the others of their event.
+/// Priority of an outcome among those of one event. Outcomes that may still succeed come before final ones, so that a
+/// final refusal by one destination does not end the delivery to the others.
 fn rank(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Done { .. } => 0,

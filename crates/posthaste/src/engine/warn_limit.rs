@@ -1,4 +1,4 @@
-//! Keeps a warning that could come with every event to one per second.
+//! Limits a warning that could be logged for every event to one per second.
 
 use std::sync::Mutex;
 use std::time::Duration;

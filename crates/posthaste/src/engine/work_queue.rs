@@ -1,8 +1,8 @@
-//! The bounded hot and cold queues, and which event a worker takes next.
+//! The engine's queue: bounded, hot and cold, with one [`RouteQueue`] per route.
 //!
-//! Events wait per route, and one of several routes gets at most half of the places, so that a
-//! route which is slow, limited or closed does not hold up the others. The bounds are global: a
-//! number of hot events, a number of cold events, and bytes, of both and of what is being delivered.
+//! Decides which events a worker takes next. Where there are several routes, one of them gets at most half of the
+//! places, so that a slow, limited or closed route does not hold up the others. The bounds are global: a number of hot
+//! events, a number of cold events, and the bytes of all events that wait or are being delivered.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -17,74 +17,85 @@ use crate::destination::Source;
 use crate::mutex::lock;
 use crate::route::{RouteEntry, RouteTable};
 
-/// What more the cold queue takes.
+/// Room for cold events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) events: usize,
-    /// One event may take more than is left.
+    /// Bytes that are free. A single event may be larger than this.
     pub(crate) bytes: usize,
 }
 
-/// An event that the queue did not take.
+/// An event that the queue did not accept.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) item: QueuedEvent,
-    /// The queue has room, but this event's route has its share of it already.
+    /// The queue has room, but the event's route has used up its share.
     pub(crate) share_is_full: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
+    /// The only lock of the queue. Never held across an await.
     inner: Mutex<Inner>,
     limits: QueueConfig,
-    /// Strict mode: events leave one by one in the order in which they came, across routes.
+    /// Strict mode: events leave one by one, in the order in which they arrived, whatever their route.
     strict: bool,
-    /// How many routes there are; events without a route come after the last.
+    /// Number of routes. `route_queues[routes]` is the queue of events without a route.
     routes: usize,
-    /// Notified for one waiting worker.
+    /// Wakes one worker that waits in [`take`](Self::take); all of them when the queue changes state.
     work: Notify,
-    /// Notified for the poller, which waits for room, whenever events are taken.
+    /// Wakes the poller, which waits for room, whenever events leave the queue.
     space: Notify,
 }
 
 #[derive(Debug)]
 struct Inner {
-    /// One per route; the last one is for events without a route.
+    /// One queue per route; the last one is for events without a route.
     route_queues: Vec<RouteQueue>,
+    /// Hot events that wait, of all routes. Always the sum over `route_queues`.
     hot: usize,
+    /// Cold events that wait, of all routes. Always the sum over `route_queues`.
     cold: usize,
-    /// Of what waits and of what runs.
+    /// Bytes of the events that wait and of those that are being delivered, of all routes.
     bytes: usize,
-    /// Deliveries under way.
+    /// Deliveries under way, each with one batch. Raised by [`take`](WorkQueue::take), lowered by
+    /// [`finished`](WorkQueue::finished).
     running: usize,
+    /// The one event that may be killing its owners; it waits here, outside the route queues.
     suspect: SuspectSlot,
+    /// Events that ever entered. Numbers them in the order of their arrival.
     arrivals: u64,
-    /// Counts takes, for the 2:1 of hot and cold.
+    /// Counts takes modulo 3: every third take prefers the cold queue.
     turn: u8,
-    /// The route that is asked first next time, so that each has its turn.
+    /// Index of the route that is looked at first by the next take, so that every route gets its turn.
     first: usize,
+    /// Changes only forwards: open, draining, closed.
     state: State,
-    /// While outcomes cannot be written back, nothing new is started.
+    /// Set by the settler while outcomes cannot be written back: workers start nothing.
     starts_paused: bool,
-    /// Strict mode: events were taken out to go back, so nothing that came behind them may enter
-    /// until the next claim begins.
+    /// Strict mode: events were taken out to be released, so no event that arrived behind them may enter until the next
+    /// claim begins.
     halted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// Accepts events.
     Open,
-    /// Shutting down: workers empty it, then stop.
+    /// Shutting down: accepts nothing, and workers stop when it is empty.
     Draining,
-    /// Workers stop at once.
+    /// Accepts nothing, and workers stop immediately.
     Closed,
 }
 
 enum Next {
+    /// A batch of one route.
     Take(Vec<QueuedEvent>),
-    /// Nothing now, but a rate limit ends then.
+    /// Nothing now; look again at this instant, when a rate limit or a suspect's wait ends.
     At(Instant),
+    /// Nothing until the next notification.
     Nothing,
+    /// The worker ends.
     Stop,
 }
 
@@ -121,7 +132,7 @@ impl WorkQueue {
         }
     }
 
-    /// Adds an event; gives it back if its queue is full or shutting down.
+    /// Adds an event. Returns it if the queue, or the route's share of it, is full or the queue is shutting down.
     #[allow(
         clippy::result_large_err,
         reason = "the item goes back to its owner, who still has to release it"
@@ -146,7 +157,7 @@ impl WorkQueue {
         Ok(())
     }
 
-    /// Adds the one suspect; gives it back if there is no place for it now.
+    /// Adds a suspect. Returns it if the slot is taken or the queue is shutting down.
     #[allow(clippy::result_large_err, reason = "as for `push`")]
     pub(crate) fn push_suspect(&self, item: QueuedEvent, not_before: Instant) -> Result<(), QueuedEvent> {
         let mut inner = self.lock();
@@ -155,25 +166,25 @@ impl WorkQueue {
         }
         inner.suspect.put(item, not_before);
         drop(inner);
-        // Whoever waits for work has to learn when it may begin.
+        // Waiting workers have to learn when it may begin.
         self.work.notify_waiters();
         Ok(())
     }
 
-    /// Whether a suspect could come in.
+    /// Whether the slot for a suspect is free.
     pub(crate) fn wants_suspect(&self) -> bool {
         let inner = self.lock();
         !self.is_shut_or_out_of_bytes(&inner) && inner.suspect.is_free(Instant::now())
     }
 
-    /// Takes nothing in. As long as there is any room in bytes an event of any size may enter: if only
-    /// small ones could, a large one would never find its moment.
+    /// Whether no event may enter. While any bytes are free, an event of any size may enter: if only small events
+    /// could, a large one would never get its turn.
     fn is_shut_or_out_of_bytes(&self, inner: &Inner) -> bool {
         inner.state != State::Open || inner.halted || inner.bytes >= self.limits.bytes
     }
 
-    /// The next events for a worker, all of one route; none when the worker shall stop. The route
-    /// counts as running until [`finished`](Self::finished).
+    /// The next events for a worker, all of one route. `None` if the worker has to stop. The route counts as running
+    /// until [`finished`](Self::finished) is called.
     pub(crate) async fn take(&self) -> Option<Vec<QueuedEvent>> {
         loop {
             let work = self.work.notified();
@@ -182,7 +193,7 @@ impl WorkQueue {
             match self.next() {
                 Next::Take(items) => return Some(items),
                 Next::Stop => {
-                    // The others may be asleep since the last event was taken.
+                    // The other workers may be waiting since the last event was taken.
                     self.work.notify_waiters();
                     return None;
                 }
@@ -194,8 +205,8 @@ impl WorkQueue {
         }
     }
 
-    /// A delivery of this route ended, and these bytes with it. If it was the suspect's, returns when
-    /// the next suspect may come.
+    /// A delivery of this route ended and frees these bytes. If it was the suspect's, returns when the next suspect may
+    /// enter.
     pub(crate) fn finished(&self, route: usize, bytes: usize) -> Option<Instant> {
         let mut inner = self.lock();
         let was_heavy = inner.bytes >= self.limits.bytes;
@@ -218,7 +229,7 @@ impl WorkQueue {
         next_suspect
     }
 
-    /// How much more the cold queue takes.
+    /// How much more the cold queue accepts.
     pub(crate) fn cold_room(&self) -> Room {
         let inner = self.lock();
         if inner.state != State::Open || inner.bytes >= self.limits.bytes {
@@ -227,7 +238,7 @@ impl WorkQueue {
         Room { events: self.limits.cold.saturating_sub(inner.cold), bytes: self.limits.bytes - inner.bytes }
     }
 
-    /// How many more cold events of this route the queue takes.
+    /// How many more cold events of this route the queue accepts.
     pub(crate) fn cold_room_of(&self, route: usize) -> usize {
         let room = self.cold_room().events;
         let inner = self.lock();
@@ -238,7 +249,7 @@ impl WorkQueue {
         room.min(self.share(route, self.limits.cold).saturating_sub(queue.cold.len()))
     }
 
-    /// Whether a route has less than a quarter of its share of the cold queue waiting.
+    /// Whether at most a quarter of the route's share of the cold queue is in use, and at most half of its bytes.
     pub(crate) fn has_drained(&self, route: usize) -> bool {
         let inner = self.lock();
         let queue = &inner.route_queues[route];
@@ -246,19 +257,19 @@ impl WorkQueue {
             && queue.bytes * 2 <= self.share(route, self.limits.bytes)
     }
 
-    /// How many of `limit` places one route may take: all if it is alone, else half, so that a slow
-    /// or limited route leaves room for the others. Strict mode parks nothing.
+    /// The route's share of `limit` places: all of them if it is the only route, else half, so that a slow or limited
+    /// route leaves room for the others. Strict mode has no shares, because it parks nothing.
     fn share(&self, route: usize, limit: usize) -> usize {
         if self.strict || self.routes < 2 || route == self.routes { limit } else { limit.div_ceil(2) }
     }
 
-    /// Waits for the next time that a worker takes or ends events.
+    /// Waits until events leave the queue the next time.
     pub(crate) async fn room(&self) {
         self.space.notified().await;
     }
 
-    /// Whether the hot queue, or this route's share of it, is more than three quarters full: then
-    /// rows are better born unleased.
+    /// Whether the hot queue, the route's share of it, or the bytes are more than three quarters used. Then new rows
+    /// are better left to the poller than born leased to this engine.
     pub(crate) fn hot_is_crowded(&self, route: usize) -> bool {
         let inner = self.lock();
         inner.state != State::Open
@@ -267,13 +278,13 @@ impl WorkQueue {
             || inner.bytes / 3 > self.limits.bytes / 4
     }
 
-    /// Hot and cold depth.
+    /// The number of hot and of cold events that wait.
     pub(crate) fn depths(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.hot, inner.cold)
     }
 
-    /// Starts nothing new while outcomes cannot be written back.
+    /// Pauses or resumes the start of deliveries. The settler pauses them while outcomes cannot be written back.
     pub(crate) fn set_starts_paused(&self, paused: bool) {
         let mut inner = self.lock();
         if inner.starts_paused == paused {
@@ -284,25 +295,25 @@ impl WorkQueue {
         self.work.notify_waiters();
     }
 
-    /// Takes no more events in; workers stop when it is empty. Returns a suspect that has not begun:
-    /// this is not the time for it.
+    /// Begins the drain: accepts nothing more, and workers stop when it is empty. Returns a suspect that has not begun,
+    /// because it must not run beside others.
     pub(crate) fn drain(&self) -> Vec<QueuedEvent> {
         self.enter(State::Draining);
         self.lock().suspect.take().into_iter().collect()
     }
 
-    /// Workers stop at once. Answers what was still waiting.
+    /// Closes the queue: workers stop immediately. Returns the events that were waiting.
     pub(crate) fn close(&self) -> Vec<QueuedEvent> {
         self.enter(State::Closed);
         self.take_all()
     }
 
-    /// A claim begins: in strict mode events may enter again.
+    /// Strict mode: a claim begins, so events may enter again.
     pub(crate) fn admit_again(&self) {
         self.lock().halted = false;
     }
 
-    /// Takes out everything that waits.
+    /// Removes and returns every event that waits.
     pub(crate) fn take_all(&self) -> Vec<QueuedEvent> {
         let mut inner = self.lock();
         inner.halted = self.strict;
@@ -354,7 +365,7 @@ impl WorkQueue {
         next
     }
 
-    /// In strict order a suspect comes after all that was queued before it.
+    /// Whose turn it is. In strict order a suspect follows everything that was queued before it.
     fn turn(&self, inner: &mut Inner, now: Instant) -> SuspectTurn {
         let idle = inner.running == 0;
         if self.strict && inner.cold > 0 {
@@ -382,7 +393,7 @@ impl WorkQueue {
         }
     }
 
-    /// How many events of a side may wait.
+    /// How many events of this source may wait.
     fn limit(&self, source: Source) -> usize {
         match source {
             Source::Hot => self.limits.hot,
@@ -396,7 +407,7 @@ impl WorkQueue {
 }
 
 impl Inner {
-    /// How many events of a side wait.
+    /// How many events of this source wait.
     fn count(&mut self, source: Source) -> &mut usize {
         match source {
             Source::Hot => &mut self.hot,
@@ -404,7 +415,7 @@ impl Inner {
         }
     }
 
-    /// The next events of the preferred side, or of the other if that side has none to start.
+    /// The next events of the preferred source, or of the other if no route can start one of the preferred source.
     fn take(&mut self, preferred: Source, now: Instant) -> Next {
         let other = if preferred == Source::Hot { Source::Cold } else { Source::Hot };
         let mut earliest: Option<Instant> = None;
@@ -427,7 +438,7 @@ impl Inner {
         earliest.map_or(Next::Nothing, Next::At)
     }
 
-    /// The event that came first, and no other, whatever its route. Strict order is cold only.
+    /// The event that arrived first, alone, whatever its route. Strict mode has cold events only.
     fn take_first(&mut self, now: Instant) -> Next {
         let heads = self.route_queues.iter().enumerate();
         let heads = heads.filter_map(|(route, queue)| Some((queue.cold.front()?.arrival, route)));
@@ -454,7 +465,7 @@ impl Inner {
         self.route_queues[route].bytes -= bytes;
     }
 
-    /// Its bytes count from here on: while it waits for its time, it must not keep others out.
+    /// Its bytes count only from here on: while a suspect waits for its time, it must not keep other events out.
     fn begin_suspect(&mut self, item: QueuedEvent, now: Instant) -> Next {
         self.running += 1;
         self.add_bytes(item.route, item.weight());
@@ -462,7 +473,7 @@ impl Inner {
         Next::Take(vec![item])
     }
 
-    /// These wait no more. Their bytes count until their delivery has ended.
+    /// These events no longer wait. Their bytes count until their delivery has ended.
     fn taken(&mut self, items: &[QueuedEvent]) {
         for item in items {
             *self.count(item.source()) -= 1;
@@ -471,7 +482,7 @@ impl Inner {
 }
 
 impl Next {
-    /// The same, and if there is nothing to do, not later than at this instant.
+    /// The same, but if there is nothing to take, look again at this instant at the latest.
     fn or_at(self, other: Option<Instant>) -> Self {
         match (self, other) {
             (Next::Nothing, Some(at)) => Next::At(at),
