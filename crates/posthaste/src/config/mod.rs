@@ -1,4 +1,4 @@
-//! How an outbox runs: every setting with its default, from code or from a file.
+//! The configuration of an outbox: every setting with its default, from code or from a file.
 
 #[cfg(feature = "serde")]
 mod duration;
@@ -15,11 +15,11 @@ pub(crate) use settings::Settings;
 use crate::event::Limits;
 use crate::store::OnDone;
 
-/// Everything that can be set about an outbox.
+/// Every setting of an outbox.
 ///
-/// With the feature `serde` it can be read from a file; unknown keys are refused, and durations
-/// are written as `"5s"`, `"200ms"` or `"7days"`. Options that are left out have the default of
-/// the mode; an option that makes no sense in the mode is reported by [`validate`](Self::validate).
+/// With the feature `serde` it can be read from a file. Unknown keys are refused, and durations are written as `"5s"`,
+/// `"200ms"` or `"7days"`. Options that are left out have the default of the mode. [`validate`](Self::validate) reports
+/// an option that makes no sense in the mode.
 ///
 /// In code, start from one of its constructors and set fields:
 ///
@@ -41,21 +41,21 @@ use crate::store::OnDone;
 )]
 #[non_exhaustive]
 pub struct Config {
-    /// Names this outbox in metrics and logs. Default: `outbox`.
+    /// The name of this outbox in metrics and logs. Default: `outbox`.
     pub name: String,
-    /// How it runs. Default: [`Mode::MultiNode`].
+    /// The mode. Default: [`Mode::MultiNode`].
     pub mode: Mode,
-    /// How many events are worked on at once. Default: 4; not in strict mode, which has one.
+    /// How many deliveries run at the same time. Default: 4. Strict mode has exactly one worker.
     pub workers: Option<usize>,
     /// The queues between store, commit and workers. Default: [`QueueConfig::default`].
     pub queue: QueueConfig,
-    /// When to try again. Default: [`RetryPolicy::default`]; not in strict mode, which tries once.
+    /// When to try again. Default: [`RetryPolicy::default`]. Strict mode tries once.
     pub retry: Option<RetryPolicy>,
     /// How the store is polled. Default: [`PollerConfig::default`].
     pub poller: PollerConfig,
-    /// How long an event is held. Default: [`LeaseConfig::default`].
+    /// How long events are leased. Default: [`LeaseConfig::default`].
     pub lease: LeaseConfig,
-    /// What becomes of old rows. Default: [`PurgeConfig::default`].
+    /// What happens to old rows. Default: [`PurgeConfig::default`].
     pub purge: PurgeConfig,
     /// How metrics are named. Default: [`MetricsConfig::default`].
     pub metrics: MetricsConfig,

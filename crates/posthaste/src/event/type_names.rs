@@ -1,10 +1,9 @@
-//! Names of event types and aggregate types, as enums or as plain text.
+//! Names of event types and aggregate types: text, or an enum of the service.
 
-/// The aggregate type of an event that names none.
+/// The aggregate type of an event without one.
 pub const GLOBAL: &str = "__GLOBAL__";
 
-/// Names an event type. Implemented for text; implement it for an enum to have the
-/// compiler check the names.
+/// The name of an event type. Implemented for text. Implement it for an enum to let the compiler check the names.
 ///
 /// ```
 /// use posthaste::{Event, EventType};
@@ -30,17 +29,17 @@ pub const GLOBAL: &str = "__GLOBAL__";
     note = "pass a text such as \"OrderPlaced\", or implement `EventType` for an enum"
 )]
 pub trait EventType {
-    /// The name, as it stands in the row and in routes.
+    /// The name, as it is in the row and in routes.
     fn name(&self) -> &str;
 }
 
-/// Names an aggregate type, in the same way as [`EventType`].
+/// The name of an aggregate type, in the same way as [`EventType`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an aggregate type",
     note = "pass a text such as \"Order\", or implement `AggregateType` for an enum"
 )]
 pub trait AggregateType {
-    /// The name, as it stands in the row and in routes.
+    /// The name, as it is in the row and in routes.
     fn name(&self) -> &str;
 }
 

@@ -1,9 +1,9 @@
-//! The rules of an event, checked when it is built and again when it is written.
+//! The rules of an event. They are checked when it is built and again when it is written.
 
 use super::{EventError, EventId, EventParts, Limits};
 
 impl Limits {
-    /// Whether an event may be written: every rule but those that need the builder.
+    /// Checks whether an event may be written: every rule except those that only the builder can check.
     pub fn check(&self, event: &EventParts) -> Result<(), EventError> {
         check_id(&event.id)?;
         if event.event_type.trim().is_empty() {
@@ -41,7 +41,7 @@ fn check_name(field: &'static str, name: Option<&str>, max: usize) -> Result<(),
     if name.is_empty() {
         return Err(EventError::Empty { field });
     }
-    // Counting characters is only needed when the bytes are too many.
+    // Counting characters is only needed if there are too many bytes.
     if name.len() > max {
         let chars = name.chars().count();
         if chars > max {

@@ -1,29 +1,29 @@
-//! What an engine asks about rows that it holds, or that wait: renew, release, park and unpark.
+//! Requests about rows that are held or parked: renew, release, park and unpark.
 
 use std::time::Duration;
 
 use super::{Lease, Owner};
 use crate::time::Timestamp;
 
-/// Leases to renew.
+/// Extends leases.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Renew<'a> {
-    /// Who holds them.
+    /// The owner that holds them.
     pub owner: &'a Owner,
     /// The leases.
     pub leases: &'a [Lease],
-    /// How long from now they shall last.
+    /// How long they last from now on.
     pub lease: Duration,
-    /// Their delivery is about to begin: raises `lost_leases`, so that it counts if the owner dies
-    /// of it. The engine asks this for suspects only.
+    /// Whether the delivery of these events is about to begin. Raises `lost_leases`, so that the start counts if the
+    /// owner dies from it. The engine sets this for suspects only.
     pub start: bool,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }
 
 impl<'a> Renew<'a> {
-    /// These leases of this owner last for `lease` from now on.
+    /// Extends these leases of this owner to `lease` from now.
     pub fn new(owner: &'a Owner, leases: &'a [Lease], lease: Duration) -> Self {
         Self { owner, leases, lease, start: false, now: None }
     }
@@ -41,11 +41,11 @@ impl<'a> Renew<'a> {
     }
 }
 
-/// Leases to give back.
+/// Releases leases.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Release<'a> {
-    /// Who holds them.
+    /// The owner that holds them.
     pub owner: &'a Owner,
     /// The leases.
     pub leases: &'a [Lease],
@@ -54,7 +54,7 @@ pub struct Release<'a> {
 }
 
 impl<'a> Release<'a> {
-    /// This owner gives these leases back.
+    /// Releases these leases of this owner.
     pub fn new(owner: &'a Owner, leases: &'a [Lease]) -> Self {
         Self { owner, leases, now: None }
     }
@@ -66,24 +66,24 @@ impl<'a> Release<'a> {
     }
 }
 
-/// Held rows that have to wait for their route.
+/// Parks held rows, because they have to wait for their route.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Park<'a> {
-    /// Who holds them.
+    /// The owner that holds them.
     pub owner: &'a Owner,
     /// The leases.
     pub leases: &'a [Lease],
-    /// What they are parked for, as it is kept in `parked`: a [`ParkReason`](crate::admin::ParkReason) as text.
+    /// The reason, as it is kept in `parked`: a [`ParkReason`](crate::admin::ParkReason) as text.
     pub route: &'a str,
-    /// When they become due by themselves.
+    /// How long until they are due by themselves.
     pub duration: Duration,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }
 
 impl<'a> Park<'a> {
-    /// This owner's rows wait for this route, for `duration` at most.
+    /// Parks these rows of this owner for this route, for `duration` at most.
     pub fn new(owner: &'a Owner, leases: &'a [Lease], route: &'a str, duration: Duration) -> Self {
         Self { owner, leases, route, duration, now: None }
     }
@@ -95,20 +95,20 @@ impl<'a> Park<'a> {
     }
 }
 
-/// Parked rows that need not wait any longer.
+/// Makes parked rows due.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unpark<'a> {
-    /// What they are parked for.
+    /// The reason for which they are parked, as text.
     pub route: &'a str,
-    /// At most so many rows.
+    /// The most rows.
     pub limit: usize,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }
 
 impl<'a> Unpark<'a> {
-    /// Up to `limit` rows that wait for this route.
+    /// Makes up to `limit` rows due that are parked for this route.
     pub fn new(route: &'a str, limit: usize) -> Self {
         Self { route, limit, now: None }
     }

@@ -1,4 +1,5 @@
-//! Events on their way into an INSERT: through hooks and limits, then with what the statement answered.
+//! Rows prepared for one INSERT: events that passed hooks and limits, and the receipt that the statement's result turns
+//! into.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use crate::store::{Lease, LeaseToken, Owner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Directly in a transaction, or in a savepoint whose end is told to a [`Ledger`](super::Ledger).
+    /// Directly in a transaction, or in a savepoint whose end a [`Ledger`](super::Ledger) records.
     Transaction,
-    /// In a savepoint that somebody else may roll back unseen: the rows stay unleased, and their
-    /// receipt is only a wake-up.
+    /// In a savepoint that other code may roll back without reporting it. The rows are not leased, and their receipt
+    /// only wakes the poller.
     ForeignSavepoint,
 }
 
@@ -29,33 +30,33 @@ pub enum Scope {
 pub struct NewRow {
     /// The event.
     pub event: Event,
-    /// `available_at` is the store's clock plus this; none for due at once.
+    /// The delay that the store adds to its clock for `available_at`; `None` if the row is due immediately.
     pub delay: Option<Duration>,
-    /// The lease the row is born with; none leaves it to any poller.
+    /// The lease with which the row is born; `None` leaves the row to any poller.
     pub lease: Option<NewLease>,
 }
 
 impl NewRow {
-    /// A row that is due when its event says, for any poller.
+    /// A row that is due when its event says, not leased.
     pub fn new(event: Event) -> Self {
         Self { delay: event.delay(), event, lease: None }
     }
 
-    /// Due after this delay by the store's clock. Default: the event's own.
+    /// Sets the delay, by the store's clock. Default: the event's own.
     #[must_use]
     pub fn with_delay(self, delay: impl Into<Option<Duration>>) -> Self {
         Self { delay: delay.into(), ..self }
     }
 
-    /// Born with this lease. Default: none.
+    /// Sets the lease with which the row is born. Default: none.
     #[must_use]
     pub fn with_lease(self, lease: impl Into<Option<NewLease>>) -> Self {
         Self { lease: lease.into(), ..self }
     }
 }
 
-/// The lease of a row that is born leased. Its end counts from the *statement's* clock, not from
-/// the start of the transaction.
+/// The lease of a row that is born leased. It counts from the *statement's* clock, not from the start of the
+/// transaction.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NewLease {
@@ -63,12 +64,12 @@ pub struct NewLease {
     pub owner: Owner,
     /// Becomes `lease_token`.
     pub token: LeaseToken,
-    /// Becomes `available_at`, added to the statement's clock.
+    /// Added to the statement's clock, becomes `available_at`.
     pub duration: Duration,
 }
 
 impl NewLease {
-    /// The lease of this owner, under this token, for so long.
+    /// The lease of this owner, under this token, for this duration.
     pub fn new(owner: Owner, token: LeaseToken, duration: Duration) -> Self {
         Self { owner, token, duration }
     }
@@ -84,10 +85,10 @@ pub struct Prepared {
 }
 
 impl WriterCore {
-    /// Runs `before_write`, checks every event and decides which rows are born leased. Call it
-    /// right before the INSERT is sent: leases are judged from this instant.
+    /// Runs `before_write`, checks every event, and decides which rows are born leased. Call it right before the INSERT
+    /// is sent, because the leases count from this instant.
     ///
-    /// Nothing to write is no write: then no hook is called.
+    /// Without events no hook is called.
     pub fn prepare(&self, events: Vec<Event>, scope: Scope) -> Result<Prepared, WriteError> {
         let events = match events.is_empty() {
             true => events,
@@ -119,20 +120,20 @@ impl Prepared {
         &self.rows
     }
 
-    /// Whether there is nothing to insert: nothing was given, or a hook suppressed the write.
+    /// Whether there is nothing to insert: no events were passed, or a hook suppressed the write.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The same rows without their leases, for a driver that learned only from its INSERT that it happened
-    /// in a [foreign savepoint](Scope::ForeignSavepoint), and has taken the leases out of the rows.
+    /// The same rows without their leases. For a driver that learns only from its INSERT that it ran in a [foreign
+    /// savepoint](Scope::ForeignSavepoint) and has removed the leases from the rows.
     pub fn unleased(mut self) -> Self {
         self.rows.iter_mut().for_each(|row| row.lease = None);
         self
     }
 
-    /// The INSERT is done. `seqs` has one entry per row: the row's `seq`, or none where the id
-    /// existed already and nothing was inserted.
+    /// The INSERT is done. `seqs` has one entry per row: the row's `seq`, or `None` if the id existed and nothing was
+    /// inserted.
     pub fn written(self, seqs: &[Option<i64>]) -> Receipt {
         debug_assert_eq!(seqs.len(), self.rows.len(), "one answer per row");
         let mut duplicates = self.repeated;
@@ -155,7 +156,7 @@ impl Prepared {
     }
 }
 
-/// An id that stands twice in one batch is written once, as it would be in two batches.
+/// Removes repeats: an id that is twice in one batch is written once, as it would be in two batches.
 fn split_repeated(events: Vec<Event>) -> (Vec<Event>, Vec<EventId>) {
     if events.len() < 2 {
         return (events, Vec::new());

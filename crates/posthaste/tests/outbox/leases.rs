@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::store::MAX_LOST_LEASES;
-use posthaste::{Destination, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
+use posthaste::{Destination, MemoryStore, Outbox, Outcome, Recorder, Status};
 use tokio::time::{Instant, sleep};
 
 use crate::support::*;

@@ -6,9 +6,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use metrics_util::debugging::DebuggingRecorder;
 use posthaste::config::QueueConfig;
 use posthaste::store::{Claim, Owner, Settle, Settlement, Store as _, Verdict};
-use posthaste::{
-    Builder, Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, StartError, Status,
-};
+use posthaste::{Event, EventId, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, StartError, Status};
 use posthaste_testkit::log::Log;
 use tokio::time::sleep;
 use tracing::Level;

@@ -8,8 +8,6 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
 // S3-122, S3-123, S3-126, T6, D17, D18
 #[tokio::test(start_paused = true)]
 async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {

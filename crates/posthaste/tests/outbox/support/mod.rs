@@ -13,6 +13,7 @@ use posthaste::{
 use tokio::time::{Instant, sleep};
 
 pub const HOUR: Duration = Duration::from_secs(3600);
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -23,7 +24,7 @@ pub const fn millis(n: u64) -> Duration {
 }
 
 /// An outbox with the only engine on this store, to be configured.
-pub fn single_node(store: &(impl Store + Clone), routes: Routes) -> Builder {
+pub fn single_node<S>(store: &(impl Store + Clone), routes: Routes<S>) -> Builder {
     Outbox::builder(store.clone(), routes).single_node()
 }
 

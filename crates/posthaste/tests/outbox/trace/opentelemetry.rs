@@ -10,12 +10,14 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Routes, WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument as _, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::support::routes_to;
 
 const FOREIGN_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
