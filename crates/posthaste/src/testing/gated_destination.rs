@@ -1,4 +1,4 @@
-//! A destination that can be held up.
+//! A destination whose deliveries wait at a gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 
 use crate::destination::{Delivery, Destination, Outcome, Profile};
 
-/// A gate that tasks wait at until it opens. Clones are the same gate.
+/// A gate at which tasks wait until it opens. Clones are the same gate.
 ///
-/// A closed gate holds deliveries at a known point, so that a test can look at what happens meanwhile.
+/// A closed gate stops deliveries at a known point, so that a test can check the state in between.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<GateState>);
 
@@ -23,7 +23,7 @@ struct GateState {
 }
 
 impl Gate {
-    /// A gate that lets nothing pass yet.
+    /// A closed gate.
     pub fn closed() -> Self {
         Self(Arc::new(GateState {
             passes: Semaphore::new(0),
@@ -33,37 +33,37 @@ impl Gate {
         }))
     }
 
-    /// Lets everything pass from now on.
+    /// Lets every task pass from now on.
     pub fn open(&self) {
         self.admit(Semaphore::MAX_PERMITS / 2);
     }
 
-    /// Lets so many more pass.
+    /// Lets this many more tasks pass.
     pub fn admit(&self, tasks: usize) {
         self.0.passes.add_permits(tasks);
     }
 
-    /// How many tasks have come to it so far.
+    /// How many tasks have arrived so far.
     pub fn entered(&self) -> usize {
         self.0.entered.load(Ordering::SeqCst)
     }
 
-    /// The most tasks that waited at it at once.
+    /// The most tasks that waited at the same time.
     pub fn max_inside(&self) -> usize {
         self.0.max_waiting.load(Ordering::SeqCst)
     }
 
-    /// Waits until the gate lets this task pass.
+    /// Waits until this task may pass.
     pub async fn pass(&self) {
         let _waiting = Waiting::begin(&self.0);
-        // The semaphore is never closed, so the only answer is a permit.
+        // The semaphore is never closed, so this always returns a permit.
         if let Ok(permit) = self.0.passes.acquire().await {
             permit.forget();
         }
     }
 }
 
-/// A task that waits, also one that is dropped meanwhile.
+/// A waiting task. Counted until it is dropped, even if it never passed.
 struct Waiting<'a>(&'a GateState);
 
 impl<'a> Waiting<'a> {
@@ -112,14 +112,14 @@ impl Drop for Waiting<'_> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Gated<D> {
-    /// What calls wait at.
+    /// The gate.
     pub gate: Gate,
-    /// Where the events go then.
+    /// The destination behind the gate.
     pub inner: D,
 }
 
 impl<D: Destination> Gated<D> {
-    /// A closed gate in front of `destination`.
+    /// Puts a closed gate in front of `destination`.
     pub fn new(destination: D) -> Self {
         Self { gate: Gate::closed(), inner: destination }
     }

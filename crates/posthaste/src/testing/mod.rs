@@ -1,4 +1,4 @@
-//! Test doubles for services, stores and destinations: things that fail, wait or are slow on demand.
+//! Test doubles for services, stores and destinations that fail, wait or are slow on demand.
 //!
 //! Enable the feature `testing` in `[dev-dependencies]`. [`MemoryStore`](crate::MemoryStore) and
 //! [`Recorder`](crate::Recorder) need no feature.

@@ -1,4 +1,4 @@
-//! A destination that takes its time.
+//! A destination with slow calls.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tokio::time::sleep;
 
 use crate::destination::{Delivery, Destination, Outcome, Profile};
 
-/// A destination whose calls take a while, on Tokio's clock, before another destination gets the events.
+/// A destination whose calls take this long, on Tokio's clock, before another destination gets the events.
 #[derive(Clone, Debug)]
 pub struct Slow<D> {
     /// How long each call takes.
     pub takes: Duration,
-    /// Where the events go then.
+    /// The destination that gets the events then.
     pub inner: D,
 }
 
 impl<D: Destination> Slow<D> {
-    /// Each call takes this long, and then goes on to `destination`.
+    /// Delays every call of `destination` by `takes`.
     pub fn new(takes: Duration, destination: D) -> Self {
         Self { takes, inner: destination }
     }
