@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::Stats;
 use crate::time::Timestamp;
 
-/// So much of an error goes into a finding.
+/// The most characters of an error text in a finding.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// A time as a finding names it, in whole seconds.
+/// A duration in whole seconds.
 pub(super) fn format_duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
-/// A moment as a finding names it, in whole seconds.
+/// A timestamp in whole seconds.
 pub(super) fn format_time(time: Timestamp) -> String {
     let text = time.to_string();
     match text.split_once('.') {
@@ -22,7 +22,7 @@ pub(super) fn format_time(time: Timestamp) -> String {
     }
 }
 
-/// A count as a finding names it. Nobody counts on when there are that many.
+/// A count. Counting stops at [`Stats::MAX_EXACT_COUNT`].
 pub(super) fn format_count(count: u64) -> String {
     match count > Stats::MAX_EXACT_COUNT {
         true => format!("more than {}", Stats::MAX_EXACT_COUNT),
@@ -30,7 +30,7 @@ pub(super) fn format_count(count: u64) -> String {
     }
 }
 
-/// A text that somebody else wrote, an error for example: its beginning, in quotes, on one line.
+/// A text from outside, such as an error: its beginning, in quotes, on one line.
 pub(super) fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(MAX_QUOTED_CHARS).map(|(end, _)| end);
     match end {

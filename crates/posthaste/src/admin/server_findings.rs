@@ -7,8 +7,9 @@ use super::{Finding, Tolerance};
 use crate::time::Timestamp;
 
 impl Finding {
-    /// This process's clock, read before and after the store's; none if the store's lay between, or not too far
-    /// away. Delays, leases and ages go by the store's clock alone, and so does not everything.
+    /// Compares the clock of this process, read before and after the store's, with the store's. `None` if the store's
+    /// lies between them or is within the tolerance. Delays, leases and ages use the store's clock; occurrence times
+    /// use that of the producer.
     pub fn clock_skew(
         before: Timestamp,
         store: Timestamp,
@@ -29,8 +30,8 @@ impl Finding {
         })
     }
 
-    /// So many of the connections of a server, a database or a user are taken; none if enough are left.
-    /// `whose` says of what, and `advice` what to do.
+    /// This many connections of a server, a database or a user are in use; `None` if enough are left. `whose` names the
+    /// limit, and `advice` says what to do.
     pub fn connection_limit(
         whose: &str,
         taken: u64,
@@ -47,7 +48,8 @@ impl Finding {
         })
     }
 
-    /// `who` has had a transaction open for that long; none if that is borne. `advice` says how to end it.
+    /// `who` has had a transaction open for this long; `None` if that is within the tolerance. `advice` says how to end
+    /// it.
     pub fn open_transaction(
         who: &str,
         age: Duration,

@@ -1,4 +1,4 @@
-//! Events that wait for a route: one that is closed, or any at all.
+//! Findings about parked events: their route is closed, or no engine has one.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use crate::admin::finding_text::quoted;
 use crate::route::ParkReason;
 use crate::time::Timestamp;
 
-/// Events that wait for one route.
+/// Events that are parked for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParkedRoute {
-    /// What their rows are parked for.
+    /// The reason, as text.
     pub route: String,
-    /// How many there are; a store need not count further than to one more than
+    /// How many there are. A store counts up to one more than
     /// [`Stats::MAX_EXACT_COUNT`](crate::admin::Stats::MAX_EXACT_COUNT).
     pub waiting: u64,
     /// When the oldest of them was inserted.
     pub oldest: Option<Timestamp>,
-    /// Why one of them failed last: not all that are parked were tried.
+    /// Why one of them failed last; `None` if none of them was tried.
     pub reason: Option<String>,
 }
 
 impl ParkedRoute {
-    /// So many events are parked under this name.
+    /// This many events are parked for this reason.
     pub fn new(route: impl Into<String>, waiting: u64) -> Self {
         Self { route: route.into(), waiting, ..Self::default() }
     }
 
-    /// Learns age and reason of one of the events. How many there are is the store's to count.
+    /// Adds the age and the error of one of the events. Does not count it.
     pub fn see(&mut self, inserted_at: Timestamp, last_error: Option<&str>) {
         let reason = last_error.map(str::to_owned);
         self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
     }
 
-    /// Whether its events wait for this route, as probes of it or not.
+    /// Whether its events wait for this route, as probes or not.
     pub(super) fn is_for(&self, route: &str) -> bool {
         ParkReason::parse(&self.route).route() == Some(route)
     }
@@ -49,7 +49,7 @@ impl ParkedRoute {
     }
 }
 
-/// One finding for each route that nobody has paused.
+/// One finding for each route that is not paused.
 pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
     let is_paused = |parked: &&ParkedRoute| observed.paused.iter().any(|paused| parked.is_for(&paused.route));
