@@ -263,7 +263,7 @@ impl RetryAfter {
     /// use posthaste::{Delivery, HandlerResult, RetryAfter};
     ///
     /// async fn charge(_: Delivery) -> HandlerResult {
-    ///     Err(RetryAfter::new(Duration::from_secs(30), "the bank asks for patience"))?
+    ///     Err(RetryAfter::new(Duration::from_secs(30), "the bank is overloaded"))?
     /// }
     /// # let _ = charge;
     /// ```

@@ -41,7 +41,7 @@ pub enum StoreError {
     },
 
     /// The call took longer than `store_timeout`.
-    #[error("the store did not answer within {0:?}: is the database overloaded or unreachable?")]
+    #[error("the store did not reply within {0:?}: is the database overloaded or unreachable?")]
     Timeout(std::time::Duration),
 
     /// The call is valid, but this store cannot do it.
@@ -88,7 +88,7 @@ pub enum CommitError {
 
     /// The reply to COMMIT was lost. If the transaction took effect, the poller delivers its events. Repeating it with
     /// the same event ids is safe.
-    #[error("the answer to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
+    #[error("the reply to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
     Unknown(#[source] StoreError),
 }
 

@@ -223,7 +223,7 @@ fn decode_values(text: &str) -> Result<Headers, String> {
 }
 
 fn not_headers() -> String {
-    "the headers are not a JSON object of names to text: a list or an object stands where a text should; change \
+    "the headers are not a JSON object of names to text: one value is a list or an object; change \
      the headers of the row, then replay the event"
         .to_owned()
 }

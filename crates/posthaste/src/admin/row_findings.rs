@@ -71,7 +71,7 @@ fn dead(count: u64) -> Option<Finding> {
         Finding::warning(
             "dead-events",
             format!("DEAD events: {}", format_count(count)),
-            "look at their reasons, mend the cause, then replay or discard them",
+            "look at their reasons, fix the cause, then replay or discard them",
         )
     })
 }
@@ -81,7 +81,7 @@ fn unreadable(count: u64) -> Option<Finding> {
         Finding::warning(
             "unreadable-rows",
             format!("pending rows that cannot be read: {count}"),
-            "mend the program that writes them; an engine makes them DEAD with the reason",
+            "fix the program that writes them; an engine makes them DEAD with the reason",
         )
     })
 }

@@ -243,7 +243,7 @@ impl Problems {
         self.add_if(
             mode == Mode::WriterOnly && config.purge.age.is_some_and(|age| age.is_zero()),
             "purge.age",
-            "is zero: rows would be deleted before anybody has read them",
+            "is zero: rows would be deleted before a relay can read them",
         );
         self.add_if(
             mode == Mode::WriterOnly && config.purge.on_done != OnDone::Keep,

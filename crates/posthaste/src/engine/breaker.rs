@@ -238,7 +238,7 @@ mod tests {
         breaker.unreachable(&id(2), SILENT, now);
         breaker.delivered(&id(9));
         breaker.unreachable(&id(3), SILENT, now);
-        assert!(!breaker.is_open(), "a success between starts the count anew");
+        assert!(!breaker.is_open(), "a success in between resets the count");
         breaker.unreachable(&id(4), SILENT, now);
         breaker.unreachable(&id(5), SILENT, now);
         assert!(breaker.is_open());

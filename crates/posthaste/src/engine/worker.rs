@@ -124,7 +124,8 @@ async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> 
             // The start may have been counted although the reply was lost. This settlement takes it back: starts that
             // did not happen must not add up to a DEAD event.
             let delay = uncounted_start_delay(engine).await;
-            let error = "the store did not say that it counted this start, so it did not happen".to_owned();
+            let error = "the store did not confirm that it counted this start, so the delivery did not begin"
+                .to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
             let settlement = Settlement::new(lease.clone(), verdict);
             engine.write_back.settle(vec![settlement]).await;
@@ -202,7 +203,7 @@ async fn call(
             every(batch.len(), || Outcome::retry(text.clone()))
         }
         Err(_) => {
-            let text = format!("no answer within {limit:?}");
+            let text = format!("no reply within {limit:?}");
             match target.profile.on_timeout {
                 OnTimeout::Retry => every(batch.len(), || Outcome::retry(text.clone())),
                 OnTimeout::Unreachable => every(batch.len(), || Outcome::no_answer(text.clone())),
@@ -217,7 +218,7 @@ fn complete(mut outcomes: Vec<Outcome>, expected: usize) -> Vec<Outcome> {
     outcomes.truncate(expected);
     while outcomes.len() < expected {
         outcomes.push(Outcome::retry(format!(
-            "the destination answered {answered} outcomes for {expected} events"
+            "the destination returned {answered} outcomes for {expected} events"
         )));
     }
     outcomes

@@ -143,7 +143,7 @@ pub enum EventError {
     TwoDelays,
 
     /// A delay of zero.
-    #[error("`deliver_after` must be longer than zero: leave it out to deliver at once")]
+    #[error("`deliver_after` must be longer than zero: leave it out to deliver immediately")]
     ZeroDelay,
 
     /// An event that would be available before it happened.

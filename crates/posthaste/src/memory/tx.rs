@@ -11,7 +11,7 @@ use crate::writer::{Ledger, Scope, Tx, WriterCore};
 /// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Derefs to the [`MemoryConnection`]. A
 /// transaction that is dropped unfinished is rolled back.
 #[derive(Debug)]
-#[must_use = "dropped, the transaction is rolled back"]
+#[must_use = "if it is dropped, the transaction is rolled back"]
 pub struct MemoryTx {
     // Dropped before the ledger, because the hooks run after the rollback.
     connection: MemoryConnection,
@@ -127,7 +127,7 @@ impl DerefMut for MemoryTx {
 /// A savepoint in a [`MemoryTx`] or in another savepoint. Derefs to the [`MemoryConnection`]. A savepoint that is
 /// dropped unfinished is rolled back.
 #[derive(Debug)]
-#[must_use = "dropped, the savepoint is rolled back"]
+#[must_use = "if it is dropped, the savepoint is rolled back"]
 pub struct MemorySavepoint<'a> {
     connection: &'a mut MemoryConnection,
     parent: &'a mut Ledger,

@@ -58,7 +58,7 @@ impl<S> Routes<S> {
     /// Adds a route.
     #[allow(
         clippy::should_implement_trait,
-        reason = "`add` is the plain word, and nobody adds routes with `+`"
+        reason = "`add` is the plain word, and routes are not added with `+`"
     )]
     pub fn add(mut self, route: Route) -> Self {
         self.routes.push(route);

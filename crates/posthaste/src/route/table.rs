@@ -270,7 +270,7 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
     );
     add_if(
         route.targets.iter().any(|target| !(1..=MAX_BATCH_EVENTS).contains(&target.profile.batch)),
-        "its destination asks for batches of zero, or of more than 10000 events",
+        "the batch size of its destination must be between 1 and 10000 events",
     );
     add_if(route.concurrency == Some(0), "concurrency is 0: pause the route instead");
     add_if(route.batch.is_some_and(|n| n == 0 || n > MAX_BATCH_EVENTS), "batch must be between 1 and 10000");

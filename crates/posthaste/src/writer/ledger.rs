@@ -64,7 +64,7 @@ impl Drop for Ledger {
 /// A ledger whose COMMIT is under way. If it is dropped, neither `after_commit` nor `after_rollback` runs, and the
 /// poller finds the rows if they were committed.
 #[derive(Debug)]
-#[must_use = "say what became of the COMMIT"]
+#[must_use = "report the result of the COMMIT"]
 pub struct Committing {
     receipts: Vec<Receipt>,
 }

@@ -11,7 +11,7 @@ use crate::store::Lease;
 ///
 /// After the commit, pass it to [`Outbox::committed`](crate::Outbox::committed). Dropping it is safe: its rows are
 /// released to the poller a second later.
-#[must_use = "give it to `outbox.committed` after the commit; dropped, the poller delivers later"]
+#[must_use = "pass it to `outbox.committed` after the commit; if it is dropped, the poller delivers later"]
 #[derive(Debug)]
 pub struct Receipt {
     core: WriterCore,

@@ -190,7 +190,7 @@ async fn timeout_of_a_handler_is_a_failed_attempt() {
     let (store, _outbox, id) = outcome_of(&slow).await;
     let took = eventually(secs(100), || row(&store.inner, &id).attempts == 1).await;
     assert!((secs(59)..secs(62)).contains(&took), "{took:?}");
-    assert_eq!(row(&store.inner, &id).last_error.as_deref(), Some("no answer within 60s"));
+    assert_eq!(row(&store.inner, &id).last_error.as_deref(), Some("no reply within 60s"));
     eventually(secs(200), || status(&store.inner, &id) == Status::Dead).await;
     assert_eq!(slow.inner.count(), 0);
 }
@@ -204,7 +204,7 @@ async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
     sleep(HOUR).await;
     let row = row(&store.inner, &id);
     assert_eq!((row.status, row.attempts), (Status::New, 0));
-    assert_eq!(row.last_error.as_deref(), Some("no answer within 10s"));
+    assert_eq!(row.last_error.as_deref(), Some("no reply within 10s"));
 }
 
 // Design 8, routes
@@ -245,7 +245,7 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     for id in &ids[1..] {
         let row = row(&store.inner, id);
         assert_eq!((row.status, row.attempts), (Status::Retry, 1));
-        assert_eq!(row.last_error.as_deref(), Some("the destination answered 1 outcomes for 4 events"));
+        assert_eq!(row.last_error.as_deref(), Some("the destination returned 1 outcomes for 4 events"));
     }
 }
 

@@ -532,7 +532,7 @@ fn refusal_says_what_to_do() {
         (headers(65, 1), "64 are allowed: move some into the payload"),
         (headers(2, 10_000), "16384 are allowed: move some into the payload"),
         (valid_event().available_at(at(0)).deliver_after(secs(1)), "keep one"),
-        (valid_event().deliver_after(Duration::ZERO), "leave it out to deliver at once"),
+        (valid_event().deliver_after(Duration::ZERO), "leave it out to deliver immediately"),
         (valid_event().available_at(at(0)), "lies before `occurred_at`"),
     ] {
         let error = builder.build().expect_err(advice).to_string();

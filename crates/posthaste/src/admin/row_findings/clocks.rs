@@ -14,7 +14,7 @@ const MAX_ROW_AGE: Duration = Duration::from_secs(3600);
 const MIN_LATE_EVENTS: usize = 10;
 
 const CLOCK_ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take \
-                            the time from one source (NTP): when an event happened is told by its producer's clock";
+                            the time from one source (NTP): the time of an event comes from its producer's clock";
 
 /// `written` has, per row, when the event happened and when it was inserted.
 pub(super) fn findings(

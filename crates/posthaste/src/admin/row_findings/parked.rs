@@ -84,7 +84,7 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
     Finding::note(
         "parked-route",
         format!(
-            "events that wait for the route {}, which nobody has paused: {waiting}{age}{reason}",
+            "events that wait for the route {}, which is not paused: {waiting}{age}{reason}",
             quoted(route)
         ),
         "see whether its destination can be reached, and whether any engine knows the route",
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(codes, ["parked-route", "no-route", "parked-route"]);
         assert_eq!(
             findings[0].1,
-            "events that wait for the route \"mail\", which nobody has paused: 5, the oldest for 1m; why: \
+            "events that wait for the route \"mail\", which is not paused: 5, the oldest for 1m; why: \
              \"connection refused\""
         );
         assert!(findings[2].1.contains("more than 100000"), "{findings:?}");
