@@ -1,4 +1,4 @@
-//! The operator's door: what is shown is what is there, and what is changed is on record.
+//! Operators' calls: they show what is in the store, and every change is audited.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -95,7 +95,7 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, both).await, 0, "every condition counts");
 }
 
-/// Only the end of a row has another clock than the store's: old ones ended two hours ago by it.
+/// Rows that differ only in when they ended: the old ones two hours ago by the store's clock.
 async fn old_and_young(k: &Kit<'_>) -> (Vec<EventId>, Vec<EventId>) {
     let now = k.harness.now().await;
     let old = k.dead(vec![named("Order"), named("Mail")], "no", Some(now - 2 * HOUR)).await;
@@ -110,7 +110,7 @@ fn older_than(age: Duration, filter: Filter) -> Filter {
     filter.with_older_than(age)
 }
 
-// T13: an old event that ended a minute ago is a minute old, and one that waits is as old as its row.
+// T13: an old event that ended a minute ago has the age of a minute, and one that waits has the age of its row.
 pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
     let k = Kit::new(h);
     let (old, _) = old_and_young(&k).await;
@@ -166,7 +166,7 @@ fn sizes(backlog: &Backlog) -> Vec<(Option<&str>, u64)> {
     backlog.groups.iter().map(|group| (group.key.as_deref(), group.count)).collect()
 }
 
-/// Three placed for acme, two paid without a tenant, one plain event for umbra, and rows that have ended.
+/// Three placed orders for acme, two paid ones without a tenant, one plain event for umbra, and rows that have ended.
 async fn pending_orders(k: &Kit<'_>) {
     let placed = || row(order("OrderPlaced", Some("acme")));
     let plain = Event::builder("Tested").tenant_id("umbra").json_text("{}").build().expect("a good event");
@@ -398,7 +398,7 @@ pub async fn replay_takes_dead_rows_only(h: &dyn Harness) {
     assert_eq!(k.row(&others[2]).await.locked_by.as_deref(), Some(k.owner.as_str()));
 }
 
-// T7: with the old count left in place the first error would kill it again.
+// T7: with the old count left in place, the first error would make it DEAD again.
 pub async fn replayed_row_can_fail_again_as_often(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = battered(&k).await;

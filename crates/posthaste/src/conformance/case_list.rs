@@ -1,6 +1,6 @@
-//! The list of cases, written once, so that no store can forget one.
+//! The list of cases. There is only one, so that no store can omit a case.
 
-/// One `#[test]` per case of the stores' suite. See [`conformance`](crate::conformance).
+/// One `#[test]` per case of the store suite. See [`conformance`](crate::conformance).
 #[macro_export]
 macro_rules! store_conformance {
     ($harness:expr $(, #[$attribute:meta])* $(,)?) => {
@@ -218,7 +218,7 @@ macro_rules! store_conformance {
     };
 }
 
-/// One `#[test]` per case of the Writers' suite. See [`conformance`](crate::conformance).
+/// One `#[test]` per case of the Writer suite. See [`conformance`](crate::conformance).
 #[macro_export]
 macro_rules! writer_conformance {
     ($harness:expr $(, #[$attribute:meta])* $(,)?) => {
@@ -276,7 +276,7 @@ macro_rules! writer_conformance {
     };
 }
 
-/// One `#[test]` per case of the destinations' suite. See [`conformance`](crate::conformance).
+/// One `#[test]` per case of the destination suite. See [`conformance`](crate::conformance).
 #[macro_export]
 macro_rules! destination_conformance {
     ($harness:expr $(, #[$attribute:meta])* $(,)?) => {

@@ -1,4 +1,4 @@
-//! Claiming: what is due goes to one owner at a time.
+//! Claims: a due row goes to one owner at a time.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -205,7 +205,7 @@ pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
     for task in tasks {
         seen.extend(task.await.expect("no claim panics"));
     }
-    // A store may answer nothing while others hold its locks, so some may be left.
+    // A store may return nothing while another claim holds its locks, so some rows may be left.
     loop {
         let rest = ids(&k.claim(t, 100).await);
         if rest.is_empty() {
@@ -244,7 +244,7 @@ pub async fn own_lapsed_lease_is_not_counted(h: &dyn Harness) {
     assert_eq!(k.row(&id).await.lost_leases, 0, "only an answer was lost");
 }
 
-/// Claims a lone row again and again, each time by another owner after the last one's lease.
+/// Claims the only row repeatedly, each time by another owner after the previous lease has lapsed.
 async fn lose(k: &Kit<'_>, mut t: Timestamp, times: u32) -> Timestamp {
     k.take_as_a_stranger(t).await;
     for _ in 0..times {
@@ -254,7 +254,7 @@ async fn lose(k: &Kit<'_>, mut t: Timestamp, times: u32) -> Timestamp {
     t
 }
 
-/// However often its owners die, a claim alone kills no row: it may never have been begun.
+/// Claims alone never make a row DEAD, however often its owners die, because its delivery may never have begun.
 pub async fn lapsed_leases_count_no_further_than_suspicion(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -295,7 +295,7 @@ pub async fn suspects_do_not_hide_other_rows(h: &dyn Harness) {
 async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
     let mut written = Vec::new();
     for size in sizes {
-        // One shard where a store has several: each may answer its first row whatever its size.
+        // One aggregate, so one shard in a store with several: each shard may return its first row whatever its size.
         let event = Event::builder("Tested").aggregate("Load", "one");
         let event = event.json_text(format!("\"{}\"", "x".repeat(size - 2))).build().expect("a good event");
         written.push(event.id().clone());
@@ -304,7 +304,7 @@ async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
     written
 }
 
-/// What a claim of so many bytes brings, and whether it says that there was more.
+/// The ids that a claim of this many bytes returns, and whether it reports more rows.
 async fn claim_bytes(k: &Kit<'_>, at: Timestamp, max_bytes: usize) -> (Vec<EventId>, bool) {
     let claimed = k.claim_with(k.request(at, 10).with_max_bytes(max_bytes)).await;
     (ids(&claimed), claimed.cut)
@@ -355,7 +355,7 @@ pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(strict).await), written);
 }
 
-/// The wait of a delayed event is over when it is delivered, and the same on every store.
+/// A delayed event has no `available_at` when it is delivered, on every store.
 pub async fn claimed_event_is_delayed_no_more(h: &dyn Harness) {
     let k = Kit::new(h);
     let event = Event::builder("Tested").json_text("{}").deliver_after(MINUTE).build().expect("a good event");
@@ -400,7 +400,7 @@ pub async fn claim_clears_parked(h: &dyn Harness) {
     assert_eq!(k.row(&lease.id).await.parked, None);
 }
 
-/// Claims a row with this defect; none if the store refuses such rows.
+/// Claims a row with this defect. `None` if the store refuses such rows.
 async fn malformed(k: &Kit<'_>, defect: Defect) -> Option<Malformed> {
     let Some(id) = k.harness.insert_raw(defect).await else {
         println!("skipped: this store refuses a row with {defect:?}");
@@ -473,8 +473,8 @@ pub async fn paused_routes_are_answered(h: &dyn Harness) {
     assert!(becomes(&k, &[]).await, "its end is seen");
 }
 
-/// Whether claims answer these paused routes. A store may answer with what it knew a second ago,
-/// so this is the one place that waits.
+/// Whether claims return these paused routes. A store may return a list that is a second old, so this function waits
+/// for it.
 async fn becomes(k: &Kit<'_>, paused: &[&str]) -> bool {
     for _ in 0..60 {
         if k.claim(k.now().await, 0).await.paused.iter().eq(paused.iter().copied()) {

@@ -1,4 +1,4 @@
-//! What looks wrong is found, with what an operator needs to know about it; what is well is not.
+//! Diagnosis: every problem in the rows is found, with what an operator needs to know, and nothing else.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -9,7 +9,7 @@ use super::store_fixture::{HOUR, Kit, LEASE, delayed, failed, plain, row, unreac
 use crate::admin::{Finding, Severity, Tolerance};
 use crate::event::Event;
 
-/// What every store can see in its rows. What else it finds is a matter of its server.
+/// Findings that every store can see in its rows. Other findings depend on the server.
 const ROW_FINDING_CODES: [&str; 9] = [
     "late",
     "dead-events",
@@ -27,7 +27,7 @@ async fn found(k: &Kit<'_>, tolerance: &Tolerance) -> Vec<Finding> {
     findings.into_iter().filter(|finding| ROW_FINDING_CODES.contains(&finding.code)).collect()
 }
 
-/// The only finding, which must have this code.
+/// The only finding. It must have this code.
 async fn the_one(k: &Kit<'_>, code: &str, tolerance: &Tolerance) -> Finding {
     let mut findings = found(k, tolerance).await;
     let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();

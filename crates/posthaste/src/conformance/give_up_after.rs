@@ -1,4 +1,4 @@
-//! Putting off: what is not the event's fault spends no attempt, and time may end it.
+//! `give_up_after`: putting an event off spends no attempt, and a time limit may end it.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -25,7 +25,7 @@ pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
     assert_eq!(row.last_error.as_deref(), Some("too busy"));
 }
 
-/// A node without a route for an event gives up soon; the event was waiting for a busy destination of others.
+/// A node without a route for an event gives up soon, but the event was waiting for a busy destination of other nodes.
 pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
     let k = Kit::new(h);
     for limits in [[HOUR, MINUTE], [MINUTE, HOUR]] {
@@ -43,7 +43,7 @@ pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
     }
 }
 
-/// A limit of the past says nothing about what begins now.
+/// A limit that was interrupted does not count for what begins now.
 pub async fn limit_of_putting_off_ends_with_its_time(h: &dyn Harness) {
     let k = Kit::new(h);
     k.one().await;
@@ -72,7 +72,7 @@ pub async fn time_of_putting_off_survives_claims_and_releases(h: &dyn Harness) {
     assert_eq!(k.settle(t + HOUR, &lease, put_off(HOUR)).await, Settled::Dead { attempts: 0 });
 }
 
-/// A route that an operator has paused over the weekend is not a destination that was busy all the time.
+/// A route that an operator paused over the weekend is not a destination that was busy for that time.
 pub async fn closed_route_ends_the_time_of_putting_off(h: &dyn Harness) {
     let k = Kit::new(h);
     let t = k.now().await;

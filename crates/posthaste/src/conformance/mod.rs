@@ -1,15 +1,14 @@
-//! The suites that every store, every Writer and every destination must pass, ours and yours.
+//! The suites that every store, every Writer and every destination must pass.
 //!
-//! Implement [`Harness`] (or [`WriterHarness`], or [`DestinationHarness`]), then write one line in a test
-//! file:
+//! Implement [`Harness`] (or [`WriterHarness`], or [`DestinationHarness`]), then write one line in a test file:
 //!
 //! ```ignore
 //! posthaste::store_conformance!(MyHarness::new().await);
 //! posthaste::store_conformance!(MyHarness::new().await, #[ignore = "needs a server"]);
 //! ```
 //!
-//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The cases of
-//! stores take their time from the requests (`now: Some(t)`), and no case sleeps.
+//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The store cases pass the time in
+//! their requests (`now: Some(t)`), and no case sleeps.
 
 pub mod admin;
 mod case_list;
@@ -56,35 +55,34 @@ use crate::writer::NewRow;
 /// One empty store under test. Every case gets a fresh one.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// The engine's door.
+    /// The store under test, as the engine uses it.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The operator's door of the same store.
+    /// The same store, as operators use it.
     fn admin(&self) -> Arc<dyn Admin>;
 
     /// The store's own clock.
     async fn now(&self) -> Timestamp;
 
-    /// Inserts rows with the store's real INSERT in a real transaction, which then ends like this.
-    /// Answers the rows' `seq`s, none where the id existed already.
+    /// Inserts rows with the store's real INSERT in a real transaction, which then ends as given. Returns the rows'
+    /// `seq`s; `None` for an id that existed already.
     async fn insert(&self, rows: &[NewRow], end: TxEnd) -> Result<Vec<Option<i64>>, StoreError>;
 
-    /// Inserts a committed, due row with this defect, as a foreign program would; none if the
-    /// store refuses such a row.
+    /// Inserts a committed, due row with this defect, as another program would. `None` if the store refuses such a row.
     async fn insert_raw(&self, defect: Defect) -> Option<EventId>;
 
-    /// Deletes the row with this number and makes the store give the number to its next row, as a
-    /// database does that lost the end of its log. False if no number is ever given twice here.
+    /// Deletes the row with this number and makes the store assign the number to its next row, as a database does that
+    /// lost the end of its log. Returns `false` if the store never assigns a number twice.
     async fn give_again(&self, seq: i64) -> bool;
 
     /// What this store can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Removes what the case left behind; called at its end, also when it failed.
+    /// Removes everything that the case left behind. Called at its end, even if it failed.
     async fn close(&self);
 }
 
-/// How a transaction ends.
+/// How a transaction ends. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxEnd {
     /// It commits.
@@ -95,7 +93,7 @@ pub enum TxEnd {
     SavepointRolledBack,
 }
 
-/// What another program may get wrong in a row.
+/// A mistake that another program may make in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Defect {
@@ -124,8 +122,8 @@ pub struct Capabilities {
     pub savepoints: bool,
     /// There is an archive.
     pub archive: bool,
-    /// Rows have a `seq` that grows with each insert, and limits take the oldest first. A store that is
-    /// divided into shards may mix rows that were inserted at the same moment.
+    /// Rows have a `seq` that grows with each insert, and limits take the oldest rows first. A store that is divided
+    /// into shards may mix rows that were inserted at the same moment.
     pub insertion_order: bool,
 }
 
@@ -152,7 +150,7 @@ impl Capabilities {
     }
 }
 
-/// Runs one case of the stores' suite; called by the macro.
+/// Runs one case of the store suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_store<H: Harness>(
     case: &str,
@@ -167,7 +165,7 @@ pub fn run_store<H: Harness>(
     });
 }
 
-/// Runs one case of the Writers' suite; called by the macro.
+/// Runs one case of the Writer suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_writer<H: WriterHarness>(
     case: &str,
@@ -183,7 +181,7 @@ pub fn run_writer<H: WriterHarness>(
     });
 }
 
-/// Runs one case of the destinations' suite; called by the macro.
+/// Runs one case of the destination suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_destination<H: DestinationHarness>(
     case: &str,
@@ -198,7 +196,7 @@ pub fn run_destination<H: DestinationHarness>(
     });
 }
 
-/// The runtime is the suite's own, so that a test crate needs no Tokio macros.
+/// Runs a case on the suite's own runtime, so that a test crate needs no Tokio macros.
 fn block_on(case: &str, test: impl Future<Output = std::thread::Result<()>>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.unwrap_or_else(|error| panic!("{case}: no runtime: {error}"));

@@ -1,4 +1,4 @@
-//! Parking: rows of a closed route leave the claims' way and come back in order.
+//! Parking: rows of a closed route are out of the way of claims and come back in order.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -80,7 +80,7 @@ pub async fn unpark_follows_insertion_and_its_limit(h: &dyn Harness) {
     }
     let leases = k.held(5).await;
     let t = k.now().await;
-    // Parked in reverse, and at different times: only the insertion counts.
+    // Parked in reverse and at different times: only the order of insertion counts.
     for (n, lease) in leases.iter().rev().enumerate() {
         k.park(t + SECOND * n as u32, std::slice::from_ref(lease), "mail").await;
     }

@@ -1,4 +1,4 @@
-//! Purging: what ended long ago goes, and nothing else.
+//! Purges: rows that ended long ago are removed, and no others.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -127,7 +127,7 @@ pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
     assert_eq!((stats.done, stats.dead, stats.archived), (0, 0, 2));
 }
 
-/// Ten days later, so that a store which keeps its archive in days has whole ones to drop.
+/// Ten days later, so that a store that keeps its archive in days has whole days to drop.
 pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     let k = Kit::new(h);
     if k.lacks(h.capabilities().archive, "archive") {

@@ -1,4 +1,4 @@
-//! Releasing: what cannot be worked on goes back at once, as if it had not been claimed.
+//! Releases: a released row is due immediately, as if it had not been claimed.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -58,7 +58,7 @@ pub async fn releasing_twice_changes_nothing(h: &dyn Harness) {
     assert_eq!(k.row(&current.id).await.available_at, t + LEASE);
 }
 
-/// Receipts of transactions that rolled back are released without anybody knowing that they did.
+/// The engine releases receipts of transactions that rolled back without knowing that they did.
 pub async fn release_of_a_rolled_back_row_changes_nothing(h: &dyn Harness) {
     let k = Kit::new(h);
     let token = LeaseToken::random();

@@ -1,4 +1,4 @@
-//! Renewing: a lease lasts as long as its owner says, and a row that is not there is not answered.
+//! Renewals: a lease lasts as long as its owner renews it, and a renewal returns only rows that exist.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -67,7 +67,7 @@ pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
     assert!(k.renew(t, &leases).await.is_empty());
 }
 
-/// This is how the engine learns which rows of an unproven commit exist.
+/// The engine uses this to find out which rows of an unproven commit exist.
 // T9
 pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
     let k = Kit::new(h);

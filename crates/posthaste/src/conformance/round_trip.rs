@@ -1,4 +1,4 @@
-//! Round trips: what a Writer stores is what was written, one event or many.
+//! Round trips: a Writer stores exactly what was written, one event or many.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -8,7 +8,7 @@ use super::writer_script::{OwnEnd, Step, commit, write_all};
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Nothing that a row can hold is left out of them, or nothing is in them that can be.
+/// Samples in which every field is set, and samples in which every optional field is absent.
 fn samples() -> Vec<Event> {
     let builder = |event_type: &str| Event::builder(event_type);
     let full = builder("OrderPlaced")

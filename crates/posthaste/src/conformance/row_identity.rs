@@ -1,4 +1,4 @@
-//! Identity: a row is named by its id and its number together, because either alone can repeat.
+//! Row identity: a row is identified by its id and its number together, because either can repeat.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -8,7 +8,7 @@ use super::store_fixture::{Kit, outcome, plain};
 use crate::row::Status;
 use crate::store::{Lease, OnDone, Settled, Verdict};
 
-/// Every verdict, and every end of a delivered row, names its row by id and position together.
+/// Every verdict, and every way to end a delivered row, identifies the row by id and number together.
 pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
     let k = Kit::new(h);
     for on_done in ends(h) {
@@ -19,7 +19,7 @@ pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness)
             }
             let other = k.held(1).await.remove(0);
             assert_eq!(other.seq, lost.seq, "the number is given again");
-            // Whoever writes back may hold the newcomer too: one claim, one token.
+            // The same engine may hold the new row, too: one claim, one token.
             let lost = Lease { token: other.token, ..lost };
             let t = k.now().await;
             let settlement = outcome(&lost, verdict.clone());
@@ -43,7 +43,7 @@ pub async fn id_written_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
         let settled = k.settle_all(None, &[outcome(&gone, Verdict::Done)], OnDone::Delete).await;
         assert_eq!(settled, [Settled::Done]);
         k.hold(vec![event.clone()]).await;
-        // The answer to the first settlement was lost, so it is sent again.
+        // The reply to the first settlement was lost, so it is sent again.
         let again = k.settle_all(None, &[outcome(&gone, Verdict::Done)], on_done).await;
         assert_eq!(again, [Settled::Stale], "{on_done:?}");
         assert_eq!(k.row(event.id()).await.status, Status::New, "{on_done:?}");

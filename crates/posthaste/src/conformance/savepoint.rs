@@ -1,4 +1,4 @@
-//! Savepoints: what is rolled back in one is never delivered, whoever opened it.
+//! Savepoints: an event that is rolled back in one is never delivered, whether the Writer or the service opened it.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -71,7 +71,7 @@ pub async fn raw_savepoint_that_is_rolled_back_takes_its_event_along(h: &dyn Wri
     assert_eq!(s.calls_of("after_commit"), ["before"]);
 }
 
-/// A database may give the number of a row that was rolled back to the next one.
+/// A database may assign the number of a row that was rolled back to the next row.
 pub async fn event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([Step::Undone(vec![write("undone")]), write("kept")]);
@@ -82,7 +82,7 @@ pub async fn event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor(h: 
     assert_eq!(s.calls_of("after_commit"), ["kept"]);
 }
 
-/// Written, taken back and written again under the same id, as a retried step would.
+/// An event that is written, rolled back and written again under the same id, as a retried step would do.
 pub async fn event_that_is_written_again_after_a_rollback_is_delivered_once(h: &dyn WriterHarness) {
     let s = h.scene();
     let raw = commit([Step::Undone(vec![write("again-1")]), write_all(&["other", "again-1"])]);
@@ -94,7 +94,7 @@ pub async fn event_that_is_written_again_after_a_rollback_is_delivered_once(h: &
     assert_eq!(s.calls_of("after_commit"), ["other,again-1", "again-2"]);
 }
 
-/// The way back heals what a failed statement has aborted.
+/// Rolling back recovers a transaction that a failed statement has aborted.
 pub async fn failed_statement_in_a_savepoint_harms_nothing_around_it(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([

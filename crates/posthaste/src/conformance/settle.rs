@@ -1,4 +1,4 @@
-//! Settling: the store decides, on its own count and clock, and only for those who hold the row.
+//! Settlements: the store decides, by its own count and clock, and only for the owner that holds the row.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -25,7 +25,7 @@ fn all_but_done() -> [Verdict; 4] {
     [failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]
 }
 
-/// A lease that was lost: its row is held by the second lease now.
+/// A lost lease, and the second lease under which its row is held now.
 async fn lost_and_current(k: &Kit<'_>) -> (Lease, Lease) {
     k.one().await;
     let t = k.now().await;
@@ -165,7 +165,7 @@ pub async fn failure_takes_the_delay_of_the_stores_count(h: &dyn Harness) {
     }
 }
 
-/// Fails a lone row `times` times with these delays; answers the last answer.
+/// Fails the only row `times` times with these delays. Returns the last result.
 async fn fail(k: &Kit<'_>, times: u32, max_attempts: u32, delays: &[u64]) -> Settled {
     let mut t = k.now().await;
     let mut settled = Settled::Stale;
@@ -502,7 +502,7 @@ pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
     assert_eq!((counted, k.row(&lease.id).await.attempts), (1, 1));
 }
 
-/// Its owner lived to tell: whatever killed the others was not this event.
+/// Its owner survived, so this event did not kill the earlier ones.
 pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;
@@ -518,7 +518,7 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     }
 }
 
-/// Where nothing was delivered nothing is proven: only the start that was counted for it is taken back.
+/// An event that was not delivered proves nothing: only its own counted start is taken back.
 pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
     let k = Kit::new(h);
     let id = k.one().await;

@@ -1,4 +1,4 @@
-//! What the cases share: short names for long requests.
+//! The fixture of the store cases: short names for long requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) const MICRO: Duration = Duration::from_micros(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
-/// How long the kit's claims last.
+/// The lease of the fixture's claims.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// A store under test, and one engine that works on it.
@@ -34,7 +34,7 @@ impl<'h> Kit<'h> {
         Self { harness, store: harness.store(), admin: harness.admin(), owner: Owner::random("kit") }
     }
 
-    /// A moment when everything inserted so far without a delay is due.
+    /// A time at which everything is due that was inserted so far without a delay.
     pub(super) async fn now(&self) -> Timestamp {
         self.harness.now().await + SECOND
     }
@@ -56,12 +56,12 @@ impl<'h> Kit<'h> {
         rows.iter().map(|row| row.event.id().clone()).collect()
     }
 
-    /// Inserts plain rows that are born leased to this kit, for an hour.
+    /// Inserts plain rows that are born leased to this owner, for an hour.
     pub(super) async fn held(&self, n: usize) -> Vec<Lease> {
         self.hold((0..n).map(|_| plain()).collect()).await
     }
 
-    /// Inserts these events, born leased to this kit, for an hour.
+    /// Inserts these events, born leased to this owner, for an hour.
     pub(super) async fn hold(&self, events: Vec<Event>) -> Vec<Lease> {
         let token = LeaseToken::random();
         let lease = NewLease::new(self.owner.clone(), token, HOUR);
@@ -74,7 +74,7 @@ impl<'h> Kit<'h> {
         rows.iter().zip(seqs).map(name).collect()
     }
 
-    /// Inserts rows that are DEAD for this reason since `at`.
+    /// Inserts rows that have been DEAD for this reason since `at`.
     pub(super) async fn dead(&self, events: Vec<Event>, reason: &str, at: Option<Timestamp>) -> Vec<EventId> {
         let leases = self.hold(events).await;
         let verdict = Verdict::Dead { reason: reason.to_owned() };
@@ -85,7 +85,7 @@ impl<'h> Kit<'h> {
         leases.into_iter().map(|lease| lease.id).collect()
     }
 
-    /// Inserts rows that are DONE since `at`.
+    /// Inserts rows that have been DONE since `at`.
     pub(super) async fn done(&self, n: usize, at: Option<Timestamp>) -> Vec<EventId> {
         let leases = self.held(n).await;
         let settlements: Vec<Settlement> = leases.iter().map(|lease| outcome(lease, Verdict::Done)).collect();
@@ -102,7 +102,7 @@ impl<'h> Kit<'h> {
         self.store.claim(&claim).await.expect("the claim works")
     }
 
-    /// A claim in due order, with a token of its own.
+    /// A claim in the order of due times, with its own token.
     pub(super) fn request(&self, at: Timestamp, limit: usize) -> Claim<'_> {
         claim_by(&self.owner, at, limit)
     }
@@ -114,7 +114,7 @@ impl<'h> Kit<'h> {
         claimed.events.remove(0).lease
     }
 
-    /// The same, by an owner that nobody has seen before.
+    /// The same, by a new owner.
     pub(super) async fn take_as_a_stranger(&self, at: Timestamp) -> Lease {
         let stranger = Owner::random("stranger");
         let mut claimed = self.claim_with(claim_by(&stranger, at, 10)).await;
@@ -143,7 +143,7 @@ impl<'h> Kit<'h> {
         self.store.renew(&renew).await.expect("the renewal works")
     }
 
-    /// Tells the store that the delivery of a suspect is about to begin.
+    /// Reports that the delivery of a suspect is about to begin.
     pub(super) async fn start(&self, at: Timestamp, lease: &Lease) -> Vec<Lease> {
         let leases = std::slice::from_ref(lease);
         let renew = Renew::new(&self.owner, leases, LEASE).starting().at(at);
@@ -174,12 +174,12 @@ impl<'h> Kit<'h> {
         self.find(id).await.unwrap_or_else(|| panic!("row {id} is there"))
     }
 
-    /// These ids in an order that can be compared: as they are, unless the store mixes them.
+    /// These ids in a comparable order: unchanged, or sorted if the store has no order of insertion.
     pub(super) fn in_order(&self, ids: Vec<EventId>) -> Vec<EventId> {
         if self.harness.capabilities().insertion_order { ids } else { sorted(ids) }
     }
 
-    /// Whether the case must be left out because the store cannot do this.
+    /// Whether to skip the case because the store cannot do this.
     pub(super) fn lacks(&self, able: bool, what: &str) -> bool {
         if !able {
             println!("skipped: this store has no {what}");
@@ -232,7 +232,7 @@ pub(super) fn unreachable(delay: Duration, park: Option<&str>) -> Verdict {
     Verdict::Unreachable { error: "nobody there".to_owned(), delay, park, give_up_after: None }
 }
 
-/// Put off for a second, for not longer than `limit` in all.
+/// Not delivered: put off for a second, and for at most `limit` in total.
 pub(super) fn put_off(limit: Duration) -> Verdict {
     let error = "too busy".to_owned();
     Verdict::Unreachable { error, delay: SECOND, park: None, give_up_after: Some(limit) }
@@ -247,7 +247,7 @@ pub(super) fn sorted(mut ids: Vec<EventId>) -> Vec<EventId> {
     ids
 }
 
-/// Every field of an event that a row keeps.
+/// Compares every field of an event that a row keeps.
 #[track_caller]
 pub(super) fn assert_same(read: &Event, written: &Event) {
     assert_eq!(read.id(), written.id());

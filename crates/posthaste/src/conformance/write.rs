@@ -1,4 +1,4 @@
-//! INSERT: what is written is what is read, and a rolled-back row never was.
+//! INSERT: a row is read as it was written, and a row that was rolled back never existed.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -12,7 +12,7 @@ use crate::store::{LeaseToken, OnDone, Owner, Verdict};
 use crate::time::Timestamp;
 use crate::writer::NewLease;
 
-/// Writes one event, reads it by a claim and by an operator's look, and compares.
+/// Writes one event, reads it by a claim and as an operator, and compares.
 async fn comes_back(h: &dyn Harness, event: Event) {
     let k = Kit::new(h);
     k.insert(&[row(event.clone())]).await;

@@ -1,4 +1,4 @@
-//! Hooks: which of them run, in which order, with which events.
+//! Hooks: which of them run, in which order, and with which events.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 

@@ -411,7 +411,7 @@ fn destination_asks_for_batches_of_1_to_10000_events() {
     for bad in [0, 10_001] {
         let (setting, advice) = refusal(route(bad));
         assert_eq!(setting, r#"routes."Made""#, "{bad}");
-        assert!(advice.starts_with("its destination asks for batches"), "{advice}");
+        assert!(advice.starts_with("the batch size of its destination"), "{advice}");
     }
 }
 
