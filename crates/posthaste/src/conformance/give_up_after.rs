@@ -3,12 +3,12 @@
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::Harness;
-use super::store_fixture::{HOUR, Kit, MINUTE, SECOND, deferred, failed, put_off, unreachable};
+use super::store_fixture::{HOUR, MINUTE, SECOND, StoreFixture, deferred, failed, put_off, unreachable};
 use crate::row::Status;
 use crate::store::{Settled, Verdict};
 
 pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     for at in [t, t + 30 * MINUTE, t + HOUR - SECOND] {
@@ -27,7 +27,7 @@ pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
 
 /// A node without a route for an event gives up soon, but the event was waiting for a busy destination of other nodes.
 pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for limits in [[HOUR, MINUTE], [MINUTE, HOUR]] {
         k.one().await;
         let t = k.now().await;
@@ -45,7 +45,7 @@ pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
 
 /// A limit that was interrupted does not count for what begins now.
 pub async fn limit_of_putting_off_ends_with_its_time(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -61,7 +61,7 @@ pub async fn limit_of_putting_off_ends_with_its_time(h: &dyn Harness) {
 }
 
 pub async fn time_of_putting_off_survives_claims_and_releases(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -74,7 +74,7 @@ pub async fn time_of_putting_off_survives_claims_and_releases(h: &dyn Harness) {
 
 /// A route that an operator paused over the weekend is not a destination that was busy for that time.
 pub async fn closed_route_ends_the_time_of_putting_off(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     for is_parked_by_settlement in [true, false] {
         let lease = k.held(1).await.remove(0);
@@ -98,7 +98,7 @@ pub async fn closed_route_ends_the_time_of_putting_off(h: &dyn Harness) {
 }
 
 pub async fn any_other_outcome_ends_putting_off(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let mut t = k.now().await;
     for verdict in [failed(10, &[1]), deferred(SECOND), unreachable(SECOND, None)] {

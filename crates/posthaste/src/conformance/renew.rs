@@ -2,14 +2,14 @@
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::store_fixture::{HOUR, Kit, LEASE, MICRO, SECOND, deferred, plain, row, sorted};
+use super::store_fixture::{HOUR, LEASE, MICRO, SECOND, StoreFixture, deferred, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Verdict};
 use crate::writer::{NewLease, NewRow};
 
 pub async fn renewing_moves_the_end(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -22,7 +22,7 @@ pub async fn renewing_moves_the_end(h: &dyn Harness) {
 
 // T4
 pub async fn only_held_leases_are_answered(h: &dyn Harness) {
-    let (k, other) = (Kit::new(h), Kit::new(h));
+    let (k, other) = (StoreFixture::new(h), StoreFixture::new(h));
     let leases = k.held(3).await;
     let before = k.row(&leases[0].id).await;
     let wrong_token = Lease { token: LeaseToken::random(), ..leases[0].clone() };
@@ -36,7 +36,7 @@ pub async fn only_held_leases_are_answered(h: &dyn Harness) {
 }
 
 pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -47,17 +47,17 @@ pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
 
 // T4
 pub async fn lapsed_lease_that_somebody_took_is_not_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lost = k.take(t).await;
-    let current = Kit::new(h).take(t + LEASE).await;
+    let current = StoreFixture::new(h).take(t + LEASE).await;
     assert!(k.renew(t + LEASE, &[lost]).await.is_empty());
     assert_eq!(k.row(&current.id).await.available_at, t + 2 * LEASE);
 }
 
 pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let leases = k.held(4).await;
     let t = k.now().await;
     k.settle(t, &leases[0], Verdict::Done).await;
@@ -70,7 +70,7 @@ pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
 /// The engine uses this to find out which rows of an unproven commit exist.
 // T9
 pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let token = LeaseToken::random();
     let lease = NewLease::new(k.owner.clone(), token, LEASE);
     let rows = [plain(), plain()].map(|event| row(event).with_lease(Some(lease.clone())));
@@ -84,7 +84,7 @@ pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
 }
 
 pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -96,6 +96,6 @@ pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
 }
 
 pub async fn renewing_nothing_answers_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     assert!(k.renew(k.now().await, &[]).await.is_empty());
 }

@@ -8,7 +8,7 @@ use super::writer_script::{OwnEnd, Step, commit, write_all};
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Samples in which every field is set, and samples in which every optional field is absent.
+/// Events whose values are hard to store: every field set, and only the required ones.
 fn samples() -> Vec<Event> {
     let builder = |event_type: &str| Event::builder(event_type);
     let full = builder("OrderPlaced")

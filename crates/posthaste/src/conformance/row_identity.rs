@@ -4,13 +4,13 @@
 
 use super::Harness;
 use super::settle::every_verdict;
-use super::store_fixture::{Kit, outcome, plain};
+use super::store_fixture::{StoreFixture, outcome, plain};
 use crate::row::Status;
 use crate::store::{Lease, OnDone, Settled, Verdict};
 
 /// Every verdict, and every way to end a delivered row, identifies the row by id and number together.
 pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for on_done in ends(h) {
         for verdict in every_verdict() {
             let lost = k.held(1).await.remove(0);
@@ -36,7 +36,7 @@ pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness)
 }
 
 pub async fn id_written_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for on_done in ends(h) {
         let event = plain();
         let gone = k.hold(vec![event.clone()]).await.remove(0);

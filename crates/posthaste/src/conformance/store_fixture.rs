@@ -22,16 +22,16 @@ pub(super) const HOUR: Duration = Duration::from_secs(3600);
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// A store under test, and one engine that works on it.
-pub(super) struct Kit<'h> {
+pub(super) struct StoreFixture<'h> {
     pub(super) harness: &'h dyn Harness,
     pub(super) store: Arc<dyn Store>,
     pub(super) admin: Arc<dyn Admin>,
     pub(super) owner: Owner,
 }
 
-impl<'h> Kit<'h> {
+impl<'h> StoreFixture<'h> {
     pub(super) fn new(harness: &'h dyn Harness) -> Self {
-        Self { harness, store: harness.store(), admin: harness.admin(), owner: Owner::random("kit") }
+        Self { harness, store: harness.store(), admin: harness.admin(), owner: Owner::random("fixture") }
     }
 
     /// A time at which everything is due that was inserted so far without a delay.
