@@ -89,7 +89,6 @@ fn named(name: &str, outcome: Outcome) -> Outcome {
 mod tests {
     use super::*;
 
-    // Design 8, fan-out
     #[test]
     fn what_may_still_succeed_speaks_before_what_cannot() {
         let mut attempt = Attempt::default();

@@ -1,4 +1,4 @@
-//! The documents' acceptance tests, the modes, and how an outbox is built, started and stopped.
+//! Acceptance: the modes, and how an outbox is built, started and stopped.
 
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;

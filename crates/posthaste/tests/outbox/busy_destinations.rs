@@ -1,4 +1,4 @@
-//! Destinations that ask for less: no event pays for it, and the route slows down.
+//! Busy destinations: no event spends an attempt, and the route slows down.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-/// Takes so many events in each second and turns the others away.
+/// Accepts this many events per second and turns the others away.
 #[derive(Clone)]
 struct RateLimited {
     per_second: usize,
@@ -116,7 +116,7 @@ async fn event_that_is_turned_away_for_longer_than_the_grace_is_dead() {
     drop(outbox);
 }
 
-/// One of many queues behind a destination is full: its events wait, the others flow.
+/// One of several queues behind a destination is full: its events wait, the others are delivered.
 #[tokio::test(start_paused = true)]
 async fn one_full_queue_does_not_close_the_route_for_others() {
     let store = MemoryStore::new();
@@ -140,7 +140,7 @@ async fn one_full_queue_does_not_close_the_route_for_others() {
     drop(outbox);
 }
 
-/// What was never sent says nothing about the destination.
+/// An event that was never sent says nothing about the destination.
 #[tokio::test(start_paused = true)]
 async fn event_that_is_refused_unsent_does_not_reopen_a_closed_route() {
     let store = MemoryStore::new();
@@ -155,7 +155,7 @@ async fn event_that_is_refused_unsent_does_not_reopen_a_closed_route() {
     eventually(secs(5), || recorder.count() > 0).await;
     sleep(secs(60)).await;
     let tried = recorder.count();
-    // An engine that takes the route for open brings all of them back, whether it tries them or not.
+    // An engine that considers the route open brings all of them back, whether it tries them or not.
     let writes = || parked.iter().map(|id| store.writes(id)).sum::<u64>();
     let before = writes();
     let broken = insert_foreign(&store, "Broken", 1).remove(0);

@@ -1,5 +1,5 @@
-//! What the compiler says to the commonest mistakes of a newcomer. After a change of the words, or of the
-//! compiler, write them again with `TRYBUILD=overwrite`.
+//! The compiler's messages for the commonest mistakes of a newcomer. After a change of the messages or of the compiler,
+//! write them again with `TRYBUILD=overwrite`.
 
 #[test]
 fn compiler_says_what_to_do_about_common_mistakes() {

@@ -1,5 +1,4 @@
-//! A configuration, from code or from a file: its defaults, its presets, what it refuses, and
-//! that it reports everything at once.
+//! The configuration, from code or from a file: its defaults, its presets, and what it refuses, all reported together.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ fn config(text: &str) -> Config {
     parse(text).expect(text)
 }
 
-/// The settings that a configuration is refused for, in the order they are reported.
+/// The settings for which a configuration is refused, in the order in which they are reported.
 fn refused_settings(config: &Config) -> Vec<String> {
     let problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
     problems.into_iter().map(|problem| problem.setting).collect()
@@ -337,11 +336,11 @@ fn report_names_every_setting_and_what_to_do() {
     );
 }
 
-/// Checks one setting: the values it takes and those it is refused for.
+/// Checks one setting: the values that it accepts, and those for which it is refused.
 fn bounds<T: Copy + std::fmt::Debug>(setting: &str, set: fn(&mut Config, T), good: &[T], bad: &[T]) {
     for (values, expected) in [(good, &[][..]), (bad, &[setting][..])] {
         for &value in values {
-            // So large that only the setting itself can be what is wrong.
+            // Large enough that only the setting itself can be wrong.
             let queue = QueueConfig::default().with_bytes(usize::MAX);
             let mut config = Config::default();
             config.queue = queue;
@@ -437,7 +436,7 @@ fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
     }
 }
 
-/// In which modes a change of what the mode needs is refused, and for which setting.
+/// The modes in which a change of a setting is refused, and for which setting.
 fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
     let of = |mode| {
         let mut config = config_of(mode);
@@ -465,7 +464,7 @@ fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
 }
 
-/// What a configuration leaves out is said by its mode, and what comes of it is still a good configuration.
+/// The mode fills in options that are left out, and the result is valid.
 #[test]
 fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
     let resolved = |mode| {
@@ -485,7 +484,7 @@ fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
     assert_eq!((resolved.workers, resolved.no_route_grace), (Some(7), Some(secs(1))));
 }
 
-// S3-21: one worker and one attempt are what the mode does anyway.
+// S3-21: the mode has one worker and one attempt in any case.
 #[test]
 fn strict_mode_takes_the_values_it_has_by_itself() {
     let retry = RetryPolicy::default().with_max_attempts(1);

@@ -1,4 +1,4 @@
-//! What a destination answers, and what becomes of the event.
+//! Outcomes of a delivery, and what happens to the event.
 
 use async_trait::async_trait;
 use posthaste::memory::RawRow;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::support::*;
 
-/// Writes one event to a destination with at most three attempts, waits, and answers its row.
+/// Writes one event to a destination with at most three attempts.
 async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, Outbox, EventId) {
     let store = FaultyStore::new();
     let builder = single_node(&store, routes_to(destination)).retry(plain_retry(3));
@@ -117,7 +117,7 @@ async fn handlers_errors_speak_through_the_question_mark() {
     assert_eq!(row(&store.inner, &ids[1]).attempts, 2, "RetryAfter counts against the limit");
 }
 
-// Design 8, worker; F47
+// F47
 #[tokio::test(start_paused = true)]
 async fn panics_are_failed_attempts_and_cost_no_worker() {
     let (store, recorder, gate) = (FaultyStore::new(), Recorder::new(), Gate::closed());
@@ -158,7 +158,7 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
     assert_eq!(gated.gate.max_inside(), 4);
 }
 
-// Design 8, worker; F47
+// F47
 #[tokio::test(start_paused = true)]
 async fn all_workers_are_left_after_each_of_them_panicked_often() {
     let store = FaultyStore::new();
@@ -183,7 +183,6 @@ async fn all_workers_are_left_after_each_of_them_panicked_often() {
     assert_eq!(gated.inner.count(), 20);
 }
 
-// Design 8, destinations
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_handler_is_a_failed_attempt() {
     let slow = Slow::new(HOUR, Recorder::new());
@@ -195,7 +194,7 @@ async fn timeout_of_a_handler_is_a_failed_attempt() {
     assert_eq!(slow.inner.count(), 0);
 }
 
-// Design 8, destinations; Invariant 7
+// Invariant 7
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
     let slow = Slow::new(HOUR, Recorder::new().publisher(10));
@@ -207,7 +206,6 @@ async fn timeout_of_a_publisher_is_an_outage_and_spends_no_attempt() {
     assert_eq!(row.last_error.as_deref(), Some("no reply within 10s"));
 }
 
-// Design 8, routes
 #[tokio::test(start_paused = true)]
 async fn timeout_of_a_route_replaces_the_default() {
     let store = FaultyStore::new();
@@ -218,7 +216,7 @@ async fn timeout_of_a_route_replaces_the_default() {
     eventually(millis(2100), || row(&store.inner, &id).attempts == 1).await;
 }
 
-/// Answers a fixed number of outcomes, whatever it is given.
+/// Returns this many outcomes, whatever the number of events.
 #[derive(Clone)]
 struct Miscounts(usize);
 
@@ -233,7 +231,7 @@ impl Destination for Miscounts {
     }
 }
 
-// Design 8, destinations: one outcome per event
+// One outcome per event
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     let store = FaultyStore::new();
@@ -249,7 +247,6 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
     }
 }
 
-// Design 8, destinations
 #[tokio::test(start_paused = true)]
 async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
     let store = FaultyStore::new();
@@ -259,7 +256,7 @@ async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
     assert_eq!(count_in(&store.inner, Status::Done), 4);
 }
 
-// S3-93, design 8, poller
+// S3-93
 #[tokio::test(start_paused = true)]
 async fn malformed_rows_are_dead_with_the_reason_while_the_rest_is_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

@@ -1,5 +1,4 @@
-//! `#[derive(Event)]` as a user meets it: what compiles and runs, and what the compiler says when
-//! it does not.
+//! `#[derive(Event)]`: what compiles and runs, and the compiler's messages for what does not.
 
 #[test]
 fn derive_accepts_and_refuses_as_documented() {

@@ -1,5 +1,5 @@
-//! The rules of an event, each at its boundary and with its own error; the ids it may have; what
-//! is shared and what is kept secret.
+//! The rules of an event, each at its boundary and with its own error; ids; what is shared between clones and what is
+//! kept secret.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ macro_rules! assert_refused {
 }
 pub(crate) use assert_refused;
 
-/// A name's field, its longest length, and a builder with that name set.
+/// A field, the longest length of its name, and a builder with that name set.
 type NameRule = (&'static str, usize, fn(&str) -> EventBuilder);
 
 /// Every name of an event: its field, the most characters, and how it is set.
@@ -203,7 +203,7 @@ fn ulid_policy_makes_ulids_of_the_present() {
 #[test]
 fn uuid_v3_of_the_same_name_is_the_same_id_and_of_another_another() {
     let id = |name: &str| EventId::uuid_v3(&Uuid::NAMESPACE_DNS, name.as_bytes());
-    // The value every implementation of RFC 9562 gives.
+    // The value that every implementation of RFC 9562 returns.
     assert_eq!(id("www.example.com"), "5df41881-3aed-3515-88a7-2f4a814cf09e");
     assert_eq!(id("a"), id("a"));
     assert_ne!(id("a"), id("b"));
@@ -408,7 +408,7 @@ fn changing_a_copy_of_the_fields_leaves_the_event_as_it_was() {
     assert_eq!(Event::from_parts(parts).aggregate_id(), None);
 }
 
-// Limits are checked when we write: a row that another program wrote is delivered as it is.
+// Limits are checked when an event is written: a row that another program wrote is delivered unchanged.
 #[test]
 fn row_that_breaks_every_rule_is_read_as_it_is() {
     let parts = EventParts {

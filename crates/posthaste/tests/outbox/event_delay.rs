@@ -1,4 +1,4 @@
-//! How long an event waits when it is written.
+//! Delays of an event, when it is written.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::event::{assert_refused, at, valid_event};
 use crate::hot_path::{quiet_outbox, started};
 use crate::support::*;
 
-/// An import brings events of the past: when they are due does not depend on when they happened.
+/// An import of past events: they are due by their delay, not by when they happened.
 #[test]
 fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() 
     assert_eq!(over.build().expect("good").delay(), None);
 }
 
-/// Its time had come when it was written: a destination sees no more of it than of an event that was claimed.
+/// Its time had come when it was written, so a destination sees the same as for a claimed event.
 #[tokio::test(start_paused = true)]
 async fn event_whose_time_has_come_is_delivered_hot_as_if_it_had_none() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

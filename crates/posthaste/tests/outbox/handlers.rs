@@ -1,4 +1,4 @@
-//! Handlers: each of the four forms gets what it takes, and the recorder of tests does not wait for ever.
+//! Handlers: each of the four forms gets its arguments, and a `Recorder` does not wait for ever.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ struct OrderPlaced {
     order: u64,
 }
 
-/// What the handlers of a test share: the calls that they got.
+/// State of the handlers: the calls that they got.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +47,7 @@ async fn handlers_of_all_four_forms_get_their_state_and_their_payload() {
     let (store, calls) = (MemoryStore::new(), Calls::default());
     let routes = Routes::new()
         .with_state(calls.clone())
-        // The plain form and the typed one leave the state out.
+        // Neither the plain form nor the typed form takes the state.
         .handle("Plain", async |event: Delivery| assert_eq!(event.event_type(), "Plain"))
         .handle("Typed", async |order: OrderPlaced, event: Delivery| {
             assert_eq!((order.order, event.aggregate_id()), (7, Some("7")));

@@ -1,4 +1,4 @@
-//! Interceptors: their order, and what a refusal or a panic of one does.
+//! Interceptors: their order, and the effect of a refusal or a panic.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -15,7 +15,7 @@ use crate::support::*;
 
 const MIB: usize = 1024 * 1024;
 
-/// Counts the bytes that it has in its hands.
+/// Counts the bytes that it is delivering.
 #[derive(Clone, Default)]
 struct BytesInFlight {
     now: Arc<AtomicUsize>,
@@ -74,7 +74,7 @@ async fn claims_that_bytes_ended_follow_each_other_at_once() {
     drop(outbox);
 }
 
-/// An event that is larger than what is free waits for its turn, not for a quiet hour.
+/// An event that is larger than the free bytes waits for its turn, not until there is no traffic.
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
@@ -94,7 +94,7 @@ async fn large_event_is_delivered_under_steady_traffic_of_small_ones() {
     drop(outbox);
 }
 
-/// Whoever waits for a queue that is empty waits for ever where more comes in than goes out.
+/// An engine that waited for an empty queue would wait for ever if more events come in than go out.
 #[tokio::test(start_paused = true)]
 async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     let store = MemoryStore::new();
@@ -115,7 +115,7 @@ async fn large_event_is_delivered_although_the_queue_is_never_empty() {
     drop(outbox);
 }
 
-/// One route with large events and a slow destination leaves room for the others, in bytes as well.
+/// A route with large events and a slow destination leaves room for other routes, in bytes too.
 #[tokio::test(start_paused = true)]
 async fn large_events_of_a_slow_route_leave_room_for_another() {
     let (store, slow, quick) = (MemoryStore::new(), Gated::new(Recorder::new()), Recorder::new());
@@ -134,8 +134,8 @@ async fn large_events_of_a_slow_route_leave_room_for_another() {
     drop(outbox);
 }
 
-/// The bytes of a delivery are free when it ends, and not when a worker takes it: a route whose events are large has
-/// room for its parked ones only then.
+/// The bytes of a delivery are free when it ends, not when a worker takes it. Only then has a route with large events
+/// room for its parked ones.
 #[tokio::test(start_paused = true)]
 async fn parked_large_events_come_back_when_a_delivery_ends() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
@@ -150,7 +150,7 @@ async fn parked_large_events_come_back_when_a_delivery_ends() {
     drop(outbox);
 }
 
-/// Claims that are lost, because they take longer than the engine waits, become smaller until they come in time.
+/// Claims that are lost because they take longer than the timeout become smaller until they succeed.
 #[tokio::test(start_paused = true)]
 async fn large_events_are_delivered_over_a_slow_line() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

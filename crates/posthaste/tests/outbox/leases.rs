@@ -19,8 +19,7 @@ fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbo
     builder.start().expect("start")
 }
 
-/// A node that has claimed an event, works on it, and from then on cannot reach the store to
-/// renew or to claim.
+/// A node that has claimed an event, works on it, and from then on cannot reach the store to renew or to claim.
 struct StaleNode {
     faulty: FaultyStore,
     slow: Gated<Recorder>,
@@ -183,7 +182,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     drop(next);
 }
 
-// T-SLOW, design 8: timeouts are independent of the lease
+// T-SLOW: timeouts are independent of the lease
 #[tokio::test(start_paused = true)]
 async fn handler_that_takes_three_leases_is_not_run_twice() {
     let store = MemoryStore::new();
@@ -241,7 +240,7 @@ async fn two_engines_deliver_two_thousand_events_each_exactly_once() {
     assert_each_once(&recorder, &ids);
 }
 
-// Design 6: a crash loop ends
+// A crash loop ends
 #[tokio::test(start_paused = true)]
 async fn event_that_kills_its_owner_twenty_times_is_dead() {
     let store = MemoryStore::new();
@@ -261,7 +260,6 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     assert_eq!(row.last_error.as_deref(), Some("its owner died 20 times"));
 }
 
-// Design 8, worker
 #[tokio::test(start_paused = true)]
 async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
@@ -293,7 +291,7 @@ async fn lease_renewer_that_misses_one_renewal_loses_no_lease() {
     let ids = insert_foreign(&store.inner, "Made", 4);
     let outbox = node(&store, &slow);
     let other = node(&FaultyStore::on(&store.inner), &slow);
-    // Between two renewals, which come every second: each second one fails.
+    // Between two renewals, which are a second apart: every second one fails.
     sleep(millis(500)).await;
     for _ in 0..10 {
         store.break_next(Call::Renew, Fault::Fail);

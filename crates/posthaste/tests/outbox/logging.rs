@@ -16,7 +16,7 @@ use crate::support::*;
 
 const SENTINEL: &str = "s3ntinel";
 
-/// Every line and span of ours on the test's thread, at every level.
+/// Every line and span of this crate on the test's thread, at every level.
 fn log_of_posthaste() -> Log {
     Log::of_thread_where(|metadata| metadata.target().starts_with("posthaste"))
 }
@@ -77,7 +77,7 @@ async fn dead_events_unreadable_rows_and_failed_polls_are_errors_with_the_id() {
     assert!(log.count(Level::WARN, "could not be written back") >= 1);
 }
 
-/// Says the sentinel wherever a hook may.
+/// Uses the sentinel wherever a hook can.
 struct SentinelHook;
 
 impl WriterHook for SentinelHook {
@@ -116,7 +116,7 @@ async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
         .expect("start");
     commit(&store.inner, &outbox, events("Made", 10)).await;
     store.break_next(Call::Purge, Fault::Fail);
-    // The first purge comes within a minute of the start, the second an hour after it.
+    // The first purge is within a minute of the start, the second an hour after it.
     sleep(secs(120)).await;
     assert_eq!(log.count(Level::ERROR, "the store failed"), 1);
     assert_eq!(log.count(Level::INFO, "old events purged"), 0);

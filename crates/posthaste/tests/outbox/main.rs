@@ -1,5 +1,5 @@
-//! The outbox as a service and an operator meet it, on a store in memory. One program for all of it: linking it is
-//! most of the work.
+//! The outbox as services and operators use it, on a store in memory. One test program for all of it, because linking
+//! takes most of the time.
 
 mod acceptance;
 mod breaker;

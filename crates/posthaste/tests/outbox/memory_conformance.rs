@@ -1,4 +1,4 @@
-//! The suites of stores and destinations, run on what the crate itself brings.
+//! The store suite and the destination suite, on the crate's own store and destinations.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ mod store {
     posthaste::store_conformance!(Memory(MemoryStore::new()));
 }
 
-/// Refuses what is called so.
+/// Refuses events of the type `Refused`.
 struct Recording(Recorder);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Transactions of the memory store: what is stored, what is dispatched and which hooks run, for
-//! every way in which a transaction can end.
+//! Transactions of the memory store: what is stored, what is dispatched and which hooks run, for every way in which a
+//! transaction can end.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,7 +15,7 @@ struct Fixture {
     log: HookCalls,
 }
 
-/// A store and a writer without an engine, whose hooks are noted.
+/// A store and a Writer without an engine, with a hook that records its calls.
 fn fixture() -> Fixture {
     let (store, log) = (MemoryStore::new(), HookCalls::default());
     let outbox = Outbox::builder(store.clone(), Routes::new())
@@ -98,7 +98,7 @@ async fn panicking_hooks_change_nothing() {
     assert_eq!(stored(&store), ["a"]);
 }
 
-// S3-51: limits hold also for what a hook made.
+// S3-51: limits also apply to what a hook returns.
 #[tokio::test]
 async fn event_that_breaks_a_rule_is_refused_before_the_insert() {
     struct Blank;
@@ -142,7 +142,7 @@ async fn late_commit_appears_behind_rows_that_came_after_it() {
     assert_eq!(stored(&w.store), ["early", "late"]);
 }
 
-/// What PostgreSQL does, and why a proof is needed at all.
+/// The behaviour of PostgreSQL, which makes the proof necessary.
 #[tokio::test]
 async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
     let store = MemoryStore::new();
@@ -194,7 +194,7 @@ async fn commit_that_the_server_rolls_back_runs_after_rollback() {
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
 }
 
-/// Somebody ended the transaction behind the back of the `Tx`: nobody knows how.
+/// The service ended the transaction without the `Tx`, so its outcome is unknown.
 #[tokio::test]
 async fn commit_without_its_transaction_is_unknown() {
     let w = fixture();

@@ -1,4 +1,4 @@
-//! What monitoring sees: every metric by its exact name, and what it counts.
+//! Metrics: every one by its exact name, and what it counts.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::support::*;
 struct Series(PrometheusHandle);
 
 impl Series {
-    /// Starts an outbox that reports here.
+    /// Starts an outbox that reports to a new recorder.
     fn of(start: impl FnOnce() -> Result<Outbox, StartError>) -> (Self, Outbox) {
         let recorder = PrometheusBuilder::new().build_recorder();
         let outbox = metrics::with_local_recorder(&recorder, start).expect("start");
@@ -129,7 +129,7 @@ async fn metrics_count_what_happened() {
     assert_eq!(series.value(r#"outbox_lag_oldest_ms{outbox="orders"}"#), 0.0);
 }
 
-/// Nothing reads them any more, so what they said last would stay for as long as the process lives.
+/// No engine updates them any more, so otherwise their last values would stay for as long as the process lives.
 #[tokio::test(start_paused = true)]
 async fn gauges_of_an_engine_that_was_shut_down_are_zero() {
     let store = FaultyStore::new();
@@ -177,7 +177,7 @@ async fn mode_without_a_hot_path_never_speaks_of_drops() {
     assert_eq!(series.value(r#"outbox_dispatch_success{outbox="outbox"}"#), 3000.0);
 }
 
-// Design 7: an id that exists already is counted
+// An id that exists already is counted
 #[tokio::test(start_paused = true)]
 async fn ids_that_exist_already_are_counted() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -208,7 +208,7 @@ async fn late_success_on_a_dead_row_is_counted() {
     assert_eq!(series.value(r#"outbox_settle_late_done{outbox="outbox"}"#), 1.0);
 }
 
-/// Makes a row DEAD as another engine would that gave up on it.
+/// Makes a row DEAD, as another engine would that gave up on it.
 async fn kill(store: &MemoryStore, id: &EventId) {
     let owner = Owner::from("another engine");
     let claim = Claim::new(&owner, secs(30), 1).at(store.now() + secs(3600));

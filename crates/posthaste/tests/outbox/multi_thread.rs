@@ -1,4 +1,4 @@
-//! On real threads and in real time: what a single paused thread cannot show.
+//! Tests on real threads and in real time, for what a single paused thread cannot show.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn events(count: usize) -> Vec<Event> {
     (0..count).map(|n| Event::json("Made", &n).expect("a good event")).collect()
 }
 
-/// Rows that some other program wrote: only the pollers know of them.
+/// Rows that another program wrote: only the pollers find them.
 fn insert_foreign(store: &MemoryStore, count: usize) -> Vec<EventId> {
     let rows = (0..count).map(|_| RawRow::of_type("Foreign"));
     rows.map(|row| {
@@ -132,7 +132,7 @@ async fn strict_mode_lets_nothing_pass_a_head_that_fails_at_once() {
     }
 }
 
-/// A handler that blocks its thread cannot be ended; a shutdown is not held up by it for good.
+/// A handler that blocks its thread cannot be stopped. It does not hold up a shutdown for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn handler_that_blocks_its_thread_does_not_hang_the_shutdown() {
     let (store, (release, blocked)) = (MemoryStore::new(), std::sync::mpsc::channel::<()>());

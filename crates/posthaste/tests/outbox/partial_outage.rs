@@ -1,11 +1,11 @@
-//! Stores with several servers, one of which is down.
+//! A store with several servers, one of which is down.
 
 use posthaste::{Outbox, Recorder, Route, Routes, Status};
 use tokio::time::{sleep, timeout};
 
 use crate::support::*;
 
-/// One of a store's servers is down: its outcomes wait, and neither they nor anything else is delivered again.
+/// One server is down: its outcomes wait, and no event is delivered again.
 #[tokio::test(start_paused = true)]
 async fn part_of_a_store_that_is_down_stops_nothing_else() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -25,7 +25,7 @@ async fn part_of_a_store_that_is_down_stops_nothing_else() {
     drop(outbox);
 }
 
-/// A shutdown waits for what is down no longer than for a store that is down.
+/// A shutdown waits for a server that is down no longer than for a whole store that is down.
 #[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_ever_for_a_part_that_is_down() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

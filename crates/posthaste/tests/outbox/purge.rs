@@ -57,7 +57,6 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
     assert!(store.inner.is_empty());
 }
 
-// Design 6: on_done
 #[tokio::test(start_paused = true)]
 async fn delivered_rows_can_be_deleted_at_once() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

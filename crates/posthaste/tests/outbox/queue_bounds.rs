@@ -103,7 +103,7 @@ async fn queues_hold_no_more_bytes_than_allowed() {
     assert_each_once(&slow.inner, &ids);
 }
 
-// Invariant 1 meets Invariant 4: a row of a foreign program may be of any size
+// Invariants 1 and 4: a row of another program may be of any size
 #[tokio::test(start_paused = true)]
 async fn event_larger_than_the_byte_bound_is_delivered_alone() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

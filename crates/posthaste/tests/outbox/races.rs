@@ -1,5 +1,5 @@
-//! Races: answers that come late or never, calls that are dropped half-way, and bounds that are
-//! reached at a bad moment. None of them loses an event, kills it, or makes it wait for a lease.
+//! Races: replies that are late or lost, calls that are dropped half-way, and bounds that are reached at a bad moment.
+//! None of them loses an event, makes it DEAD, or makes it wait for a lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,7 +39,7 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
     assert_eq!(recorder.count(), 26);
 }
 
-// Whether the park was done or not by then.
+// Whether the park was done by then or not.
 #[tokio::test(start_paused = true)]
 async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
@@ -122,7 +122,7 @@ async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
     assert_eq!(status(&store.inner, &id), Status::Done);
 }
 
-// 1200 outcomes are more than may wait to be written, so a worker waits with its rest.
+// 1200 outcomes are more than may wait to be written, so a worker waits with the rest.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
@@ -138,8 +138,8 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     assert_eq!(count_in(&store.inner, Status::Done), 1200);
 }
 
-/// Lets event 0 wait at its gate, has no connection for event 1 when it first comes, and takes
-/// every other at once.
+/// Keeps event 0 waiting at its gate, has no connection for the first attempt of event 1, and accepts every other event
+/// immediately.
 #[derive(Clone, Debug)]
 struct OnceDown {
     gate: Gate,
@@ -165,8 +165,8 @@ impl Destination for OnceDown {
     }
 }
 
-// The park waits for a settlement's answer; meanwhile the route is back and its parked events,
-// none yet, are asked for.
+// The park waits for the reply to a settlement. Meanwhile the route reopens and its parked events, none yet, are
+// brought back.
 #[tokio::test(start_paused = true)]
 async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     let store = FaultyStore::new();
@@ -187,7 +187,7 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     assert_each_once(&remote.recorder, &ids);
 }
 
-// Only a lease that lapsed in other hands counts against an event.
+// Only a lease that lapsed while another owner held it counts against an event.
 #[tokio::test(start_paused = true)]
 async fn claims_whose_answers_are_lost_kill_no_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -246,7 +246,7 @@ async fn lag_that_the_store_never_tells_holds_up_no_claim() {
     drop(outbox);
 }
 
-// An outcome that no database will ever take must not stop the engine.
+// An outcome that no database ever accepts must not stop the engine.
 #[tokio::test(start_paused = true)]
 async fn outcome_that_the_store_never_takes_holds_up_no_other() {
     let memory = posthaste::MemoryStore::new();
@@ -263,7 +263,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
     assert!(ids[1..].iter().all(|id| recorder.count_of(id) == 1));
 }
 
-// Workers that found nothing to start must hear that the last event is done.
+// Workers that found nothing to start must be notified that the last event is done.
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
@@ -280,7 +280,7 @@ async fn shutdown_ends_when_everything_is_finished() {
     assert_eq!((slow.inner.count(), report), (5, ShutdownReport::default()));
 }
 
-// A store that cannot claim is not asked more often because events flow on the hot path.
+// A store that cannot claim is not called more often because events flow on the hot path.
 #[tokio::test(start_paused = true)]
 async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

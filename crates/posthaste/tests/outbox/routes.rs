@@ -1,4 +1,4 @@
-//! Routes: which event goes where, how fast, and to how many.
+//! Routes: which event goes to which destinations, how fast, and to how many.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     assert_each_once(&recorder, &[good]);
 }
 
-// Design 8, routes: a rolling deploy
+// A rolling deployment
 #[tokio::test(start_paused = true)]
 async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
@@ -56,14 +56,14 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let waiting = row(&store.inner, &id);
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
-    // It polls in step with the other, and after it.
+    // It polls in step with the other engine, and after it.
     let new = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
     eventually(secs(530), || status(&store.inner, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
 }
 
-// Design 8, routes; S3-76
+// S3-76
 #[tokio::test(start_paused = true)]
 async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
     let store = FaultyStore::new();
@@ -78,7 +78,7 @@ async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
     assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
 }
 
-// Design 8, routes; T7
+// T7
 #[tokio::test(start_paused = true)]
 async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
     let store = FaultyStore::new();
@@ -96,7 +96,7 @@ async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
     eventually(secs(120), || status(&store.inner, &id) == Status::Dead).await;
 }
 
-// S2-34, D11, design 8, fan-out
+// S2-34, D11
 #[tokio::test(start_paused = true)]
 async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
     let store = FaultyStore::new();
@@ -120,7 +120,7 @@ async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
     assert_eq!((mail.count(), kafka.count(), search.count()), (1, 3, 1));
 }
 
-// Design 8, fan-out; T7
+// T7
 #[tokio::test(start_paused = true)]
 async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
     let store = FaultyStore::new();
@@ -148,7 +148,7 @@ async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
     assert_eq!((replayed.replays, replayed.attempt), (1, 1), "T7: attempts start again");
 }
 
-// Design 8, fan-out: an outage of one destination
+// An outage of one destination
 #[tokio::test(start_paused = true)]
 async fn outage_of_one_destination_of_a_fan_out_keeps_the_progress_of_the_other() {
     let store = FaultyStore::new();
@@ -290,7 +290,7 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
     assert_eq!(settings, [r#"routes."again""#, r#"routes."and again""#, r#"routes."fallback@""#]);
 }
 
-// Design 8, routes: concurrency; S2-38
+// S2-38: concurrency
 #[tokio::test(start_paused = true)]
 async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
     let store = FaultyStore::new();
@@ -314,7 +314,6 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     assert_eq!((few.gate.max_inside(), few.inner.count(), many.inner.count()), (2, 30, 30));
 }
 
-// Design 8, routes: rate
 #[tokio::test(start_paused = true)]
 async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -376,7 +375,7 @@ async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     assert_each_once(&free, &[id]);
 }
 
-/// The one problem that keeps a route from being used: the setting and the advice.
+/// The only problem of a route: its setting and its advice.
 #[track_caller]
 fn refusal(route: Route) -> (String, String) {
     let built = Outbox::builder(FaultyStore::new(), Routes::new().add(route)).single_node().build();
@@ -424,7 +423,7 @@ fn destination_of_a_fan_out_has_a_name_without_control_characters() {
     }
 }
 
-/// Remembers the size of every batch.
+/// Records the size of every batch.
 #[derive(Clone)]
 struct BatchSizes {
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -444,7 +443,7 @@ impl Destination for BatchSizes {
     }
 }
 
-// Design 8, worker: natural batches; S2-03
+// S2-03: natural batches
 #[tokio::test(start_paused = true)]
 async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let store = FaultyStore::new();

@@ -56,7 +56,7 @@ async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next()
     new.shutdown().await;
 }
 
-/// As after a reload that mends a destination, while calls of the old engine still wait for the broken one.
+/// As after a reload that fixes a destination while calls of the old engine still wait for the broken one.
 #[tokio::test(start_paused = true)]
 async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
     let (store, next) = (FaultyStore::new(), Recorder::new());

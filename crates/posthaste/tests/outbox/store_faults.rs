@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::*;
 
-// Design 8, poller; S3-118
+// S3-118
 #[tokio::test(start_paused = true)]
 async fn poller_recovers_from_every_fault_of_a_claim() {
     for fault in [Fault::Fail, Fault::Hang, Fault::Delay(secs(4)), Fault::Delay(secs(12)), Fault::Panic] {
@@ -40,7 +40,6 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
     }
 }
 
-// Design 8, settler
 #[tokio::test(start_paused = true)]
 async fn lost_answer_to_a_settlement_makes_no_duplicate() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter, Fault::Fail, Fault::Hang, Fault::Delay(secs(5))] {
@@ -56,7 +55,7 @@ async fn lost_answer_to_a_settlement_makes_no_duplicate() {
     }
 }
 
-// Design 8, settler: the consumed token makes repeats harmless
+// The consumed token makes repeats harmless
 #[tokio::test(start_paused = true)]
 async fn lost_answer_to_a_failure_counts_one_attempt() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter] {
@@ -77,7 +76,7 @@ async fn lost_answer_to_a_failure_counts_one_attempt() {
     }
 }
 
-// Design 8, settler: a store outage must not turn the queue into duplicates
+// A store outage must not turn the queue into duplicates
 #[tokio::test(start_paused = true)]
 async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -99,7 +98,7 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
     assert_each_once(&recorder, &ids);
 }
 
-// Design 8, settler: "delivered" until shutdown
+// "Delivered" is written until shutdown
 #[tokio::test(start_paused = true)]
 async fn delivered_is_told_until_the_store_is_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -116,7 +115,7 @@ async fn delivered_is_told_until_the_store_is_back() {
     drop(outbox);
 }
 
-// Design 8, settler: everything else until its lease has lapsed
+// Any other outcome only until its lease has lapsed
 #[tokio::test(start_paused = true)]
 async fn failure_that_could_not_be_written_in_time_is_given_up_and_the_event_tried_again() {
     let store = FaultyStore::new();

@@ -1,4 +1,4 @@
-//! The trace of a request: captured into what it writes, and sent on with a new span per attempt.
+//! The trace of a request: captured into the events that it writes, and sent on with a new span per attempt.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ fn current() -> Option<TraceContext> {
     TraceContext::parse(CURRENT_TRACEPARENT, Some(VENDOR_STATE))
 }
 
-/// The headers of an event after it passed a hook.
+/// The headers of an event after a hook ran.
 fn captured(hook: &CaptureTrace, event: EventBuilder) -> Headers {
     let events = hook.before_write(vec![event.build().expect("event")]).expect("events");
     Limits::default().check(events[0].parts()).expect("within the limits");
@@ -91,7 +91,7 @@ fn headers_never_pass_their_limits_for_a_trace() {
     assert_eq!(names(&captured(&hook, leaving(parent - 1))), (false, false));
 }
 
-/// Commits one event, and delivers it until nothing is due.
+/// Commits one event and delivers it until nothing is due.
 async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
     let mut tx = store.writer(outbox).begin().await.expect("begin");
     tx.write(event.build().expect("event")).await.expect("write");
@@ -132,7 +132,7 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
     assert_eq!(seen.len(), 4);
 }
 
-/// What a subscriber writes.
+/// The output of a subscriber.
 #[derive(Clone, Default)]
 struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Traces through OpenTelemetry: what a tracing system shows of an event, from the request to the consumer.
+//! Traces through OpenTelemetry: what a tracing system receives of an event, from the request to the consumer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
-/// An outbox that captures, and what it stands on.
+/// An outbox that captures traces, and its store.
 fn start(routes: Routes) -> (MemoryStore, Outbox) {
     let store = MemoryStore::new();
     let builder =
@@ -73,7 +73,7 @@ async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
     tx.commit().await.expect("commit");
 }
 
-/// A request that writes so many events.
+/// A request that writes this many events.
 async fn request(store: &MemoryStore, outbox: &Outbox, events: usize) {
     let events = (0..events).map(|_| valid_event().build().expect("event")).collect();
     commit(store, outbox, events).instrument(info_span!("request")).await;
@@ -124,7 +124,7 @@ async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let (store, outbox) = start(routes_to(&recorder));
     let traceless = valid_event().build().expect("event");
     let foreign = valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
-    // Outside of any request, so that the first one is in no trace.
+    // Outside any request, so the first event has no trace.
     commit(&store, &outbox, vec![traceless, foreign]).await;
     request(&store, &outbox, 2).await;
 
