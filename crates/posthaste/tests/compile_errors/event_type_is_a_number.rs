@@ -1,4 +1,4 @@
-//! An event type that is no text.
+//! An event type that is not text.
 
 use posthaste::Event;
 

@@ -1,4 +1,4 @@
-//! A text where an outcome holds an error: `Outcome::retry("busy")` takes both.
+//! A text instead of an error: `Outcome::retry("busy")` accepts both.
 
 use posthaste::{Delivery, Outcome};
 

@@ -1,4 +1,4 @@
-//! An async function where a destination is wanted.
+//! An async function where a destination is expected.
 
 use posthaste::{Delivery, Route};
 

@@ -1,5 +1,5 @@
-//! A handler that uses a variable from outside. Rustc reports the capture before it looks at the bound of `handle`, so
-//! no note of ours can be shown; `Routes::handle` says what to do instead.
+//! A handler that uses a variable from outside. Rustc reports the capture before it checks the bound of `handle`, so no
+//! note of the trait is shown. `Routes::handle` says what to do instead.
 
 use posthaste::{Delivery, Routes};
 

@@ -1,4 +1,4 @@
-//! A handler that forgot `async`.
+//! A handler without `async`.
 
 use posthaste::{Delivery, Routes};
 

@@ -1,5 +1,5 @@
-//! A handler that returns a value that is not an outcome. `Handler` has an implementation per form, so rustc reports the
-//! handler as a whole and never reaches `IntoOutcome`, whose note would name the return type.
+//! A handler that returns a value that is not an outcome. `Handler` has one implementation per form, so rustc reports
+//! the handler as a whole and never reaches `IntoOutcome`, whose note would name the return type.
 
 use posthaste::{Delivery, Routes};
 

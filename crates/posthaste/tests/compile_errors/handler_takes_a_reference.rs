@@ -1,4 +1,4 @@
-//! A handler of a reference.
+//! A handler that takes a reference.
 
 use posthaste::{Delivery, Routes};
 

@@ -1,4 +1,4 @@
-//! A handler with a state, and routes without one.
+//! A handler that takes state, and routes without state.
 
 use posthaste::{Delivery, Routes, State};
 

@@ -1,4 +1,4 @@
-//! A closure where an interceptor is wanted.
+//! A closure where an interceptor is expected.
 
 use posthaste::{Delivery, MemoryStore, Outbox, Routes};
 

@@ -1,4 +1,4 @@
-//! What the database is called is no store: a crate for the database opens one.
+//! A URL instead of a store: the crate of the database opens one.
 
 use posthaste::{Outbox, Routes};
 

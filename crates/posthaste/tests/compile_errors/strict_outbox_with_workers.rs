@@ -1,4 +1,4 @@
-//! More than one worker in strict order.
+//! More than one worker in strict mode.
 
 use posthaste::{MemoryStore, Outbox, Routes};
 

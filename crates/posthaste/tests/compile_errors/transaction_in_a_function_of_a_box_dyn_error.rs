@@ -1,5 +1,5 @@
-//! A transaction in a function whose error cannot cross threads. The compiler speaks of `Sized`, and nothing here can
-//! change its words: the error type is the caller's. The way out is `BoxError`, also in `main`.
+//! A transaction in a function whose error type is not `Send`. The compiler's message is about `Sized`, and nothing in
+//! this crate can change it, because the error type is the caller's. The solution is `BoxError`, also in `main`.
 
 use std::error::Error;
 

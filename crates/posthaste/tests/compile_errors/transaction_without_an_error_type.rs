@@ -1,4 +1,4 @@
-//! A transaction whose closure does not name its error type. The way out is `Ok::<(), BoxError>(())`.
+//! A transaction whose closure does not name its error type. The solution is `Ok::<(), BoxError>(())`.
 
 use posthaste::{Event, MemoryStore, Outbox, Routes};
 

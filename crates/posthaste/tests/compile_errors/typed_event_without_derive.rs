@@ -1,4 +1,4 @@
-//! A type is an event only with `#[derive(Event)]`. `Handler` has an implementation per form, so rustc reports the
+//! A type is an event only with `#[derive(Event)]`. `Handler` has one implementation per form, so rustc reports the
 //! handler as a whole and never reaches `TypedEvent`, whose note would name the derive.
 
 use posthaste::{Delivery, Routes};

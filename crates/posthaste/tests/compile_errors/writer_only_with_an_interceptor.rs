@@ -1,4 +1,4 @@
-//! An interceptor of an outbox that delivers nothing.
+//! An interceptor for an outbox that delivers nothing.
 
 use posthaste::{MemoryStore, Outbox, Routes, interceptor};
 

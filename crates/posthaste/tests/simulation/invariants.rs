@@ -1,4 +1,4 @@
-//! Compares what happened with what must hold.
+//! The invariants: compares what happened with what must hold.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::journal::{DeliveryRecord, Entries};
 use super::nodes::World;
 use super::plan::Plan;
 
-/// What a run saw, so that a simulation in which nothing happens does not pass for a good one.
+/// What happened in a run. Assures that a simulation in which nothing happens does not pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     committed: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Summary {
     calm: usize,
 }
 
-/// Checks every invariant, and says all that is wrong with this seed.
+/// Checks every invariant and reports every violation of this seed.
 pub(crate) fn check(seed: u64, plan: &Plan, world: &World, healed: bool) -> Summary {
     let journal = world.journal.lock();
     let rows: BTreeMap<EventId, EventRow> =
@@ -71,7 +71,7 @@ fn check_committed(
         Status::Dead => check_dead(plan, row, record, wrong),
         _ => {}
     }
-    // Invariants 6 and 7: the store's own count, spent by failures alone.
+    // Invariants 6 and 7: the store's own count, spent only by failures.
     if row.attempts > record.failures + unreachable_that_may_count(record) {
         wrong.push(format!("{id} spent {} attempts on {record:?}", row.attempts));
     }
@@ -81,16 +81,16 @@ fn check_committed(
     }
 }
 
-/// Every destination of a fan-out has it.
+/// Whether every destination of a fan-out has it.
 fn delivered_everywhere(row: &EventRow, record: &DeliveryRecord) -> bool {
     let wanted: &[&str] = if row.event_type == "a" { &["a"] } else { &["one", "two"] };
     wanted.iter().all(|name| record.done.contains_key(name))
 }
 
-/// An event dies for a reason.
+/// An event is DEAD only for a reason.
 fn check_dead(plan: &Plan, row: &EventRow, record: &DeliveryRecord, wrong: &mut Vec<String>) {
     let spent = row.attempts >= if plan.strict { 1 } else { plan.max_attempts };
-    // However many processes ended while they held it: only the event that ended them dies of it.
+    // However many processes ended while they held it, only the event that ended them becomes DEAD.
     let poisoned = is_poison(&row.id) && row.lost_leases == 20;
     if !(spent || record.dead || poisoned) {
         wrong.push(format!("{} is DEAD without a reason: {row:?} {record:?}", row.id));
@@ -105,7 +105,7 @@ fn unreachable_that_may_count(record: &DeliveryRecord) -> u32 {
     record.unreachable.saturating_sub(10)
 }
 
-/// Invariant 1, the other half: nothing invented.
+/// Invariant 1, the other half: no event of a rolled-back transaction.
 fn check_rolled_back(
     id: &EventId,
     rows: &BTreeMap<EventId, EventRow>,
@@ -150,7 +150,7 @@ fn summary(plan: &Plan, world: &World, journal: &Entries, rows: &BTreeMap<EventI
 }
 
 impl Summary {
-    /// Over many seeds everything must have happened at least once, or the faults are not real.
+    /// Over many seeds every kind of fault must have happened, or the faults have no effect.
     pub(crate) fn assert_everything_happened(&self) {
         let Self { committed, rolled_back, delivered, duplicates, dead, .. } = *self;
         let Self { unreachable, lost_leases, poisoned, lost, calm, .. } = *self;

@@ -1,9 +1,8 @@
 //! A seeded simulation of the engine on paused time.
 //!
-//! Each seed makes a small world: one or two nodes on one store, writers, two destinations, and
-//! a choice of faults. Things go wrong for a while, then everything heals, and then the
-//! invariants must hold. A failing seed is printed; `POSTHASTE_SIM_SEED=n` runs it alone, and
-//! `POSTHASTE_SIM_SEEDS=n` runs that many.
+//! Each seed makes a small world: one or two nodes on one store, writers, two destinations, and a choice of faults.
+//! Faults happen for a while, then everything heals, and then the invariants must hold. A failing seed is printed;
+//! `POSTHASTE_SIM_SEED=n` runs it alone, and `POSTHASTE_SIM_SEEDS=n` runs that many.
 
 #![allow(clippy::unwrap_used, reason = "a simulation that cannot go on has failed")]
 
@@ -22,7 +21,7 @@ use plan::Plan;
 
 const SEEDS: u64 = 1000;
 
-// Design 1, invariants 1, 2, 4, 5, 6 and 7; S2-06, S2-42, S3-111, T1, T4, T5, T9, T10, T12
+// Invariants 1, 2, 4, 5, 6 and 7; S2-06, S2-42, S3-111, T1, T4, T5, T9, T10, T12
 #[test]
 fn invariants_hold_whatever_goes_wrong() {
     let (seeds, totals) = run_seeds(Plan::new);
@@ -37,7 +36,7 @@ fn strict_mode_never_lets_an_event_overtake_an_older_one() {
     run_seeds(Plan::strict);
 }
 
-/// The simulation can be repeated: the same seed gives the same story.
+/// The simulation is deterministic: the same seed has the same result.
 #[test]
 fn same_seed_gives_the_same_story() {
     for seed in [3, 17, 42] {
@@ -45,7 +44,7 @@ fn same_seed_gives_the_same_story() {
     }
 }
 
-/// Runs every seed, and stops at the first that breaks a rule.
+/// Runs every seed and stops at the first that violates an invariant.
 fn run_seeds(plan: fn(u64) -> Plan) -> (usize, invariants::Summary) {
     let seeds: Vec<u64> = match (number("POSTHASTE_SIM_SEED"), number("POSTHASTE_SIM_SEEDS")) {
         (Some(seed), _) => vec![seed],
@@ -67,7 +66,7 @@ fn run_seeds(plan: fn(u64) -> Plan) -> (usize, invariants::Summary) {
     (seeds.len(), totals)
 }
 
-/// A seed that spins would hang for ever, because paused time does not pass then.
+/// Ends the test if a seed spins: paused time does not advance then, so it would hang for ever.
 struct Watchdog(std::sync::mpsc::Sender<u64>);
 
 impl Watchdog {
@@ -109,7 +108,7 @@ fn run(seed: u64, plan: &Plan) -> invariants::Summary {
 }
 
 async fn story(seed: u64, plan: &Plan) -> invariants::Summary {
-    // The engine's own random numbers (jitter, tokens, owners) come from this thread's generator.
+    // The engine's own random numbers (jitter, tokens, owners) come from the generator of this thread.
     fastrand::seed(seed);
     let world = nodes::World::new(plan);
     workload::run(&world, plan).await;
@@ -118,7 +117,7 @@ async fn story(seed: u64, plan: &Plan) -> invariants::Summary {
     invariants::check(seed, plan, &world, healed.is_ok())
 }
 
-/// Handlers of this simulation panic on purpose; their messages would drown everything else.
+/// Handlers of this simulation panic on purpose. Their messages would hide everything else.
 fn silence_expected_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Every key and both marks reach the trait.
+//! Every key and both field attributes reach the trait.
 
 use posthaste::{Event, TypedEvent};
 use serde::{Deserialize, Serialize};
