@@ -72,6 +72,8 @@ pub use writer_hook::WriterHook;
 /// Pages of this repository whose examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[cfg(feature = "testing")]
     #[doc = include_str!("../../../docs/testing-your-service.md")]
     struct TestingYourService;
