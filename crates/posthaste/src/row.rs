@@ -234,7 +234,7 @@ mod tests {
 
     // S2-18, S3-07, S3-30
     #[test]
-    fn status_codes_and_names_are_the_documents() {
+    fn status_codes_and_names_are_the_documented_ones() {
         for (code, status, name) in [
             (0, Status::New, "NEW"),
             (1, Status::Done, "DONE"),
@@ -252,7 +252,7 @@ mod tests {
 
     // S3-27
     #[test]
-    fn no_headers_are_read_from_nothing_blank_and_null() {
+    fn nothing_blank_and_null_are_read_as_no_headers() {
         for text in [None, Some(""), Some(" \n"), Some("null"), Some(" null "), Some("{}")] {
             assert_eq!(decode_headers(text), Ok(Headers::new()), "{text:?}");
         }
@@ -260,7 +260,7 @@ mod tests {
 
     /// What producers in Node and Python often write.
     #[test]
-    fn headers_that_are_null_are_left_out_and_numbers_become_text() {
+    fn headers_that_are_null_are_ignored_and_numbers_become_text() {
         let text =
             r#"{"trace":"x","user":null,"try":2,"ratio":-0.5,"big":12345678901234567890123,"on":true}"#;
         let headers = decode_headers(Some(text)).expect("readable");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_no_map_of_names_to_text_are_refused_without_showing_them() {
+    fn headers_that_are_not_a_map_of_names_to_text_are_refused_without_quoting_them() {
         let nested = r#"{"a":{"sEcret":1}}"#;
         for text in [r#"{"a":"sEcret""#, r#"["sEcret"]"#, r#"{"sEcret":[1]}"#, nested, "sEcret", "7"] {
             let defect = decode_headers(Some(text)).expect_err(text);

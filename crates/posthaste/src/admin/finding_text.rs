@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moment_is_named_in_whole_seconds() {
+    fn times_are_formatted_in_whole_seconds() {
         assert_eq!(format_time(Timestamp::from_micros(90_700_000)), "1970-01-01T00:01:30Z");
         assert_eq!(format_duration(Duration::from_millis(90_700)), "1m 30s");
         assert!(!format_time(Timestamp::from_micros(i64::MIN)).is_empty());
     }
 
     #[test]
-    fn text_of_others_is_cut_and_stays_on_one_line() {
+    fn quoted_text_is_cut_and_stays_on_one_line() {
         assert_eq!(quoted("no\nway\u{1b}[31m"), r#""no\nway\u{1b}[31m""#);
         let long = quoted(&"é".repeat(5000));
         assert_eq!(long.chars().count(), MAX_QUOTED_CHARS + 3);

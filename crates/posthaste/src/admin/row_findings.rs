@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_does_not_name_a_number_that_nobody_counted() {
+    fn finding_does_not_name_a_number_that_was_not_counted() {
         let what = |count| dead(count).map(|finding| finding.what);
         assert_eq!(what(100_000).as_deref(), Some("DEAD events: 100000"));
         assert_eq!(what(100_001).as_deref(), Some("DEAD events: more than 100000"));

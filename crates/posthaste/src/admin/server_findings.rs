@@ -78,7 +78,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn clock_of_the_store_may_lie_between_two_looks_at_our_own() {
+    fn clock_of_the_store_may_be_between_two_readings_of_ours() {
         let t = Timestamp::from_micros(1_000_000_000);
         let skew = |store, seconds: u32| {
             let tolerance = Tolerance::default().with_skew(seconds * SECOND);

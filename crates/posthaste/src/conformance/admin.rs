@@ -128,7 +128,7 @@ pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
     assert_eq!(k.in_order(listed), k.in_order(old));
 }
 
-pub async fn replay_all_keeps_to_the_age(h: &dyn Harness) {
+pub async fn replay_all_respects_the_age(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let (old, young) = old_and_young(&k).await;
     let filter = older_than(HOUR, Filter::default());
@@ -139,7 +139,7 @@ pub async fn replay_all_keeps_to_the_age(h: &dyn Harness) {
     assert_eq!(audit(&k).await[0].target, "older_than=1h");
 }
 
-pub async fn discard_keeps_to_the_age(h: &dyn Harness) {
+pub async fn discard_respects_the_age(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let (old, young) = old_and_young(&k).await;
     let filter = older_than(HOUR, Filter::dead());
@@ -179,7 +179,7 @@ async fn pending_orders(k: &StoreFixture<'_>) {
     k.dead(plains(5), "no", None).await;
 }
 
-pub async fn backlog_groups_what_is_pending_largest_first(h: &dyn Harness) {
+pub async fn backlog_groups_pending_events_largest_first(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     pending_orders(&k).await;
     let by_type = backlog(&k, BacklogBy::Type, 10).await;
@@ -192,7 +192,7 @@ pub async fn backlog_groups_what_is_pending_largest_first(h: &dyn Harness) {
     assert!(by_tenant.complete);
 }
 
-pub async fn backlog_tells_the_age_of_the_oldest(h: &dyn Harness) {
+pub async fn backlog_has_the_age_of_the_oldest_event(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let first = order("OrderPlaced", None);
     k.insert(&[row(first.clone())]).await;
@@ -261,7 +261,7 @@ pub async fn list_of_the_last_page_has_no_next(h: &dyn Harness) {
 }
 
 // S3-07
-pub async fn list_shows_what_the_row_knows(h: &dyn Harness) {
+pub async fn list_shows_every_field_of_the_row(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let event =
         Event::builder("OrderPlaced").aggregate("Order", "o-1").tenant_id("acme").json_text("[1,2]").build();
@@ -295,7 +295,7 @@ pub async fn archive_is_listed_by_its_status_only(h: &dyn Harness) {
     assert!(listed.iter().all(|row| row.status == Status::Archived));
 }
 
-pub async fn get_answers_event_and_row(h: &dyn Harness) {
+pub async fn get_returns_event_and_row(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let event = Event::builder("Seen").header("a", "b").json_text("[1]").build().expect("a good event");
     k.insert(&[row(plain()), row(event.clone()), row(plain())]).await;
@@ -310,7 +310,7 @@ pub async fn get_of_an_unknown_id_is_none(h: &dyn Harness) {
     assert!(k.admin.get(&EventId::from("nobody")).await.expect("get works").is_none());
 }
 
-pub async fn get_shows_what_is_malformed(h: &dyn Harness) {
+pub async fn get_shows_why_a_row_is_malformed(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     for defect in [Defect::BadHeaders, Defect::UnknownStatus, Defect::NegativeAttempts, Defect::NoPayload] {
         let Some(id) = h.insert_raw(defect).await else { continue };
@@ -374,7 +374,7 @@ pub async fn replay_resets_everything(h: &dyn Harness) {
 }
 
 // T7
-pub async fn replay_keeps_progress_unless_told(h: &dyn Harness) {
+pub async fn replay_keeps_progress_unless_it_is_reset(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let (kept, forgotten) = (battered(&k).await, battered(&k).await);
     k.admin.replay(&kept, &Replay::by("ann")).await.expect("replay works");
@@ -399,7 +399,7 @@ pub async fn replay_takes_dead_rows_only(h: &dyn Harness) {
 }
 
 // T7: with the old count left in place, the first error would make it DEAD again.
-pub async fn replayed_row_can_fail_again_as_often(h: &dyn Harness) {
+pub async fn replayed_row_has_all_its_attempts_again(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = battered(&k).await;
     k.admin.replay(&id, &Replay::by("ann")).await.expect("replay works");
@@ -414,7 +414,7 @@ pub async fn replayed_row_can_fail_again_as_often(h: &dyn Harness) {
 }
 
 // S3-132
-pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
+pub async fn replay_all_respects_limit_and_filter(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let orders = k.dead((0..5).map(|_| named("Order")).collect(), "timeout", None).await;
     k.dead(vec![named("Mail")], "timeout", None).await;
@@ -431,7 +431,7 @@ pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::dead()).await, 1);
 }
 
-pub async fn replay_all_takes_dead_rows_whatever_the_filter_says(h: &dyn Harness) {
+pub async fn replay_all_takes_only_dead_rows_whatever_the_filter(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.done(2, None).await;
     k.many(2).await;
@@ -486,7 +486,7 @@ pub async fn discard_takes_dead_rows_only(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::default()).await, 3);
 }
 
-pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
+pub async fn discard_respects_limit_and_filter(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let orders = k.dead((0..3).map(|_| named("Order")).collect(), "no", None).await;
     let mail = k.dead(vec![named("Mail")], "no", None).await.remove(0);
@@ -497,7 +497,7 @@ pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
     assert!(left.contains(&orders[2]) || !h.capabilities().insertion_order, "oldest first: {left:?}");
 }
 
-pub async fn pause_and_resume_answer_whether_they_changed(h: &dyn Harness) {
+pub async fn pause_and_resume_return_whether_they_changed_anything(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let paused = async || k.admin.stats().await.expect("stats work").paused;
     assert!(k.admin.pause("mail", "ann").await.expect("pause works"));
@@ -535,7 +535,7 @@ pub async fn audit_names_every_change(h: &dyn Harness) {
     assert!(entries.iter().all(|entry| (before..=after).contains(&entry.at)), "{before} {entries:?} {after}");
 }
 
-pub async fn audit_is_silent_about_nothing(h: &dyn Harness) {
+pub async fn call_that_changes_nothing_is_not_audited(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
     let purge = Purge::new(Purgeable::Done, HOUR, 10);

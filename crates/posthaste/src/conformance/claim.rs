@@ -19,7 +19,7 @@ use crate::store::{
 use crate::time::Timestamp;
 
 // S0-08
-pub async fn empty_store_answers_nothing(h: &dyn Harness) {
+pub async fn claim_of_an_empty_store_returns_nothing(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let claimed = k.claim(k.now().await, 10).await;
     assert!(claimed.events.is_empty() && claimed.malformed.is_empty());
@@ -76,7 +76,7 @@ pub async fn strict_claim_follows_insertion_not_due_time(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(claim).await), order);
 }
 
-pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
+pub async fn strict_claim_skips_rows_that_are_not_due(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
@@ -88,7 +88,7 @@ pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
 }
 
 // T3
-pub async fn strict_claim_never_passes_a_leased_row(h: &dyn Harness) {
+pub async fn strict_claim_never_skips_a_leased_row(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
@@ -170,7 +170,7 @@ pub async fn lapsed_lease_is_claimed_again(h: &dyn Harness) {
 }
 
 // S2-31, S3-67, S3-92, D9
-pub async fn recent_rows_are_left_out(h: &dyn Harness) {
+pub async fn recent_rows_are_skipped(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
     let inserted = k.row(&id).await.inserted_at;
@@ -356,7 +356,7 @@ pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
 }
 
 /// A delayed event has no `available_at` when it is delivered, on every store.
-pub async fn claimed_event_is_delayed_no_more(h: &dyn Harness) {
+pub async fn claimed_event_has_no_delay(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let event = Event::builder("Tested").json_text("{}").deliver_after(MINUTE).build().expect("a good event");
     k.insert(&[row(event)]).await;
@@ -364,7 +364,7 @@ pub async fn claimed_event_is_delayed_no_more(h: &dyn Harness) {
     assert_eq!((leased.event.available_at(), leased.event.is_delayed()), (None, false));
 }
 
-pub async fn names_that_rows_are_parked_for_are_answered(h: &dyn Harness) {
+pub async fn reasons_of_parked_rows_are_returned(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let leases = k.held(3).await;
     let t = k.now().await;
@@ -443,7 +443,7 @@ pub async fn missing_payload_is_malformed(h: &dyn Harness) {
 }
 
 // S3-93
-pub async fn malformed_row_never_hides_the_others(h: &dyn Harness) {
+pub async fn malformed_row_never_hides_other_rows(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let before = k.one().await;
     let defect = h.insert_raw(Defect::BadHeaders).await;
@@ -465,7 +465,7 @@ pub async fn malformed_row_can_be_settled_as_dead(h: &dyn Harness) {
     }
 }
 
-pub async fn paused_routes_are_answered(h: &dyn Harness) {
+pub async fn paused_routes_are_returned(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.admin.pause("mail", "ann").await.expect("pause works");
     assert!(becomes(&k, &["mail"]).await, "the pause is seen");
@@ -521,7 +521,7 @@ pub async fn oldest_pending_counts_leased_and_retried_rows(h: &dyn Harness) {
     assert!(oldest(&k, t).await.is_some_and(|age| age <= MINUTE), "rows that wait again");
 }
 
-pub async fn oldest_pending_leaves_out_the_first_delay(h: &dyn Harness) {
+pub async fn oldest_pending_ignores_the_first_delay(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let delayed = delayed(HOUR);
     k.insert(std::slice::from_ref(&delayed)).await;
@@ -532,7 +532,7 @@ pub async fn oldest_pending_leaves_out_the_first_delay(h: &dyn Harness) {
     assert_eq!(oldest(&k, inserted + 2 * HOUR).await, Some(2 * HOUR), "on lease");
 }
 
-pub async fn oldest_pending_leaves_out_terminal_rows(h: &dyn Harness) {
+pub async fn oldest_pending_ignores_terminal_rows(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.done(1, None).await;
     k.dead(vec![plain()], "no", None).await;

@@ -7,7 +7,7 @@ use super::store_fixture::{HOUR, MINUTE, SECOND, StoreFixture, deferred, failed,
 use crate::row::Status;
 use crate::store::{Settled, Verdict};
 
-pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
+pub async fn putting_off_ends_after_its_limit(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
@@ -26,7 +26,7 @@ pub async fn putting_off_ends_after_its_time(h: &dyn Harness) {
 }
 
 /// A node without a route for an event gives up soon, but the event was waiting for a busy destination of other nodes.
-pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
+pub async fn longest_limit_of_putting_off_applies(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     for limits in [[HOUR, MINUTE], [MINUTE, HOUR]] {
         k.one().await;
@@ -44,7 +44,7 @@ pub async fn longest_limit_of_putting_off_counts(h: &dyn Harness) {
 }
 
 /// A limit that was interrupted does not count for what begins now.
-pub async fn limit_of_putting_off_ends_with_its_time(h: &dyn Harness) {
+pub async fn interrupted_limit_of_putting_off_does_not_apply_later(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;

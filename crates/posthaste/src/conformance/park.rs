@@ -16,7 +16,7 @@ async fn parked(k: &StoreFixture<'_>, n: usize, route: &str) -> Vec<EventId> {
     leases.into_iter().map(|lease| lease.id).collect()
 }
 
-pub async fn parked_row_is_out_of_the_claims_way(h: &dyn Harness) {
+pub async fn parked_row_is_not_claimed(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
@@ -65,7 +65,7 @@ pub async fn attempts_are_not_touched(h: &dyn Harness) {
     assert_eq!((row.status, row.attempts, row.deferrals), (Status::Retry, 1, 0));
 }
 
-pub async fn unpark_makes_due_at_once(h: &dyn Harness) {
+pub async fn unparked_rows_are_due_immediately(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let written = parked(&k, 3, "mail").await;
     let t = k.now().await;

@@ -146,7 +146,7 @@ pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     assert_eq!(k.row(&kept).await.status, Status::Done);
 }
 
-pub async fn purging_nothing_answers_zero(h: &dyn Harness) {
+pub async fn purging_nothing_returns_zero(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let t = k.now().await + 1000 * DAY;
     for what in [Purgeable::Done, Purgeable::Dead, Purgeable::Any, Purgeable::Archived] {

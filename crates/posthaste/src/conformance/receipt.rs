@@ -78,7 +78,7 @@ pub async fn receipt_of_a_rolled_back_savepoint_delivers_nothing(h: &dyn WriterH
     assert_eq!(s.stored().await, ["kept"]);
 }
 
-pub async fn receipt_names_what_it_wrote_and_what_existed(h: &dyn WriterHarness) {
+pub async fn receipt_lists_written_ids_and_duplicates(h: &dyn WriterHarness) {
     let s = h.scene();
     h.run(commit([write("b")])).await.expect("the commit works");
     let single = h.insert(vec![event("b")], OwnEnd::Commit).await.expect("the insert works");

@@ -9,7 +9,7 @@ use crate::store::{Lease, LeaseToken, Settled, Verdict};
 use crate::writer::NewLease;
 
 // T5
-pub async fn released_row_is_due_at_once(h: &dyn Harness) {
+pub async fn released_row_is_due_immediately(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let written = k.many(3).await;
     let t = k.now().await;

@@ -21,7 +21,7 @@ pub async fn renewing_moves_the_end(h: &dyn Harness) {
 }
 
 // T4
-pub async fn only_held_leases_are_answered(h: &dyn Harness) {
+pub async fn only_held_leases_are_returned(h: &dyn Harness) {
     let (k, other) = (StoreFixture::new(h), StoreFixture::new(h));
     let leases = k.held(3).await;
     let before = k.row(&leases[0].id).await;
@@ -35,7 +35,7 @@ pub async fn only_held_leases_are_answered(h: &dyn Harness) {
     assert_eq!(k.row(&leases[0].id).await.available_at, before.available_at);
 }
 
-pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
+pub async fn lapsed_lease_that_was_not_taken_over_is_renewed(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
@@ -46,7 +46,7 @@ pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
 }
 
 // T4
-pub async fn lapsed_lease_that_somebody_took_is_not_renewed(h: &dyn Harness) {
+pub async fn lapsed_lease_that_was_taken_over_is_not_renewed(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
@@ -69,7 +69,7 @@ pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
 
 /// The engine uses this to find out which rows of an unproven commit exist.
 // T9
-pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
+pub async fn renewal_returns_which_rows_were_committed(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let token = LeaseToken::random();
     let lease = NewLease::new(k.owner.clone(), token, LEASE);
@@ -95,7 +95,7 @@ pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
     assert_eq!((row.lost_leases, row.attempts), (0, 0));
 }
 
-pub async fn renewing_nothing_answers_nothing(h: &dyn Harness) {
+pub async fn renewing_nothing_returns_nothing(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     assert!(k.renew(k.now().await, &[]).await.is_empty());
 }

@@ -9,7 +9,7 @@ use crate::row::Status;
 use crate::store::{Lease, OnDone, Settled, Verdict};
 
 /// Every verdict, and every way to end a delivered row, identifies the row by id and number together.
-pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
+pub async fn number_assigned_twice_settles_the_right_row(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     for on_done in ends(h) {
         for verdict in every_verdict() {
@@ -35,7 +35,7 @@ pub async fn position_given_twice_settles_the_row_that_is_meant(h: &dyn Harness)
     }
 }
 
-pub async fn id_written_twice_settles_the_row_that_is_meant(h: &dyn Harness) {
+pub async fn id_written_twice_settles_the_right_row(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     for on_done in ends(h) {
         let event = plain();

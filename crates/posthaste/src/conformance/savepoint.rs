@@ -8,7 +8,7 @@ use super::writer_script::{End, SavepointEnd, Step, commit, ending, savepoint, w
 use SavepointEnd::{Drop, Release, Rollback};
 
 // T12
-pub async fn rolled_back_savepoint_takes_its_event_along(h: &dyn WriterHarness) {
+pub async fn rolled_back_savepoint_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([
         write("before"),
@@ -31,7 +31,7 @@ pub async fn rolled_back_savepoint_takes_its_event_along(h: &dyn WriterHarness) 
 }
 
 // T12
-pub async fn released_savepoint_hands_its_events_up(h: &dyn WriterHarness) {
+pub async fn released_savepoint_passes_its_events_up(h: &dyn WriterHarness) {
     let s = h.scene();
     let inner = savepoint(Release, [write("kept-1"), write_all(&["kept-2", "kept-3"])]);
     h.run(commit([inner.clone()])).await.expect("the commit works");
@@ -60,7 +60,7 @@ pub async fn nested_savepoints_end_from_the_inside(h: &dyn WriterHarness) {
 }
 
 // S2-12, T12: through the connection, behind the back of the transaction.
-pub async fn raw_savepoint_that_is_rolled_back_takes_its_event_along(h: &dyn WriterHarness) {
+pub async fn raw_savepoint_that_is_rolled_back_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let undone = Step::Undone(vec![write("undone-1"), write_all(&["undone-2", "undone-3"])]);
     h.run(commit([write("before"), undone])).await.expect("the commit works");
@@ -72,7 +72,7 @@ pub async fn raw_savepoint_that_is_rolled_back_takes_its_event_along(h: &dyn Wri
 }
 
 /// A database may assign the number of a row that was rolled back to the next row.
-pub async fn event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor(h: &dyn WriterHarness) {
+pub async fn event_of_a_rolled_back_savepoint_is_not_mistaken_for_the_next_row(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([Step::Undone(vec![write("undone")]), write("kept")]);
     h.run(script).await.expect("the commit works");
@@ -95,7 +95,7 @@ pub async fn event_that_is_written_again_after_a_rollback_is_delivered_once(h: &
 }
 
 /// Rolling back recovers a transaction that a failed statement has aborted.
-pub async fn failed_statement_in_a_savepoint_harms_nothing_around_it(h: &dyn WriterHarness) {
+pub async fn failed_statement_in_a_savepoint_affects_nothing_around_it(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([
         write("before"),

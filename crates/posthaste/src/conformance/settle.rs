@@ -185,14 +185,14 @@ pub async fn last_delay_serves_all_further_attempts(h: &dyn Harness) {
     assert_eq!(settled, Settled::Retry { attempts: 5, delay: 2 * SECOND });
 }
 
-pub async fn no_delays_means_at_once(h: &dyn Harness) {
+pub async fn no_delays_means_immediately(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     assert_eq!(fail(&k, 2, 10, &[]).await, Settled::Retry { attempts: 2, delay: Duration::ZERO });
 }
 
 // S0-17, S4-14, T6, , S1-24D18
-pub async fn death_comes_exactly_at_max_attempts(h: &dyn Harness) {
+pub async fn row_is_dead_exactly_at_max_attempts(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
     assert_eq!(fail(&k, 2, 3, &[1]).await, Settled::Retry { attempts: 2, delay: SECOND });
@@ -204,14 +204,14 @@ pub async fn death_comes_exactly_at_max_attempts(h: &dyn Harness) {
     assert_eq!((row.last_error.as_deref(), row.locked_by), (Some("it failed"), None));
 }
 
-pub async fn one_attempt_dies_at_once(h: &dyn Harness) {
+pub async fn one_attempt_is_dead_after_its_first_failure(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     assert_eq!(fail(&k, 1, 1, &[1]).await, Settled::Dead { attempts: 1 });
 }
 
 // S0-18
-pub async fn lowered_max_attempts_kill_at_the_next_failure(h: &dyn Harness) {
+pub async fn lowered_max_attempts_apply_at_the_next_failure(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
     fail(&k, 3, 10, &[1]).await;
@@ -307,7 +307,7 @@ pub async fn unreachable_spends_no_attempt_and_keeps_the_status(h: &dyn Harness)
 }
 
 // T10
-pub async fn unreachable_parks_if_asked(h: &dyn Harness) {
+pub async fn unreachable_parks_on_request(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
@@ -415,7 +415,7 @@ pub async fn done_row_can_be_archived(h: &dyn Harness) {
 }
 
 // S0-12, S1-24: an archived or deleted row is what DONE may become; DEAD waits for an operator.
-pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
+pub async fn dead_row_is_neither_deleted_nor_archived(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let leases = k.held(4).await;
     let settlements: Vec<Settlement> = [died("no"), failed(1, &[]), failed(9, &[1]), deferred(SECOND)]
@@ -432,7 +432,7 @@ pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
 }
 
 // S0-14, S0-22, S2-24, S1-28
-pub async fn answers_come_in_the_order_of_the_request(h: &dyn Harness) {
+pub async fn results_are_in_the_order_of_the_request(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let leases = k.held(7).await;
     let foreign = Lease { token: LeaseToken::random(), ..leases[3].clone() };
@@ -477,7 +477,7 @@ pub async fn thousand_outcomes_in_one_call(h: &dyn Harness) {
     }
 }
 
-pub async fn settling_nothing_answers_nothing(h: &dyn Harness) {
+pub async fn settling_nothing_returns_nothing(h: &dyn Harness) {
     assert!(StoreFixture::new(h).settle_all(None, &[], OnDone::Keep).await.is_empty());
 }
 
@@ -519,7 +519,7 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
 }
 
 /// An event that was not delivered proves nothing: only its own counted start is taken back.
-pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
+pub async fn row_that_was_not_delivered_keeps_its_lost_leases(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
     let mut t = k.now().await;

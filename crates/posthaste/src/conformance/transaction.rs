@@ -85,7 +85,7 @@ pub async fn commit_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHar
 /// Even if no event was written, because other writes of that transaction are lost. Without events not every database
 /// can tell how it ended, but none may report it as committed.
 /// every database can tell how it ended, but none may call it committed.
-pub async fn aborted_transaction_without_events_is_not_called_committed(h: &dyn WriterHarness) {
+pub async fn aborted_transaction_without_events_is_not_reported_as_committed(h: &dyn WriterHarness) {
     let answer = h.run(commit([Step::Business, Step::Abort])).await;
     assert!(matches!(answer, Err(ScriptError::Commit(_))), "{answer:?}");
     assert_eq!(h.business_rows().await.unwrap_or(0), 0);
@@ -103,7 +103,7 @@ pub async fn write_into_an_aborted_transaction_is_refused(h: &dyn WriterHarness)
     assert!(s.calls_of("after_commit").is_empty());
 }
 
-pub async fn failed_statement_aborts_or_harms_nothing(h: &dyn WriterHarness) {
+pub async fn failed_statement_aborts_or_changes_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let answer = h.run(commit([write("before"), Step::FailedStatement])).await;
     if h.capabilities().failed_statement_aborts {
@@ -119,7 +119,7 @@ pub async fn failed_statement_aborts_or_harms_nothing(h: &dyn WriterHarness) {
 }
 
 /// The Writer's own INSERT can fail like any other statement, and its caller may continue.
-pub async fn failed_write_is_neither_committed_nor_called_so(h: &dyn WriterHarness) {
+pub async fn failed_write_is_neither_committed_nor_reported_as_committed(h: &dyn WriterHarness) {
     let s = h.scene();
     let answer = h.run(commit([write("good"), failed_write("bad")])).await;
     if h.capabilities().failed_statement_aborts {
@@ -175,7 +175,7 @@ pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
 }
 
 // S2-21, S3-51
-pub async fn write_answers_the_ids(h: &dyn WriterHarness) {
+pub async fn write_returns_the_ids(h: &dyn WriterHarness) {
     let script = commit([write("a"), write_all(&["c", "b"]), write_all(&[]), write("d")]);
     let ids = h.run(script).await.expect("the commit works");
     assert_eq!(ids, ["a", "c", "b", "d"].map(EventId::from));
@@ -198,7 +198,7 @@ pub async fn existing_id_is_a_no_op(h: &dyn WriterHarness) {
 }
 
 /// The second transaction waits for the first and sees what it committed, or its own insert has no effect.
-pub async fn same_id_written_at_once_is_stored_once(h: &dyn WriterHarness) {
+pub async fn same_id_written_concurrently_is_stored_once(h: &dyn WriterHarness) {
     let s = h.scene();
     let ids = ["same", "same", "same", "other"];
     for answer in join_all(ids.map(|id| h.run(commit([write(id)])))).await {

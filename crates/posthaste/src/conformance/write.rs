@@ -34,7 +34,7 @@ pub async fn committed_rows_can_be_claimed(h: &dyn Harness) {
 }
 
 // S0-04, S4-15
-pub async fn rolled_back_rows_never_were(h: &dyn Harness) {
+pub async fn rolled_back_rows_do_not_exist(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let event = plain();
     h.insert(&[row(event.clone())], TxEnd::Rollback).await.expect("the insert works");
@@ -43,7 +43,7 @@ pub async fn rolled_back_rows_never_were(h: &dyn Harness) {
 }
 
 // T12
-pub async fn rows_of_a_rolled_back_savepoint_never_were(h: &dyn Harness) {
+pub async fn rows_of_a_rolled_back_savepoint_do_not_exist(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().savepoints, "savepoints") {
         return;
@@ -193,7 +193,7 @@ pub async fn new_row_starts_from_zero(h: &dyn Harness) {
 }
 
 // T11, S3-36
-pub async fn delay_counts_from_the_stores_clock(h: &dyn Harness) {
+pub async fn delay_counts_by_the_stores_clock(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let event = Event::builder("Delayed")
         .occurred_at(Timestamp::from_micros(1_000_000_000_000_000))

@@ -36,7 +36,7 @@ pub async fn rollback_runs_after_rollback_and_nothing_else(h: &dyn WriterHarness
     }
 }
 
-pub async fn receipt_runs_after_commit_when_its_caller_says_so(h: &dyn WriterHarness) {
+pub async fn receipt_runs_after_commit_when_its_caller_reports_the_commit(h: &dyn WriterHarness) {
     let s = h.scene();
     let receipt = h.insert(vec![event("a")], OwnEnd::Commit).await.expect("the insert works");
     assert_eq!(s.hooks(), ["before_write a", "after_write a"]);
@@ -71,7 +71,7 @@ pub async fn writing_nothing_calls_no_hook(h: &dyn WriterHarness) {
 }
 
 // S3-52, S3-54
-pub async fn suppressed_write_stores_nothing_and_answers_nothing(h: &dyn WriterHarness) {
+pub async fn suppressed_write_stores_nothing_and_returns_no_id(h: &dyn WriterHarness) {
     let s = h.scene();
     let suppressed = || of_type(Scene::SUPPRESSED, "suppressed");
     let script = commit([

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_still_succeed_speaks_before_what_cannot() {
+    fn outcome_that_may_still_succeed_has_priority_over_a_final_one() {
         let mut attempt = Attempt::default();
         attempt.add(Some("kafka"), Outcome::done());
         attempt.add(Some("mail"), Outcome::Dead("no such address".to_owned()));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn event_that_nobody_is_missing_is_done() {
+    fn event_that_every_destination_has_is_done() {
         assert!(Attempt::default().outcome().is_done());
     }
 }

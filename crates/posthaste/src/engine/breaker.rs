@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_event_without_an_answer_waits_longer_each_time() {
+    fn single_event_without_a_reply_waits_longer_each_time() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         for n in 1..5 {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
+    fn opens_immediately_on_a_failed_connection_and_after_three_events_without_a_reply() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkProbed);

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_grow_again_when_they_come_quickly() {
+    fn claims_grow_again_when_they_are_fast() {
         let bytes = ClaimBytes::default();
         bytes.was_lost(8 * MIB);
         bytes.was_full(4 * MIB, Duration::from_secs(2), TIMEOUT);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn later_versions_are_read_as_far_as_we_know_them() {
+    fn later_versions_are_read_by_their_known_parts() {
         let later = format!("cc{}-more", &WRITTEN[2..]);
         assert_eq!(
             TraceContext::parse(&later, None).map(|context| context.traceparent()).as_deref(),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_none() {
+    fn invalid_traceparent_is_refused() {
         for text in [
             "",
             "00",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn tracestate_that_cannot_be_one_is_left_out() {
+    fn invalid_tracestate_is_ignored() {
         for state in ["", "a=\r\nx: y", "ü=1", &"x".repeat(MAX_TRACESTATE_BYTES + 1)] {
             let context = TraceContext::parse(WRITTEN, Some(state)).expect("a context");
             assert_eq!(context.tracestate(), None, "{state}");

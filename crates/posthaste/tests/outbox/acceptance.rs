@@ -338,7 +338,7 @@ fn second_route_for_the_same_events_is_refused() {
 
 // S3-103, S3-142
 #[test]
-fn builder_reports_every_problem_at_once() {
+fn builder_reports_every_problem_together() {
     let routes = Routes::new()
         .handle("Made", async |_: Delivery| ())
         .handle("Made", async |_: Delivery| ())

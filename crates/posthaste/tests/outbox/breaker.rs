@@ -93,7 +93,7 @@ async fn outage_spends_no_attempts_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
+async fn event_of_a_short_outage_comes_back_with_other_events_or_alone() {
     for count in [1, 20] {
         let (store, remote) = (FaultyStore::new(), Remote::down());
         let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
@@ -108,7 +108,7 @@ async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_otherwise() {
+async fn breaker_opens_immediately_on_a_failed_connection_and_otherwise_after_three_events_without_a_reply() {
     for (remote, tries) in [(Remote::down(), 1), (Remote::silent(), 3)] {
         let store = FaultyStore::new();
         let builder = single_node(&store, routes_to(&remote)).workers(1);
@@ -286,7 +286,7 @@ async fn poison_event_cannot_keep_its_route_closed_and_ends_dead() {
 
 // Invariant 7: several bad events at the head
 #[tokio::test(start_paused = true)]
-async fn several_poison_events_at_the_head_do_not_hold_the_others() {
+async fn several_poison_events_at_the_head_do_not_hold_up_other_events() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<String>() {
         Ok(_) => Outcome::no_connection("it crashes the server"),
@@ -355,7 +355,7 @@ async fn short_pause_does_not_leave_late_parked_events_behind() {
 
 // If every route is open, claiming stops
 #[tokio::test(start_paused = true)]
-async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back() {
+async fn claiming_stops_while_every_route_is_closed_and_resumes_when_one_reopens() {
     let (store, first, second) = (FaultyStore::new(), Remote::down(), Remote::down());
     let routes = routes_to(&first).add(Route::event("Other").deliver_to(second.clone()));
     let builder = single_node(&store, routes).poll_interval(millis(100));
@@ -402,7 +402,7 @@ async fn outage_in_strict_mode_keeps_the_order_and_loses_nothing() {
 
 // Invariant 7: two outages in a row
 #[tokio::test(start_paused = true)]
-async fn destination_that_comes_and_goes_costs_no_event_its_attempts() {
+async fn destination_that_comes_and_goes_spends_no_attempts() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let outbox = single_node(&store, routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
     let mut ids = Vec::new();

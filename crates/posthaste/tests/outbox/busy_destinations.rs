@@ -75,7 +75,7 @@ fn start(store: &MemoryStore, destination: &RateLimited) -> Outbox {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
+async fn rate_limit_of_a_destination_makes_no_event_dead_and_spends_no_attempt() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 2000);
     let limited = RateLimited::per_second(10, Some(secs(2)));
@@ -90,7 +90,7 @@ async fn rate_limit_of_a_destination_kills_no_event_and_spends_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn route_is_closed_for_as_long_as_the_destination_asks() {
+async fn route_is_closed_for_the_pause_that_the_destination_requests() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 100);
     let shut = RateLimited::per_second(0, Some(secs(600)));
@@ -118,7 +118,7 @@ async fn event_that_is_turned_away_for_longer_than_the_grace_is_dead() {
 
 /// One of several queues behind a destination is full: its events wait, the others are delivered.
 #[tokio::test(start_paused = true)]
-async fn one_full_queue_does_not_close_the_route_for_others() {
+async fn one_full_queue_does_not_close_the_route_for_other_events() {
     let store = MemoryStore::new();
     let taken = Recorder::with(|delivery| match delivery.aggregate_id() {
         Some("full") => Outcome::busy("the queue is full"),

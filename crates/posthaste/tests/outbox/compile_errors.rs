@@ -2,6 +2,6 @@
 //! write them again with `TRYBUILD=overwrite`.
 
 #[test]
-fn compiler_says_what_to_do_about_common_mistakes() {
+fn compiler_reports_common_mistakes_with_the_next_step() {
     trybuild::TestCases::new().compile_fail("tests/compile_errors/*.rs");
 }

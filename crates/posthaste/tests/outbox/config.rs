@@ -189,7 +189,7 @@ fn configuration_written_to_a_file_reads_back_the_same() {
 }
 
 #[test]
-fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
+fn unknown_key_is_refused_in_every_section_and_the_valid_keys_are_listed() {
     for (text, known) in [
         ("wrokers = 4", "workers"),
         ("[queue]\nwarm = 1", "fairness"),
@@ -206,7 +206,7 @@ fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
 }
 
 #[test]
-fn unknown_word_is_refused_with_the_words_there_are() {
+fn unknown_word_is_refused_and_the_valid_words_are_listed() {
     for (text, known) in [
         ("mode = \"SINGLE_NODE\"", "`multi_node`, `single_node`, `strict`, `writer_only`"),
         ("[queue]\nfairness = \"fair\"", "`weighted` or `hot_first`"),
@@ -218,7 +218,7 @@ fn unknown_word_is_refused_with_the_words_there_are() {
 }
 
 #[test]
-fn wrong_duration_is_told_how_to_write_one() {
+fn error_for_a_wrong_duration_shows_how_to_write_one() {
     let settings = [
         "handler_timeout = ?",
         "no_route_grace = ?",
@@ -238,7 +238,7 @@ fn wrong_duration_is_told_how_to_write_one() {
 }
 
 #[test]
-fn durations_are_read_as_people_write_them() {
+fn durations_are_read_in_human_notation() {
     for (text, expected) in
         [("0s", secs(0)), ("1h 30m", secs(5400)), ("7days", days(7)), ("1us", Duration::from_micros(1))]
     {
@@ -286,7 +286,7 @@ fn config_with_all_mistakes() -> Config {
 }
 
 #[test]
-fn every_problem_is_reported_at_once() {
+fn every_problem_is_reported_together() {
     let mut expected = [
         "name",
         "workers",
@@ -320,7 +320,7 @@ fn every_problem_is_reported_at_once() {
 }
 
 #[test]
-fn report_names_every_setting_and_what_to_do() {
+fn report_has_every_setting_and_the_next_step() {
     let error = config_with_all_mistakes().validate().expect_err("all wrong");
     let text = error.to_string();
     assert!(text.starts_with("the configuration has 24 problems\n"), "{text}");
@@ -448,7 +448,7 @@ fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
 
 // S3-21, S3-139, S3-140, S3-141
 #[test]
-fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
+fn setting_that_makes_no_sense_in_a_mode_is_refused_only_there() {
     let refused = |mode, setting: &str| (mode, setting.to_owned());
     let strict_and_writer = |setting| [refused(Mode::Strict, setting), refused(Mode::WriterOnly, "mode")];
     assert_eq!(refused_in(|c| c.workers = Some(2)), strict_and_writer("workers"));
@@ -466,7 +466,7 @@ fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
 
 /// The mode fills in options that are left out, and the result is valid.
 #[test]
-fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
+fn resolved_configuration_has_the_modes_values_for_open_options() {
     let resolved = |mode| {
         let config = config_of(mode).resolved();
         assert_eq!(config.validate(), Ok(()), "{mode:?}");
@@ -486,7 +486,7 @@ fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
 
 // S3-21: the mode has one worker and one attempt in any case.
 #[test]
-fn strict_mode_takes_the_values_it_has_by_itself() {
+fn strict_mode_accepts_the_values_that_it_implies() {
     let retry = RetryPolicy::default().with_max_attempts(1);
     let mut config = config_of(Mode::Strict);
     config.workers = Some(1);
@@ -497,7 +497,7 @@ fn strict_mode_takes_the_values_it_has_by_itself() {
 
 // S3-21
 #[test]
-fn writer_only_may_purge_by_age_but_not_at_once() {
+fn writer_only_may_purge_by_age_but_not_immediately() {
     let aged = |age| {
         let mut config = config_of(Mode::WriterOnly);
         config.purge.age = Some(age);

@@ -21,7 +21,7 @@ async fn outcome_of(destination: &(impl Destination + Clone)) -> (FaultyStore, O
 
 // S2-04, S2-35, S3-77
 #[tokio::test(start_paused = true)]
-async fn done_is_done_and_clears_the_error_of_earlier_attempts() {
+async fn delivered_event_is_done_and_the_error_of_earlier_attempts_is_cleared() {
     let recorder = Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("at first"),
         _ => Outcome::done(),
@@ -77,7 +77,7 @@ async fn retry_after_spends_attempts_with_the_destinations_delay_and_ends_dead()
 
 // S3-77, S3-100, S3-108, S3-109
 #[tokio::test(start_paused = true)]
-async fn dead_is_dead_at_once_with_the_reason_and_no_attempt() {
+async fn dead_outcome_is_dead_immediately_with_the_reason_and_no_attempt() {
     let recorder = Recorder::with(|_| Outcome::Dead("no such customer".to_owned()));
     let (store, _outbox, id) = outcome_of(&recorder).await;
     eventually(secs(1), || status(&store.inner, &id) == Status::Dead).await;
@@ -89,7 +89,7 @@ async fn dead_is_dead_at_once_with_the_reason_and_no_attempt() {
 
 // S2-03, S3-78, S3-79, S3-80, S3-100
 #[tokio::test(start_paused = true)]
-async fn handlers_errors_speak_through_the_question_mark() {
+async fn errors_of_a_handler_decide_the_outcome_through_the_question_mark() {
     async fn fail(event: Delivery) -> Result<(), BoxError> {
         match event.payload_as::<String>()?.as_str() {
             "never" => Err(Unrecoverable("bad".to_owned()))?,
@@ -119,7 +119,7 @@ async fn handlers_errors_speak_through_the_question_mark() {
 
 // F47
 #[tokio::test(start_paused = true)]
-async fn panics_are_failed_attempts_and_cost_no_worker() {
+async fn panics_are_failed_attempts_and_lose_no_worker() {
     let (store, recorder, gate) = (FaultyStore::new(), Recorder::new(), Gate::closed());
     gate.open();
     let routes = Routes::new().handle("Made", {
@@ -160,7 +160,7 @@ async fn panics_are_failed_attempts_and_cost_no_worker() {
 
 // F47
 #[tokio::test(start_paused = true)]
-async fn all_workers_are_left_after_each_of_them_panicked_often() {
+async fn all_workers_survive_many_panics() {
     let store = FaultyStore::new();
     let gated = Gated::new(Recorder::new());
     let routes = routes_to(&gated).handle("Bad", async |_: Delivery| {
@@ -233,7 +233,7 @@ impl Destination for Miscounts {
 
 // One outcome per event
 #[tokio::test(start_paused = true)]
-async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
+async fn destination_that_returns_too_few_outcomes_has_not_delivered_the_rest() {
     let store = FaultyStore::new();
     let outbox = single_node(&store, routes_to(&Miscounts(1))).workers(1);
     let outbox = outbox.retry(plain_retry(2)).start().expect("start");
@@ -248,7 +248,7 @@ async fn destination_that_answers_too_little_has_not_delivered_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn destination_that_answers_too_much_is_believed_for_what_it_was_given() {
+async fn outcomes_beyond_the_events_of_a_batch_are_ignored() {
     let store = FaultyStore::new();
     let outbox = single_node(&store, routes_to(&Miscounts(9))).start().expect("start");
     commit(&store.inner, &outbox, events("Made", 4)).await;

@@ -24,7 +24,7 @@ fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() 
 
 /// Its time had come when it was written, so a destination sees the same as for a claimed event.
 #[tokio::test(start_paused = true)]
-async fn event_whose_time_has_come_is_delivered_hot_as_if_it_had_none() {
+async fn event_whose_delay_is_over_is_delivered_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
@@ -56,7 +56,7 @@ fn deliver_after_must_be_longer_than_zero() {
 
 // S3-43, S3-46
 #[test]
-fn available_at_must_not_lie_before_occurred_at() {
+fn available_at_must_not_be_before_occurred_at() {
     let with = |micros: i64| {
         valid_event().occurred_at(at(100)).available_at(Timestamp::from_micros(100_000_000 + micros)).build()
     };

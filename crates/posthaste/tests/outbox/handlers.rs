@@ -86,7 +86,7 @@ async fn payload_that_is_not_of_the_handlers_type_makes_the_event_dead() {
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "1 of 2 deliveries came within 60s")]
-async fn recorder_that_waits_in_vain_fails_after_a_minute() {
+async fn recorder_fails_after_waiting_for_a_minute() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox = single_node(&store, routes).start().expect("start");

@@ -194,7 +194,7 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
 
 // T12
 #[tokio::test(start_paused = true)]
-async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back() {
+async fn savepoint_of_a_tx_passes_its_events_up_unless_it_is_rolled_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
@@ -249,7 +249,7 @@ impl RawSavepoint for posthaste::memory::MemoryTx {
 
 // No path waits longer than the hot lease
 #[tokio::test(start_paused = true)]
-async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
+async fn commit_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
@@ -266,7 +266,7 @@ async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn committed_with_enough_lease_left_is_hot() {
+async fn commit_with_enough_lease_left_is_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
@@ -313,7 +313,7 @@ async fn dropped_receipt_is_released_after_a_second() {
 
 // If the list is full, the lease lapses
 #[tokio::test(start_paused = true)]
-async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_hot_lease() {
+async fn dropped_receipts_beyond_the_bound_are_all_delivered_within_the_hot_lease() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder))
         .poll_interval(millis(500))
@@ -360,7 +360,7 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
 
 // Invariant 1
 #[tokio::test(start_paused = true)]
-async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
+async fn commit_reported_too_early_delivers_nothing_until_it_happens() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
@@ -396,7 +396,7 @@ async fn committed_after_a_rollback_delivers_nothing() {
 
 // The proof
 #[tokio::test(start_paused = true)]
-async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
+async fn aborted_transaction_whose_commit_returns_ok_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
@@ -419,7 +419,7 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 
 // T9
 #[tokio::test(start_paused = true)]
-async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
+async fn lost_reply_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let (store, recorder, hooks) =
             (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
@@ -441,7 +441,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 
 // T9
 #[tokio::test(start_paused = true)]
-async fn server_that_rolls_back_at_commit_is_believed() {
+async fn commit_that_the_server_rolls_back_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
@@ -502,7 +502,7 @@ async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
 
 // No path waits longer than the hot lease
 #[tokio::test(start_paused = true)]
-async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_hot_lease() {
+async fn confirmation_that_fails_or_loses_its_reply_delays_no_longer_than_the_hot_lease() {
     for fault in [Fault::Fail, Fault::LoseAnswer] {
         let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
         let outbox =
@@ -521,7 +521,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
 
 // Invariant 2; S2-05
 #[tokio::test(start_paused = true)]
-async fn without_the_hot_path_the_poller_alone_delivers_everything() {
+async fn poller_alone_delivers_everything_without_the_hot_path() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;

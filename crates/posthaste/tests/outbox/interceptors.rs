@@ -86,7 +86,7 @@ async fn interceptor_that_refuses_with_unrecoverable_makes_the_event_dead() {
 
 // S3-83
 #[tokio::test(start_paused = true)]
-async fn interceptor_that_panics_after_changes_nothing_and_the_others_still_run() {
+async fn interceptor_that_panics_after_changes_nothing_and_other_interceptors_still_run() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let log = Arc::new(Mutex::new(Vec::new()));
     let outbox = single_node(&store, routes_to(&recorder))

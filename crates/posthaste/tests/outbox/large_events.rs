@@ -53,7 +53,7 @@ fn start(store: &MemoryStore, destination: &BytesInFlight, queue: QueueConfig) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_delivered_at_once_is_bounded_in_bytes() {
+async fn concurrent_deliveries_are_bounded_in_bytes() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..200).for_each(|_| insert_large(&store, MIB));
     let outbox = start(&store, &in_flight, QueueConfig::default().with_bytes(8 * MIB));
@@ -64,7 +64,7 @@ async fn what_is_delivered_at_once_is_bounded_in_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_that_bytes_ended_follow_each_other_at_once() {
+async fn claims_that_were_cut_by_bytes_follow_each_other_immediately() {
     let (store, in_flight) = (MemoryStore::new(), BytesInFlight::default());
     (0..100).for_each(|_| insert_large(&store, 3 * MIB));
     let routes = Routes::new().add(Route::event("Made").deliver_to(in_flight.clone()));

@@ -107,7 +107,7 @@ async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
 
 // S3-88, T4, T1: the same engine takes its own lapsed event over
 #[tokio::test(start_paused = true)]
-async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_lease() {
+async fn running_event_that_its_own_engine_claims_again_continues_under_the_new_lease() {
     let store = FaultyStore::new();
     let slow = Gated::new(Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("once"),
@@ -131,7 +131,7 @@ async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_le
 
 // S3-98, S3-114, T5
 #[tokio::test(start_paused = true)]
-async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
+async fn claimed_rows_that_do_not_fit_are_released_immediately() {
     let store = MemoryStore::new();
     for _ in 0..20 {
         store.insert_raw(RawRow::of_type("Made").with_payload(vec![b'1'; 1 << 20]));
@@ -160,7 +160,7 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
 
 // T5, T-TERM, S3-85
 #[tokio::test(start_paused = true)]
-async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
+async fn shutdown_releases_queued_rows_immediately_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));

@@ -88,7 +88,7 @@ impl WriterHook for SentinelHook {
 
 // S3-57, S3-83, S3-84
 #[tokio::test(start_paused = true)]
-async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more() {
+async fn panic_of_a_hook_or_after_a_dispatch_is_only_an_error_line() {
     let log = log_of_posthaste();
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));
@@ -106,7 +106,7 @@ async fn panic_of_a_hook_or_after_a_dispatch_is_an_error_line_and_nothing_more()
 
 // S3-128
 #[tokio::test(start_paused = true)]
-async fn purge_says_how_many_rows_went_and_a_failed_one_is_an_error() {
+async fn purge_logs_how_many_rows_it_removed_and_a_failed_one_is_an_error() {
     let log = log_of_posthaste();
     let store = FaultyStore::new();
     let outbox = Outbox::builder(store.clone(), Routes::new())

@@ -43,7 +43,7 @@ async fn rows_of_a_running_engine_are_born_leased() {
 
 // T9: the row exists, and the poller delivers it.
 #[tokio::test(start_paused = true)]
-async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
+async fn committed_event_whose_reply_was_lost_is_delivered() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
     let mut tx = store.writer(&outbox).begin().await.unwrap();
@@ -76,7 +76,7 @@ async fn aborted_and_undone_events_are_never_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commit_of_unleased_due_rows_rings() {
+async fn commit_of_unleased_due_rows_notifies_the_poller() {
     let store = MemoryStore::new();
     let wake = store.wake().unwrap();
     let is_notified = async || tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok();

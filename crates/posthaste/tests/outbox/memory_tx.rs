@@ -42,7 +42,7 @@ fn stored(store: &MemoryStore) -> Vec<String> {
 
 // S0-04, S2-01, S3-55
 #[tokio::test]
-async fn uncommitted_rows_are_seen_by_nobody() {
+async fn uncommitted_rows_are_not_visible() {
     let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
@@ -144,7 +144,7 @@ async fn late_commit_appears_behind_rows_that_came_after_it() {
 
 /// The behaviour of PostgreSQL, which makes the proof necessary.
 #[tokio::test]
-async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
+async fn raw_commit_of_an_aborted_transaction_returns_ok_and_stores_nothing() {
     let store = MemoryStore::new();
     let mut connection = store.connect();
     connection.begin().await.unwrap();
@@ -156,7 +156,7 @@ async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
+async fn savepoint_recovers_an_aborted_transaction() {
     let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
@@ -171,7 +171,7 @@ async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
 
 // S2-13, T9
 #[tokio::test]
-async fn lost_answer_runs_neither_hook() {
+async fn lost_reply_runs_neither_hook() {
     for (fault, rows) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let w = fixture();
         let mut tx = w.writer.begin().await.unwrap();
@@ -275,7 +275,7 @@ async fn insert_outside_a_transaction_is_refused_before_any_hook() {
 }
 
 #[tokio::test]
-async fn insert_answers_a_receipt_with_ids_and_duplicates() {
+async fn insert_returns_a_receipt_with_ids_and_duplicates() {
     let w = fixture();
     let mut connection = w.store.connect();
     connection.begin().await.unwrap();
@@ -289,7 +289,7 @@ async fn insert_answers_a_receipt_with_ids_and_duplicates() {
 }
 
 #[tokio::test]
-async fn connection_refuses_what_makes_no_sense() {
+async fn connection_refuses_calls_that_make_no_sense() {
     let store = MemoryStore::new();
     let mut connection = store.connect();
     assert!(matches!(connection.commit().await, Err(CommitError::Unknown(StoreError::NoTransaction))));

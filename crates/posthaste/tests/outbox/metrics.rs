@@ -36,7 +36,7 @@ impl Series {
 
 // S2-48, S3-14, S3-16, S3-113, S3-115, S3-116, S3-117
 #[tokio::test(start_paused = true)]
-async fn metrics_have_the_documents_names() {
+async fn metrics_have_the_documented_names() {
     const PER_OUTBOX: [&str; 20] = [
         "outbox.enqueue.hot",
         "outbox.enqueue.hot.dropped",
@@ -165,7 +165,7 @@ async fn metrics_can_have_another_prefix_and_show_an_open_breaker() {
 
 // S3-119
 #[tokio::test(start_paused = true)]
-async fn mode_without_a_hot_path_never_speaks_of_drops() {
+async fn mode_without_a_hot_path_reports_no_drops() {
     let log = Log::of_thread_where(|metadata| metadata.target().starts_with("posthaste"));
     let store = FaultyStore::new();
     let routes = Routes::new().add(Route::event("Made").deliver_to(Recorder::new()));

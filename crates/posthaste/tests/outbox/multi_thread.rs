@@ -109,7 +109,7 @@ async fn failures_on_many_threads_end_done_or_dead_and_nothing_stays_held() {
 
 // T3: a worker may find its destination gone while the claim is still being placed
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn strict_mode_lets_nothing_pass_a_head_that_fails_at_once() {
+async fn strict_mode_lets_nothing_overtake_a_head_that_fails_immediately() {
     for _ in 0..50 {
         let store = MemoryStore::new();
         let (tried, passed) = (Recorder::with(|_| Outcome::no_connection("down")), Recorder::new());

@@ -55,7 +55,7 @@ async fn events_parked_for_a_route_that_was_renamed_come_back() {
 
 /// A large backlog of a closed route stays out of the way, for longer than five minutes.
 #[tokio::test(start_paused = true)]
-async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
+async fn parked_backlog_does_not_become_due_in_front_of_healthy_routes() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
     let healthy = Recorder::new();
@@ -92,7 +92,7 @@ async fn any_number_of_events_without_a_route_is_dead_after_the_grace() {
 
 /// A process that restarts more often than the grace knows nothing of earlier attempts; the store does.
 #[tokio::test(start_paused = true)]
-async fn grace_of_events_without_a_route_goes_on_over_restarts() {
+async fn grace_of_events_without_a_route_continues_across_restarts() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Unknown", 1).remove(0);
     for _ in 0..8 {

@@ -7,7 +7,7 @@ use crate::support::*;
 
 /// One server is down: its outcomes wait, and no event is delivered again.
 #[tokio::test(start_paused = true)]
-async fn part_of_a_store_that_is_down_stops_nothing_else() {
+async fn server_of_a_store_that_is_down_stops_nothing_else() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let builder = Outbox::builder(store.clone(), routes).poll_interval(millis(100));
@@ -27,7 +27,7 @@ async fn part_of_a_store_that_is_down_stops_nothing_else() {
 
 /// A shutdown waits for a server that is down no longer than for a whole store that is down.
 #[tokio::test(start_paused = true)]
-async fn shutdown_does_not_wait_for_ever_for_a_part_that_is_down() {
+async fn shutdown_does_not_wait_for_ever_for_a_server_that_is_down() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).start().expect("start");

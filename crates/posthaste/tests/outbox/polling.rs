@@ -26,7 +26,7 @@ async fn poll_once_claims_one_batch_and_idle_waits_for_all() {
 
 // S3-92, D9
 #[tokio::test(start_paused = true)]
-async fn skip_recent_leaves_new_rows_alone_for_a_while() {
+async fn skip_recent_ignores_new_rows_for_a_while() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let builder = single_node(&store, routes_to(&recorder)).skip_recent(secs(10));
     let outbox = builder.poll_interval(secs(1)).start().expect("start");

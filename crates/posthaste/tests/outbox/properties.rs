@@ -94,7 +94,7 @@ proptest! {
 
     // S3-106
     #[test]
-    fn jitter_that_is_no_number_is_no_jitter(policy in policies(), count in counts(), other in any::<f64>()) {
+    fn jitter_that_is_not_a_number_is_no_jitter(policy in policies(), count in counts(), other in any::<f64>()) {
         for jitter in [(f64::NAN, other), (other, f64::NAN), (f64::INFINITY, other), (other, f64::INFINITY)] {
             let policy = policy.clone().with_jitter(jitter.0, jitter.1);
             let delay = policy.delay(count);
@@ -117,7 +117,7 @@ proptest! {
 
     // A store may get any list, even one that no policy creates.
     #[test]
-    fn any_list_of_delays_answers_any_count(
+    fn any_list_of_delays_has_a_result_for_any_count(
         max_attempts in counts(), delays in proptest::collection::vec(durations(), 0..5), count in counts(),
     ) {
         let backoff = Backoff::new(max_attempts, delays.clone());
@@ -320,7 +320,7 @@ proptest! {
 
     // S3-45, S3-46
     #[test]
-    fn any_delay_resolves_and_what_crosses_to_the_store_is_the_delay(occurred in any::<i64>(), delay in durations()) {
+    fn any_delay_resolves_and_the_store_gets_the_delay(occurred in any::<i64>(), delay in durations()) {
         let occurred = Timestamp::from_micros(occurred);
         match Event::builder("Made").json(&1).occurred_at(occurred).deliver_after(delay).build() {
             Err(error) => prop_assert!(delay.is_zero() && matches!(error, EventError::ZeroDelay)),

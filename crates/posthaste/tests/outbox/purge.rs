@@ -10,7 +10,7 @@ use crate::support::*;
 
 // S3-122, S3-123, S3-126, T6, D17, D18
 #[tokio::test(start_paused = true)]
-async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
+async fn done_rows_are_purged_after_seven_days_and_dead_rows_stay() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder)
         .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("rejected".to_owned()))));
@@ -33,7 +33,7 @@ async fn done_rows_go_seven_days_after_their_end_and_dead_rows_stay() {
 
 // S3-122, S3-126, S3-127, D17
 #[tokio::test(start_paused = true)]
-async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
+async fn retention_can_be_set_per_status_and_purge_once_returns_how_many() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let routes = routes_to(&recorder)
         .add(Route::event("Bad").deliver_to(Recorder::with(|_| Outcome::Dead("no".to_owned()))));
@@ -58,7 +58,7 @@ async fn retention_can_be_set_per_status_and_purge_once_answers_how_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delivered_rows_can_be_deleted_at_once() {
+async fn delivered_rows_can_be_deleted_immediately() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let purge = PurgeConfig::default().with_on_done(OnDone::Delete);
     let outbox = single_node(&store, routes_to(&recorder)).purge(purge).start().expect("start");
@@ -86,7 +86,7 @@ async fn writer_only_purges_by_age_whatever_the_status() {
 
 // S3-128
 #[tokio::test(start_paused = true)]
-async fn purger_goes_on_after_a_failure() {
+async fn purger_continues_after_a_failure() {
     let store = FaultyStore::new();
     let outbox = Outbox::builder(store.clone(), Routes::new())
         .writer_only()

@@ -22,7 +22,7 @@ fn large_queue() -> QueueConfig {
 
 // A deferred row is due again before the engine knows that it was deferred.
 #[tokio::test(start_paused = true)]
-async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for_no_lease() {
+async fn event_that_is_claimed_again_before_the_reply_to_its_settlement_waits_for_no_lease() {
     let store = FaultyStore::new();
     store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
     let deferrals = AtomicUsize::new(0);
@@ -41,7 +41,7 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
 
 // Whether the park was done by then or not.
 #[tokio::test(start_paused = true)]
-async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
+async fn poll_that_is_dropped_while_it_parks_loses_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
@@ -81,7 +81,7 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up_no_other() {
+async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up_no_other_outcome() {
     let store = FaultyStore::new().refusing("unwritable");
     let recorder = Recorder::with(|delivery| match delivery.event_type() {
         "Bad" => Outcome::retry("unwritable"),
@@ -168,7 +168,7 @@ impl Destination for OnceDown {
 // The park waits for the reply to a settlement. Meanwhile the route reopens and its parked events, none yet, are
 // brought back.
 #[tokio::test(start_paused = true)]
-async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
+async fn event_that_is_parked_while_an_unpark_is_under_way_comes_back() {
     let store = FaultyStore::new();
     let remote = OnceDown { gate: Gate::closed(), was_down: Arc::default(), recorder: Recorder::new() };
     let routes = routes_to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
@@ -189,7 +189,7 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
 
 // Only a lease that lapsed while another owner held it counts against an event.
 #[tokio::test(start_paused = true)]
-async fn claims_whose_answers_are_lost_kill_no_event() {
+async fn claims_whose_replies_are_lost_make_no_event_dead() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Claim, Fault::HangAfter);
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
@@ -232,7 +232,7 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lag_that_the_store_never_tells_holds_up_no_claim() {
+async fn reading_of_the_lag_that_never_returns_holds_up_no_claim() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     store.break_call(Call::OldestPending, Fault::Hang);
     let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(100));
@@ -248,7 +248,7 @@ async fn lag_that_the_store_never_tells_holds_up_no_claim() {
 
 // An outcome that no database ever accepts must not stop the engine.
 #[tokio::test(start_paused = true)]
-async fn outcome_that_the_store_never_takes_holds_up_no_other() {
+async fn outcome_that_the_store_never_accepts_holds_up_no_other_outcome() {
     let memory = posthaste::MemoryStore::new();
     let ids = insert_foreign(&memory, "Made", 20);
     let store = FaultyStore::on(&memory).refusing_event(&ids[0]);
@@ -300,7 +300,7 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 
 // Bytes are counted together: hot events that leave make room for a cold one.
 #[tokio::test(start_paused = true)]
-async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
+async fn claimed_event_without_free_bytes_waits_only_until_hot_events_are_taken() {
     const KIB: usize = 1024;
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let queue = QueueConfig::default().with_bytes(300 * KIB);

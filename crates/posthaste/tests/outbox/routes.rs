@@ -30,7 +30,7 @@ fn routes_are_refused_by_a_check_as_by_an_outbox() {
 
 // S3-76
 #[tokio::test(start_paused = true)]
-async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
+async fn event_without_a_route_is_dead_immediately_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let hot = commit_one(&store.inner, &outbox, "Unknown").await;
@@ -65,7 +65,7 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
 
 // S3-76
 #[tokio::test(start_paused = true)]
-async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
+async fn event_without_a_route_on_any_node_is_dead_after_the_grace() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
@@ -80,7 +80,7 @@ async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
 
 // T7
 #[tokio::test(start_paused = true)]
-async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
+async fn replayed_event_that_died_without_a_route_has_its_grace_again() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let builder = Outbox::builder(store.clone(), routes).no_route_grace(secs(60));
@@ -122,7 +122,7 @@ async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
 
 // T7
 #[tokio::test(start_paused = true)]
-async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
+async fn replay_of_a_fan_out_keeps_its_progress_unless_it_is_reset() {
     let store = FaultyStore::new();
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let mail = Recorder::new();
@@ -180,7 +180,7 @@ struct OrderPlaced {
 
 // S3-18, S3-104
 #[tokio::test(start_paused = true)]
-async fn typed_handler_gets_its_type_and_an_unreadable_payload_is_dead() {
+async fn typed_handler_gets_its_type_and_an_undecodable_payload_is_dead() {
     let store = FaultyStore::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let routes = Routes::new().on({
@@ -292,7 +292,7 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
 
 // S2-38: concurrency
 #[tokio::test(start_paused = true)]
-async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
+async fn route_with_a_concurrency_never_exceeds_it_and_leaves_workers_to_other_routes() {
     let store = FaultyStore::new();
     let (few, many) = (Gated::new(Recorder::new()), Gated::new(Recorder::new()));
     let routes = Routes::new()
@@ -401,7 +401,7 @@ fn timeout_of_a_route_is_longer_than_zero_and_at_most_a_day() {
 }
 
 #[test]
-fn destination_asks_for_batches_of_1_to_10000_events() {
+fn batch_size_of_a_destination_is_1_to_10000_events() {
     let route = |batch| Route::event("Made").deliver_to(Recorder::new().publisher(batch));
     for good in [1, 10_000] {
         let routes = Routes::new().add(route(good));
@@ -445,7 +445,7 @@ impl Destination for BatchSizes {
 
 // S2-03: natural batches
 #[tokio::test(start_paused = true)]
-async fn batch_is_what_is_queued_and_never_waits_for_more() {
+async fn batch_has_the_queued_events_and_never_waits_for_more() {
     let store = FaultyStore::new();
     let batches = BatchSizes { sizes: Arc::default(), takes: millis(20) };
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
@@ -506,7 +506,7 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
 }
 
 #[test]
-fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
+fn routes_with_ambiguous_parts_have_different_names() {
     let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
     let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
     let of_a_tenant = Route::event("c").aggregate("d").tenant("shop").deliver_to(Recorder::new());

@@ -58,7 +58,7 @@ async fn retired_outbox_finishes_what_it_began_and_leaves_the_rest_to_the_next()
 
 /// As after a reload that fixes a destination while calls of the old engine still wait for the broken one.
 #[tokio::test(start_paused = true)]
-async fn what_a_retired_outbox_could_not_deliver_waits_for_nobody() {
+async fn events_that_a_retired_outbox_could_not_deliver_are_due_immediately() {
     let (store, next) = (FaultyStore::new(), Recorder::new());
     let hangs = handler(async |_: Delivery| {
         sleep(secs(5)).await;
@@ -123,7 +123,7 @@ async fn shutdown_of_strict_mode_ends_soon_after_the_drain() {
 
 // S3-143
 #[tokio::test(start_paused = true)]
-async fn dropped_shutdown_goes_on() {
+async fn dropped_shutdown_continues() {
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let outbox = single_node(&store, routes_to(&slow)).workers(1).start().expect("start");
     let ids = commit(&store.inner, &outbox, events("Made", 10)).await;

@@ -27,7 +27,7 @@ async fn poller_recovers_from_every_fault_of_a_claim() {
 
 // Invariant 1
 #[tokio::test(start_paused = true)]
-async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
+async fn claim_whose_reply_is_lost_costs_a_lease_and_loses_no_event() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let ids = insert_foreign(&store.inner, "Made", 40);
@@ -41,7 +41,7 @@ async fn claim_whose_answer_is_lost_costs_a_lease_and_no_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answer_to_a_settlement_makes_no_duplicate() {
+async fn lost_reply_to_a_settlement_makes_no_duplicate() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter, Fault::Fail, Fault::Hang, Fault::Delay(secs(5))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let outbox =
@@ -57,7 +57,7 @@ async fn lost_answer_to_a_settlement_makes_no_duplicate() {
 
 // The consumed token makes repeats harmless
 #[tokio::test(start_paused = true)]
-async fn lost_answer_to_a_failure_counts_one_attempt() {
+async fn lost_reply_to_a_failure_counts_one_attempt() {
     for fault in [Fault::LoseAnswer, Fault::HangAfter] {
         let store = FaultyStore::new();
         let recorder = Recorder::with(|delivery| match delivery.attempt {
@@ -100,7 +100,7 @@ async fn nothing_new_starts_while_outcomes_cannot_be_written() {
 
 // "Delivered" is written until shutdown
 #[tokio::test(start_paused = true)]
-async fn delivered_is_told_until_the_store_is_back() {
+async fn delivered_is_written_until_the_store_is_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let id = commit_one(&store.inner, &outbox, "Made").await;
@@ -170,7 +170,7 @@ async fn settlement_that_panics_loses_no_event_and_repeats_none() {
 
 // Invariant 1: a panic while events are parked
 #[tokio::test(start_paused = true)]
-async fn park_that_panics_or_fails_leaves_no_event_behind() {
+async fn park_that_panics_or_fails_loses_no_event() {
     for fault in [Fault::Panic, Fault::Fail, Fault::LoseAnswer] {
         let store = FaultyStore::new();
         let up = Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -70,7 +70,7 @@ async fn batching_destination_gets_one_event_at_a_time() {
 
 // T3
 #[tokio::test(start_paused = true)]
-async fn nothing_passes_what_a_crashed_engine_held() {
+async fn nothing_overtakes_the_events_of_a_crashed_engine() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let blocked = Gated::new(Recorder::new());
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
@@ -127,7 +127,7 @@ async fn pause_of_one_route_holds_everything_behind_it() {
 
 // T3: a settlement that cannot be written holds back the next batch.
 #[tokio::test(start_paused = true)]
-async fn store_that_cannot_settle_lets_nothing_pass() {
+async fn nothing_overtakes_an_event_that_the_store_cannot_settle() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let written = write(&store.inner, mixed(9)).await;
     store.break_call(Call::Settle, Fault::Fail);
@@ -185,7 +185,7 @@ async fn second_strict_engine_waits_for_the_first() {
 
 // Invariant 4: a probe that is due behind a paused event does not spin.
 #[tokio::test(start_paused = true)]
-async fn paused_head_in_front_of_a_probe_makes_no_loop() {
+async fn paused_head_in_front_of_a_probe_does_not_spin() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("refused"));
     let routes = Routes::new()
@@ -209,7 +209,7 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
 
 // T3: a full queue does not admit a smaller event before a larger one.
 #[tokio::test(start_paused = true)]
-async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() {
+async fn small_event_does_not_overtake_a_large_one_that_does_not_fit() {
     let store = MemoryStore::new();
     let slow = Slow::new(millis(100), Recorder::new());
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");

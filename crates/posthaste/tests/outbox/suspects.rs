@@ -93,18 +93,18 @@ async fn poison_dies_alone(processes: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_kills_its_process_dies_and_none_that_was_held_beside_it() {
+async fn event_that_kills_its_process_is_dead_and_no_event_that_was_held_with_it() {
     poison_dies_alone(1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_kills_its_process_dies_alone_with_two_processes() {
+async fn event_that_kills_its_process_is_the_only_dead_one_with_two_processes() {
     poison_dies_alone(2).await;
 }
 
 /// A process may keep dying for another reason: its events wait for a process that lives.
 #[tokio::test(start_paused = true)]
-async fn crash_loop_kills_no_event_however_long_it_lasts() {
+async fn crash_loop_makes_no_event_dead_however_long_it_lasts() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 300);
     for _ in 0..200 {
@@ -129,7 +129,7 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
 
 /// A suspect that takes long does not hold up all other events for ever.
 #[tokio::test(start_paused = true)]
-async fn suspects_leave_every_other_event_its_turn() {
+async fn suspects_leave_other_events_their_turn() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Slow", 5);
     for _ in 0..=SUSPECT_LOST_LEASES {
@@ -195,7 +195,7 @@ async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
 
 /// A start that the store counted although its reply was lost did not happen.
 #[tokio::test(start_paused = true)]
-async fn starts_that_did_not_happen_kill_no_event() {
+async fn starts_that_did_not_happen_make_no_event_dead() {
     let store = store_with_suspect().await;
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     faulty.break_call(Call::Renew, Fault::LoseAnswer);
@@ -254,7 +254,7 @@ async fn nothing_is_begun_while_a_suspect_runs() {
 
 /// Other events get their turn for as long as a suspect kept them waiting.
 #[tokio::test(start_paused = true)]
-async fn suspect_does_not_follow_another_at_once() {
+async fn suspect_does_not_follow_another_immediately() {
     let (store, slow) = (MemoryStore::new(), Gated::new(Recorder::new()));
     insert_foreign(&store, "Made", 2);
     lose_leases(&store).await;

@@ -23,7 +23,7 @@ fn writer_only_refuses_what_only_an_engine_needs() {
 
 /// Routes would be ignored, and their events would never be delivered.
 #[test]
-fn writer_only_refuses_routes_and_says_where_they_belong() {
+fn writer_only_refuses_routes_and_names_the_right_place() {
     let routes = Routes::new().add(Route::fallback().deliver_to(Recorder::new()));
     let error = Outbox::builder(MemoryStore::new(), routes).writer_only().build().expect_err("a route");
     assert_eq!(error.problems.len(), 1, "{error}");

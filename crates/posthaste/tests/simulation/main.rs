@@ -23,7 +23,7 @@ const SEEDS: u64 = 1000;
 
 // Invariants 1, 2, 4, 5, 6 and 7; S2-06, S2-42, S3-111, T1, T4, T5, T9, T10, T12
 #[test]
-fn invariants_hold_whatever_goes_wrong() {
+fn invariants_hold_under_any_faults() {
     let (seeds, totals) = run_seeds(Plan::new);
     if seeds >= 100 {
         totals.assert_everything_happened();
@@ -38,7 +38,7 @@ fn strict_mode_never_lets_an_event_overtake_an_older_one() {
 
 /// The simulation is deterministic: the same seed has the same result.
 #[test]
-fn same_seed_gives_the_same_story() {
+fn same_seed_has_the_same_result() {
     for seed in [3, 17, 42] {
         assert_eq!(run(seed, &Plan::new(seed)), run(seed, &Plan::new(seed)), "seed {seed}");
     }

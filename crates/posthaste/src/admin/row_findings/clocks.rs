@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_too_odd() {
+    fn any_time_is_handled() {
         let ends = [Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX)];
         for created in ends {
             for inserted in ends {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_a_route_are_counted_with_it_and_know_why() {
+    fn probes_of_a_route_are_counted_with_it_and_have_the_reason() {
         let now = Timestamp::from_micros(0) + Duration::from_secs(60);
         let rows = vec![
             parked("mail", 3, 1, None),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_a_paused_route_are_no_finding_of_their_own() {
+    fn events_of_a_paused_route_are_not_a_second_finding() {
         let since = Some(Timestamp::default());
         let paused = vec![PausedRoute::new("mail".to_owned(), since, None)];
         let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];

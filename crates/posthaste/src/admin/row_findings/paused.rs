@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_is_borne_for_a_while() {
+    fn short_pause_is_not_a_finding() {
         let start = Timestamp::from_micros(0);
         let paused = vec![paused("mail", Some(start)), paused("sms", Some(start + HOUR))];
         let parked = vec![ParkedRoute { route: "mail".to_owned(), waiting: 7, ..ParkedRoute::default() }];

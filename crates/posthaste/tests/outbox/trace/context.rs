@@ -36,7 +36,7 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn event_gets_the_place_in_which_it_is_written() {
+fn event_gets_the_span_in_which_it_is_written() {
     let headers = captured(&CaptureTrace::from_fn(current), valid_event().header("region", "eu"));
     assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), Some(VENDOR_STATE));
@@ -60,7 +60,7 @@ fn nothing_is_captured_outside_of_a_trace() {
 }
 
 #[test]
-fn place_is_asked_for_once_per_write_and_only_if_an_event_needs_it() {
+fn current_span_is_read_once_per_write_and_only_if_an_event_needs_it() {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
     let hook = CaptureTrace::from_fn(move || {
@@ -162,7 +162,7 @@ impl<'a> MakeWriter<'a> for LogBuffer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
+async fn dispatch_is_a_debug_span_with_event_and_destination() {
     ask_every_subscriber();
     let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
@@ -193,7 +193,7 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
+async fn dispatch_of_a_batch_has_the_count_and_the_destination() {
     ask_every_subscriber();
     let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()

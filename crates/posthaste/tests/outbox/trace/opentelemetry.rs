@@ -97,7 +97,7 @@ fn links(span: &SpanData) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
+async fn trace_leads_from_the_request_to_the_message_of_the_destination() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -179,7 +179,7 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn state_of_the_trace_goes_all_the_way() {
+async fn tracestate_is_passed_on_to_the_destination() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -198,7 +198,7 @@ async fn state_of_the_trace_goes_all_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_that_is_not_recorded_goes_on_unrecorded() {
+async fn unsampled_trace_stays_unsampled() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -216,7 +216,7 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_goes_on_where_our_sampler_records_nothing() {
+async fn trace_continues_where_the_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
