@@ -59,7 +59,7 @@ pub use handler::{Handler, State, handler, handler_with};
 pub use interceptor::Interceptor;
 pub use memory::MemoryStore;
 pub use outbox::{Outbox, ShutdownReport, StartError};
-/// Describes the event that a type stands for; see [`TypedEvent`].
+/// Makes a type an event: see [`TypedEvent`].
 pub use posthaste_macros::Event;
 pub use recorder::Recorder;
 pub use route::{Route, Routes};

@@ -82,7 +82,7 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::status(Status::New)).await, 4);
     assert_eq!(count(&k, Filter::dead()).await, 1);
     assert_eq!(count(&k, Filter::id(event.id())).await, 1);
-    assert_eq!(count(&k, Filter::id("nobody")).await, 0);
+    assert_eq!(count(&k, Filter::id("unknown")).await, 0);
     assert_eq!(count(&k, Filter::default().with_event_type("OrderPlaced")).await, 1);
     assert_eq!(count(&k, Filter::default().with_aggregate_type("Order")).await, 1);
     assert_eq!(count(&k, Filter::default().with_aggregate_id("o-1")).await, 1);
@@ -307,7 +307,7 @@ pub async fn get_returns_event_and_row(h: &dyn Harness) {
 pub async fn get_of_an_unknown_id_is_none(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;
-    assert!(k.admin.get(&EventId::from("nobody")).await.expect("get works").is_none());
+    assert!(k.admin.get(&EventId::from("unknown")).await.expect("get works").is_none());
 }
 
 pub async fn get_shows_why_a_row_is_malformed(h: &dyn Harness) {
@@ -390,7 +390,7 @@ pub async fn replay_takes_dead_rows_only(h: &dyn Harness) {
     let mut others = k.done(1, None).await;
     others.push(k.one().await);
     others.push(k.held(1).await.remove(0).id);
-    others.push(EventId::from("nobody"));
+    others.push(EventId::from("unknown"));
     for id in &others {
         assert!(!k.admin.replay(id, &Replay::by("ann")).await.expect("replay works"));
     }

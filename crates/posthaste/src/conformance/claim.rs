@@ -241,7 +241,7 @@ pub async fn own_lapsed_lease_is_not_counted(h: &dyn Harness) {
     let t = k.now().await;
     k.take(t).await;
     k.take(t + LEASE).await;
-    assert_eq!(k.row(&id).await.lost_leases, 0, "only an answer was lost");
+    assert_eq!(k.row(&id).await.lost_leases, 0, "only a reply was lost");
 }
 
 /// Claims the only row repeatedly, each time by another owner after the previous lease has lapsed.
@@ -370,8 +370,8 @@ pub async fn reasons_of_parked_rows_are_returned(h: &dyn Harness) {
     let t = k.now().await;
     assert_eq!(k.park(t, &leases[..2], "mail").await, 2);
     assert_eq!(k.park(t, &leases[2..], "search").await, 1);
-    let answered = k.admin.pause("unrelated", "ann").await;
-    answered.expect("an operator's call ends what was remembered");
+    let paused = k.admin.pause("unrelated", "ann").await;
+    paused.expect("an operator's call drops the cached list");
     assert!(k.claim(t, 0).await.parked.iter().eq(["mail", "search"]));
     assert_eq!(k.unpark(t, "mail", 10).await, 2);
 }
@@ -409,14 +409,14 @@ async fn malformed(k: &StoreFixture<'_>, defect: Defect) -> Option<Malformed> {
     let t = k.now().await;
     let mut claimed = k.claim(t, 10).await;
     assert!(claimed.events.is_empty(), "{claimed:?}");
-    assert_eq!(claimed.malformed.len(), 1, "the row is answered as malformed");
+    assert_eq!(claimed.malformed.len(), 1, "the row is returned as malformed");
     let malformed = claimed.malformed.remove(0);
     assert_eq!(malformed.lease.id, id);
     assert!(!malformed.reason.trim().is_empty());
     let row = k.row(&id).await;
     assert_eq!(row.locked_by.as_deref(), Some(k.owner.as_str()), "it is leased as well");
     assert!(row.malformed.is_some(), "an operator sees it");
-    assert!(k.claim(t, 10).await.malformed.is_empty(), "and nobody else gets it");
+    assert!(k.claim(t, 10).await.malformed.is_empty(), "no other claim returns it");
     Some(malformed)
 }
 

@@ -317,7 +317,7 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
     let [Outcome::Done { .. }, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done { .. }] =
         outcomes.as_slice()
     else {
-        panic!("the large one is dead, and the others are delivered: {outcomes:?}");
+        panic!("only the large event is dead: {outcomes:?}");
     };
     assert!(reason.contains("bytes"), "the reason names a size: {reason}");
     assert_eq!(h.received(2).await.len(), 2);
@@ -345,7 +345,7 @@ pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
     }
     let good = plain();
     let outcome = deliver(&*destination, std::slice::from_ref(&good)).await.remove(0);
-    assert!(outcome.is_done(), "others go on: {outcome:?}");
+    assert!(outcome.is_done(), "other events are delivered: {outcome:?}");
     sent.push(good);
     let received = h.received(sent.len()).await;
     for event in sent {

@@ -88,7 +88,7 @@ pub async fn events_that_wait_for_a_route_are_found_with_the_reason(h: &dyn Harn
     k.settle(t, &leases[1], unreachable(HOUR, Some("mail (probed)"))).await;
     let finding = the_one(&k, "parked-route", &Tolerance::default()).await;
     assert!(finding.what.contains("\"mail\", which is not paused: 2, the oldest for "), "{finding:?}");
-    assert!(finding.what.ends_with("why: \"nobody there\""), "{finding:?}");
+    assert!(finding.what.ends_with("why: \"connection refused\""), "{finding:?}");
     k.admin.pause("mail", "ann").await.expect("pause works");
     assert_well(&k, &Tolerance::default()).await;
     k.park(t, &leases[2..], "no route").await;

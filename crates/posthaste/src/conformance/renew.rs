@@ -26,7 +26,7 @@ pub async fn only_held_leases_are_returned(h: &dyn Harness) {
     let leases = k.held(3).await;
     let before = k.row(&leases[0].id).await;
     let wrong_token = Lease { token: LeaseToken::random(), ..leases[0].clone() };
-    let unknown = Lease::new(EventId::from("nobody"), 4711, leases[0].token);
+    let unknown = Lease::new(EventId::from("unknown"), 4711, leases[0].token);
     let t = k.now().await;
     assert!(other.renew(t, &leases).await.is_empty(), "another owner");
     let held = k.renew(t, &[wrong_token, leases[1].clone(), unknown, leases[2].clone()]).await;

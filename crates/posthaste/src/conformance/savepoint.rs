@@ -26,7 +26,7 @@ pub async fn rolled_back_savepoint_undoes_its_event(h: &dyn WriterHarness) {
     let place_of = |line: &str| hooks.iter().position(|call| call == line);
     assert!(
         place_of("after_rollback dropped-1,dropped-2") < place_of("before_write after"),
-        "at once: {hooks:?}"
+        "immediately: {hooks:?}"
     );
 }
 

@@ -88,7 +88,7 @@ pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
 // S1-20
 pub async fn done_on_an_unknown_row_is_stale(h: &dyn Harness) {
     let k = StoreFixture::new(h);
-    let lease = Lease::new(EventId::from("nobody"), 4711, LeaseToken::random());
+    let lease = Lease::new(EventId::from("unknown"), 4711, LeaseToken::random());
     assert_eq!(k.settle(k.now().await, &lease, Verdict::Done).await, Settled::Stale);
 }
 
@@ -116,7 +116,7 @@ pub async fn foreign_owner_changes_nothing(h: &dyn Harness) {
     assert_eq!(format!("{:?}", k.row(&lease.id).await), format!("{before:?}"));
 }
 
-// S0-22, T4: a repeated call after a lost answer must not count twice.
+// S0-22, T4: a repeated call after a lost reply must not count twice.
 pub async fn verdict_consumes_the_lease(h: &dyn Harness) {
     for verdict in every_verdict() {
         let k = StoreFixture::new(h);
@@ -295,7 +295,7 @@ pub async fn unreachable_spends_no_attempt_and_keeps_the_status(h: &dyn Harness)
     let row = k.row(&id).await;
     assert_eq!((row.status, row.attempts, row.deferrals), (Status::New, 0, 0));
     assert_eq!((row.available_at, row.parked, row.done_at), (t + MINUTE, None, None));
-    assert_eq!(row.last_error.as_deref(), Some("nobody there"));
+    assert_eq!(row.last_error.as_deref(), Some("connection refused"));
 
     let t = t + MINUTE;
     let lease = k.take(t).await;
@@ -470,7 +470,7 @@ pub async fn thousand_outcomes_in_one_call(h: &dyn Harness) {
     let settlements: Vec<Settlement> = claimed.events.iter().enumerate().map(settlement).collect();
     let settled = k.settle_all(Some(t), &settlements, OnDone::Keep).await;
     for (n, settled) in settled.iter().enumerate() {
-        assert_eq!(*settled == Settled::Done, n.is_multiple_of(2), "answer {n}: {settled:?}");
+        assert_eq!(*settled == Settled::Done, n.is_multiple_of(2), "result {n}: {settled:?}");
     }
     for status in [Status::Done, Status::Retry] {
         assert_eq!(k.admin.count(&Filter::status(status)).await.expect("count works"), 500, "{status}");

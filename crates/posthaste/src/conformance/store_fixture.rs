@@ -134,7 +134,7 @@ impl<'h> StoreFixture<'h> {
     ) -> Vec<Settled> {
         let settle = Settle::new(&self.owner, settlements).with_on_done(on_done).at(now);
         let settled = self.store.settle(&settle).await.expect("the settlement works");
-        assert_eq!(settled.len(), settlements.len(), "one answer per settlement");
+        assert_eq!(settled.len(), settlements.len(), "one result per settlement");
         settled
     }
 
@@ -229,7 +229,7 @@ pub(super) fn died(reason: &str) -> Verdict {
 
 pub(super) fn unreachable(delay: Duration, park: Option<&str>) -> Verdict {
     let park = park.map(str::to_owned);
-    Verdict::Unreachable { error: "nobody there".to_owned(), delay, park, give_up_after: None }
+    Verdict::Unreachable { error: "connection refused".to_owned(), delay, park, give_up_after: None }
 }
 
 /// Not delivered: put off for a second, and for at most `limit` in total.

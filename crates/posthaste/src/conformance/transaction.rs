@@ -188,7 +188,7 @@ pub async fn existing_id_is_a_no_op(h: &dyn WriterHarness) {
     // The id that exists is in the middle, so the numbers of the others are not consecutive.
     let script = commit([write("b"), write_all(&["a", "b", "c", "c"]), write_all(&["a", "b"]), write("c")]);
     let ids = h.run(script).await.expect("the commit works");
-    assert_eq!(ids, ["b", "a", "b", "c", "a", "b", "c"].map(EventId::from), "answered like any other");
+    assert_eq!(ids, ["b", "a", "b", "c", "a", "b", "c"].map(EventId::from), "returned like any other id");
     s.wait_for(3).await;
     assert_eq!(s.delivered().await, ["a", "b", "c"], "once each");
     let deliveries = s.recorder().deliveries();

@@ -65,7 +65,7 @@ impl Scene {
 
     /// Waits until everything that can be delivered is delivered. Returns the ids, sorted, repeats included.
     pub(super) async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        soon("the engine is idle", self.outbox.idle()).await.expect("the call works");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
@@ -79,7 +79,7 @@ impl Scene {
     /// The ids in the table, sorted.
     pub(super) async fn stored(&self) -> Vec<String> {
         let page = PageRequest::first(PageRequest::MAX_LIMIT);
-        let rows = self.admin.list(&Filter::default(), &page).await.expect("the store answers");
+        let rows = self.admin.list(&Filter::default(), &page).await.expect("the call works");
         let mut ids: Vec<String> = rows.items.iter().map(|row| row.id.to_string()).collect();
         ids.sort();
         ids
@@ -87,7 +87,7 @@ impl Scene {
 
     /// The row of this event.
     pub(super) async fn row(&self, id: &EventId) -> EventDetail {
-        let row = self.admin.get(id).await.expect("the store answers");
+        let row = self.admin.get(id).await.expect("the call works");
         row.unwrap_or_else(|| panic!("event {id} is stored"))
     }
 

@@ -1,6 +1,6 @@
 //! The confirmer: looks up commits that only the caller vouches for.
 //!
-//! One batched statement asks the store which rows exist: a renewal returns exactly the leases whose rows are committed
+//! One batched statement reads which rows exist: a renewal returns exactly the leases whose rows are committed
 //! and still held. Only those become hot. The others were rolled back, or the poller finds them.
 
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -190,7 +190,7 @@ fn limit(engine: &EngineState, room: usize) -> usize {
         return match engine.routes_to_probe().len() {
             0 => 0,
             // With one closed route, its first event is the probe. With several, the event for the probe may be behind
-            // others.
+            // other events.
             1 if closed == 1 => 1,
             _ if engine.settings.is_strict() => 1,
             _ => batch,

@@ -244,7 +244,7 @@ fn intercept_before(engine: &EngineState, delivery: &Delivery) -> Option<Outcome
 fn intercept_after(engine: &EngineState, delivery: &Delivery, outcome: &Outcome) {
     for interceptor in engine.interceptors.iter().rev() {
         if catch_unwind(AssertUnwindSafe(|| interceptor.after(delivery, outcome))).is_err() {
-            tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome stands");
+            tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome is kept");
         }
     }
 }

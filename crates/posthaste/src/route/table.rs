@@ -211,7 +211,7 @@ pub(super) fn problems(routes: &[Route]) -> Vec<Problem> {
 fn entry(route: Route) -> RouteEntry {
     let liked = route.targets.iter().map(|target| target.profile.batch).min();
     let batch = route.batch.or(liked).unwrap_or(1);
-    // A batch starts at once, so it must not be larger than the events of one second.
+    // All events of a batch start together, so it must not be larger than the events of one second.
     let most = route.rate.map_or(usize::MAX, |rate| (rate.ceil() as usize).max(1));
     RouteEntry {
         name: route.full_name(),

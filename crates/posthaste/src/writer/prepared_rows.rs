@@ -135,7 +135,7 @@ impl Prepared {
     /// The INSERT is done. `seqs` has one entry per row: the row's `seq`, or `None` if the id existed and nothing was
     /// inserted.
     pub fn written(self, seqs: &[Option<i64>]) -> Receipt {
-        debug_assert_eq!(seqs.len(), self.rows.len(), "one answer per row");
+        debug_assert_eq!(seqs.len(), self.rows.len(), "one entry per row");
         let mut duplicates = self.repeated;
         let mut written = Vec::with_capacity(self.rows.len());
         for (row, seq) in self.rows.into_iter().zip(seqs) {

@@ -90,7 +90,7 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
     assert_each_once(&slow.inner, &all);
     assert_eq!(count_in(&store.inner, Status::Done), 12);
     let cold = slow.inner.deliveries().iter().filter(|it| it.source == Source::Cold).count();
-    assert_eq!(cold, 10, "one ran, one waited, the others went through the store");
+    assert_eq!(cold, 10, "one ran, one waited, the rest went through the store");
 }
 
 // S0-17, S0-21, S2-04, S2-35, S2-54, S3-79, S3-87

@@ -97,7 +97,7 @@ async fn route_is_closed_for_the_pause_that_the_destination_requests() {
     let outbox = start(&store, &shut);
     sleep(secs(590)).await;
     let turned_away = *shut.turned_away.lock().expect("turned_away");
-    assert!(turned_away <= 8 + 3, "nothing is asked before its time: {turned_away}");
+    assert!(turned_away <= 8 + 3, "nothing is tried before its time: {turned_away}");
     drop(outbox);
 }
 

@@ -434,7 +434,11 @@ fn row_that_breaks_every_rule_is_read_unchanged() {
     assert_eq!((&read.tenant_id, &read.headers), (&parts.tenant_id, &parts.headers));
     assert_eq!(event.payload(), &parts.payload);
     assert_eq!((event.schema_version(), event.available_at()), (Some(u32::MAX), Some(at(40))));
-    assert_eq!((event.delay(), event.is_delayed()), (None, false), "before it occurred is at once");
+    assert_eq!(
+        (event.delay(), event.is_delayed()),
+        (None, false),
+        "a time before it occurred means immediately"
+    );
 }
 
 enum UserEvents {

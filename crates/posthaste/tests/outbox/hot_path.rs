@@ -370,7 +370,7 @@ async fn commit_reported_too_early_delivers_nothing_until_it_happens() {
     let id = only_id(&receipt);
     outbox.committed(receipt);
     sleep(secs(3)).await;
-    assert_eq!(recorder.count(), 0, "nobody committed yet");
+    assert_eq!(recorder.count(), 0, "not committed yet");
 
     connection.commit().await.expect("commit");
     eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() == 1).await;
@@ -429,7 +429,7 @@ async fn lost_reply_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied()
         let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
         tx.write(event("Made")).await.expect("write");
         tx.fail_next_commit(fault);
-        tx.commit().await.expect_err("the answer was lost");
+        tx.commit().await.expect_err("the reply was lost");
 
         sleep(HOT_LEASE_DURATION).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");

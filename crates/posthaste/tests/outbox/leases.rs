@@ -80,12 +80,12 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     eventually(secs(5), || slow.gate.entered() == 1).await;
 
     stale.end().await;
-    assert_eq!(status(&store, &id), Status::Done, "it was delivered, whoever says so");
+    assert_eq!(status(&store, &id), Status::Done, "it was delivered, whichever engine reports it");
     slow.gate.open();
     sleep(secs(60)).await;
     let row = row(&store, &id);
     assert_eq!((row.status, row.attempts, row.last_error), (Status::Done, 0, None));
-    assert_eq!(slow.inner.count(), 1, "nobody tries again");
+    assert_eq!(slow.inner.count(), 1, "it is not tried again");
     drop((stale.outbox, other));
 }
 
@@ -120,7 +120,7 @@ async fn running_event_that_its_own_engine_claims_again_continues_under_the_new_
     let first = row(&store.inner, &id).locked_at;
     eventually(secs(5), || row(&store.inner, &id).locked_at > first).await;
     assert_eq!(slow.gate.entered(), 1, "no second copy");
-    assert_eq!(row(&store.inner, &id).lost_leases, 0, "nobody died");
+    assert_eq!(row(&store.inner, &id).lost_leases, 0, "no owner died");
 
     slow.gate.open();
     eventually(millis(100), || row(&store.inner, &id).attempts == 1).await;

@@ -121,10 +121,10 @@ async fn purge_logs_how_many_rows_it_removed_and_a_failed_one_is_an_error() {
     assert_eq!(log.count(Level::ERROR, "the store failed"), 1);
     assert_eq!(log.count(Level::INFO, "old events purged"), 0);
     sleep(HOUR).await;
-    let told = log.lines();
-    let told =
-        told.iter().find(|line| line.level == Level::INFO && line.fields.contains("old events purged"));
-    assert!(told.is_some_and(|line| line.fields.contains("rows=10")), "{:?}", log.lines());
+    let lines = log.lines();
+    let purged =
+        lines.iter().find(|line| line.level == Level::INFO && line.fields.contains("old events purged"));
+    assert!(purged.is_some_and(|line| line.fields.contains("rows=10")), "{:?}", log.lines());
 }
 
 // Invariant 10

@@ -42,7 +42,7 @@ impl Memory {
         }
         match end {
             OwnEnd::Rollback => connection.rollback().await?,
-            _ => connection.commit().await.expect("the commit answers Ok"),
+            _ => connection.commit().await.expect("the commit returns Ok"),
         }
         Ok(receipt)
     }

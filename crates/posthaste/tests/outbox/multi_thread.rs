@@ -76,7 +76,7 @@ async fn two_engines_deliver_each_of_many_events_exactly_once() {
     assert_eq!((nodes[0].held(), nodes[1].held()), (0, 0));
 }
 
-// S2-35: every path of a worker at once
+// S2-35: every path of a worker at the same time
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn failures_on_many_threads_end_done_or_dead_and_nothing_stays_held() {
     let store = MemoryStore::new();

@@ -242,7 +242,7 @@ async fn reading_of_the_lag_that_never_returns_holds_up_no_claim() {
         eventually(millis(150), || recorder.count() == n).await;
         sleep(secs(1)).await;
     }
-    assert!(store.count(Call::OldestPending) > 1, "it was asked again");
+    assert!(store.count(Call::OldestPending) > 1, "it was read again");
     drop(outbox);
 }
 

@@ -453,7 +453,7 @@ async fn batch_has_the_queued_events_and_never_waits_for_more() {
     let started = Instant::now();
     commit_one(&store.inner, &outbox, "Made").await;
     eventually(millis(5), || batches.sizes.lock().expect("sizes").len() == 1).await;
-    assert!(started.elapsed() < millis(5), "one event goes at once");
+    assert!(started.elapsed() < millis(5), "one event is delivered immediately");
 
     commit(&store.inner, &outbox, events("Made", 70)).await;
     sleep(millis(200)).await;

@@ -133,7 +133,7 @@ async fn dropped_shutdown_continues() {
     sleep(secs(10)).await;
     assert_eq!(count_in(&store.inner, Status::Done), 3, "the drain went on");
     let held = store.inner.rows().iter().filter(|row| row.locked_by.is_some()).count();
-    assert_eq!(held, 1, "the others went back; one was running");
+    assert_eq!(held, 1, "the other events were released; one was running");
 
     slow.gate.open();
     let next = single_node(&store, routes_to(&slow)).start().expect("start");

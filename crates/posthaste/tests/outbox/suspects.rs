@@ -263,7 +263,7 @@ async fn suspect_does_not_follow_another_immediately() {
     sleep(secs(20)).await;
     slow.gate.admit(1);
     sleep(secs(19)).await;
-    assert_eq!(slow.gate.entered(), 1, "the others have their turn");
+    assert_eq!(slow.gate.entered(), 1, "other events have their turn");
     eventually(secs(5), || slow.gate.entered() == 2).await;
     drop(outbox);
 }

@@ -103,7 +103,7 @@ impl SimDestination {
         let carried = *carried;
         drop(journal);
         if carried > self.bytes + Plan::MAX_PAYLOAD_BYTES {
-            self.journal.violation(format!("node {} delivers {carried} bytes at once", self.node));
+            self.journal.violation(format!("node {} delivers {carried} bytes at the same time", self.node));
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Running<'a> {
                 destination.journal.lock().arrivals.push(id.clone());
             }
             if twice {
-                destination.journal.violation(format!("{id} runs twice at once on node {run:?}"));
+                destination.journal.violation(format!("{id} runs twice at the same time on node {run:?}"));
             }
         }
         Self { destination, ids, bytes }

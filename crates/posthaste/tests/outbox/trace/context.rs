@@ -188,8 +188,8 @@ async fn dispatch_is_a_debug_span_with_event_and_destination() {
     assert!(dispatch.contains("DEBUG"), "{dispatch}");
     let fields = r#"posthaste.dispatch{outbox="orders" route="made" events=1 event_id=id-1 event_type="Made" attempt=1}"#;
     assert!(dispatch.contains(fields), "{dispatch}");
-    assert!(!dispatch.contains("around"), "whoever polls a worker is not its cause: {dispatch}");
-    assert!(!text.contains("posthaste.deliver"), "nobody would record it: {text}");
+    assert!(!dispatch.contains("around"), "the task that polls a worker is not its cause: {dispatch}");
+    assert!(!text.contains("posthaste.deliver"), "it would not be recorded: {text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -249,7 +249,7 @@ fn remote(traceparent: &str, tracestate: &str) -> Context {
 
 #[test]
 fn nothing_is_captured_outside_of_any_span() {
-    assert_eq!(captured(), Headers::new(), "nobody listens");
+    assert_eq!(captured(), Headers::new(), "nothing is listening");
     let _traces = Traces::listen(all());
     assert_eq!(captured(), Headers::new(), "no span");
 }
