@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use posthaste::config::{PollerConfig, PurgeConfig};
+use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Event, MemoryStore, Outbox, Routes};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};

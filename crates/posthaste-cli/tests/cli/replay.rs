@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
-use posthaste::config::{PollerConfig, PurgeConfig};
+use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict};
 use posthaste_sql_writer::TableRef;
 use posthaste_testkit::proxy::BlackHole;
 use tokio::time::{interval, timeout};
@@ -71,9 +68,7 @@ pub(super) async fn shown(session: &mut dyn Session, text: &str) -> Option<Strin
 }
 
 fn claim(owner: &Owner) -> Claim<'_> {
-    let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
-    let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
-    Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
+    Claim::new(owner, Duration::from_secs(30), 1)
 }
 
 /// Whether a claim finds that the lock is this table's.
@@ -148,14 +143,13 @@ pub(super) async fn slow_questions_hold_nothing_up(place: TestPlace, question: &
         let owner = Owner::from("tester");
         let claimed = store.claim(&claim(&owner)).await.expect("a claim");
         assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
-        let verdict = Verdict::Done;
-        let lease = claimed.events[0].lease.clone();
-        let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-        assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
-        let (what, older_than, archive) = (Purgeable::Done, Duration::ZERO, false);
-        let purge = Purge { what, older_than, archive, limit: 1, now: None };
-        assert_eq!(store.purge(&purge).await.expect("a purge of the engine's"), 1);
+        let settlements = [Settlement::new(claimed.events[0].lease.clone(), Verdict::Done)];
+        assert_eq!(
+            store.settle(&Settle::new(&owner, &settlements)).await.expect("a settlement"),
+            [Settled::Done]
+        );
+        let purge = Purge::new(Purgeable::Done, Duration::ZERO, 1);
+        assert_eq!(store.purge_batch(&purge).await.expect("a purge of the engine's"), 1);
         let purged = posthaste::Admin::purge(&store, &purge, "ann").await;
         assert_eq!(purged.expect("an operator's change"), 0);
     };

@@ -68,7 +68,9 @@ pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<E
 
 impl EventListArgs {
     fn filter(&self) -> Filter {
-        Filter { parked: self.parked.clone(), ..self.filter.with(self.status) }
+        let mut filter = self.filter.with(self.status);
+        filter.parked.clone_from(&self.parked);
+        filter
     }
 }
 
