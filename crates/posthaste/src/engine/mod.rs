@@ -81,10 +81,10 @@ pub(crate) struct EngineState {
     poll_notifier: Notifier,
     /// Serialises polls: the poller and `Outbox::poll_once` never claim at the same time. Strict order depends on it.
     polling: tokio::sync::Mutex<()>,
-    claim_bytes: claim_bytes::ClaimBytes,
     /// How many bytes the next claim may return.
-    others_parked: Mutex<route_state::OthersParked>,
+    claim_bytes: claim_bytes::ClaimBytes,
     /// Reasons for which rows are parked and that belong to no route of this engine.
+    others_parked: Mutex<route_state::OthersParked>,
     /// When this engine was created. A suspect is started only after the engine has lived for a while.
     started: Instant,
     warn_limit: warn_limit::WarnLimit,
