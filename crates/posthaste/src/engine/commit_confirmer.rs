@@ -15,17 +15,17 @@ use crate::store::Lease;
 
 /// Events whose commits have to be looked up. Filled by the hot path, emptied by [`run`].
 #[derive(Debug, Default)]
-/// Wakes [`run`].
 pub(crate) struct Confirmer {
-    /// Wakes all that wait until every commit is looked up.
     inner: Mutex<Inner>,
+    /// Wakes [`run`].
     work: Notify,
+    /// Wakes all that wait until every commit is looked up.
     idle: Notify,
 }
 
 #[derive(Debug, Default)]
-/// Each with the end of its lease.
 struct Inner {
+    /// Committed events, as their callers say, each with its lease and the end of it.
     waiting: Vec<(Event, Lease, Instant)>,
     /// Bytes of the events that wait and of those being looked up.
     bytes: usize,

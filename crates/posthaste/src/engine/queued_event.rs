@@ -22,7 +22,7 @@ pub(crate) struct QueuedEvent {
     pub(crate) progress: BTreeSet<String>,
     /// It may pass an open breaker, to find out whether the destination is reachable again.
     pub(crate) probe: bool,
-    /// When it was committed or became due, on the monotonic clock. The latency histogram counts from here.
+    /// When it was inserted, on the monotonic clock. The latency histogram counts from here.
     pub(crate) since: Instant,
     /// Its number in the order of arrival. Set by the queue.
     pub(crate) arrival: u64,

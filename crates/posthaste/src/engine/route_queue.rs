@@ -39,6 +39,7 @@ pub(super) enum Readiness {
     Busy,
     /// The rate limit allows the next event at this instant.
     At(Instant),
+    /// A delivery can start now.
     Ready,
 }
 

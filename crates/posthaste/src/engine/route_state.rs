@@ -19,11 +19,11 @@ use crate::store::{Claimed, Lease, Park, Unpark};
 #[derive(Debug)]
 pub(super) struct RouteStates(Vec<RouteState>);
 
-/// Whether the destination is reachable. Every method of the state takes this lock for a moment and no other.
 #[derive(Debug)]
 struct RouteState {
-    /// Whether an operator has paused the route. Written by each poll from the store's reply.
+    /// Whether the destination is reachable. Written by the workers with each outcome, and by the poller for probes.
     breaker: Mutex<Breaker>,
+    /// Whether an operator has paused the route. Written by each poll from the store's reply.
     paused: AtomicBool,
     /// Was closed or crowded, so parked rows may have to come back. Set where the route reopens, reset by the poller.
     reopened: AtomicBool,
@@ -60,10 +60,10 @@ impl RouteState {
 
 /// Names for which rows are parked and that are no route of this engine, for example after a rename.
 #[derive(Debug, Default)]
-/// Names whose rows have to be brought back.
 pub(super) struct OthersParked {
-    /// Names whose rows were all brought back. Kept, so that each name is handled only once.
+    /// Names whose rows have to be brought back.
     waiting: BTreeSet<String>,
+    /// Names whose rows were all brought back. Kept, so that each name is handled only once.
     done: BTreeSet<String>,
     /// The next page of rows is brought back at this instant at the earliest.
     next: Option<Instant>,

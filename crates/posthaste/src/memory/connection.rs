@@ -38,12 +38,12 @@ pub enum CommitFault {
 #[derive(Debug, Default)]
 struct Transaction {
     /// Rows in the order of their inserts; a commit moves them to the table.
-    /// The ids of `staged`, so that an id is inserted once per transaction.
     staged: Vec<MemoryRow>,
+    /// The ids of `staged`, so that an id is inserted once per transaction.
     ids: HashSet<EventId>,
     /// The length of `staged` when each open savepoint began, outermost first.
-    /// Set by a failed statement: every further statement fails, and COMMIT stores nothing.
     savepoints: Vec<usize>,
+    /// Set by a failed statement: every further statement fails, and COMMIT stores nothing.
     aborted: bool,
 }
 
