@@ -111,6 +111,7 @@ impl Drop for Waiting<'_> {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Gated<D> {
     /// The gate.
     pub gate: Gate,

@@ -9,6 +9,7 @@ use crate::destination::{Delivery, Destination, Outcome, Profile};
 
 /// A destination whose calls take this long, on Tokio's clock, before another destination gets the events.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Slow<D> {
     /// How long each call takes.
     pub takes: Duration,
