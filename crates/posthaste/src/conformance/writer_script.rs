@@ -3,7 +3,7 @@
 use crate::error::{BoxError, CommitError, StoreError, WriteError};
 use crate::event::Event;
 
-/// One transaction: its steps, and how it ends.
+/// One transaction: its steps, and how it ends. Exhaustive, because a harness must play all of it.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The steps, in order.
@@ -88,7 +88,7 @@ pub enum Way {
     Receipt,
 }
 
-/// The result of writing an event on a connection to another database.
+/// The result of writing an event on a connection to another database. Exhaustive, because a harness makes it.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// The result of the first call that did not succeed.
@@ -97,7 +97,7 @@ pub struct Elsewhere {
     pub stored: u64,
 }
 
-/// Why a script did not complete. What was open is rolled back.
+/// Why a script did not complete. What was open is rolled back. Exhaustive: a write, the commit, or anything else.
 #[derive(Debug)]
 pub enum ScriptError {
     /// A write was refused.
