@@ -34,7 +34,7 @@ fn client(address: SocketAddr, token: Option<&str>) -> Client {
 }
 
 fn dead(id: &str) -> RawRow {
-    RawRow { id: id.into(), status: 3, last_error: Some("refused".to_owned()), ..RawRow::default() }
+    RawRow::default().with_id(id).with_status_code(3).with_last_error("refused")
 }
 
 #[tokio::test]

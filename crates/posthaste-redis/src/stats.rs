@@ -3,7 +3,7 @@
 
 use futures_util::future::try_join_all;
 use posthaste::StoreError;
-use posthaste::admin::Stats;
+use posthaste::admin::{PendingCounts, Stats};
 use posthaste::store::Store as _;
 
 use crate::RedisStore;
@@ -120,7 +120,9 @@ impl ShardCounts {
 
     /// The states of pending rows, extrapolated if only a sample was read.
     fn pending(&self) -> Stats {
-        let mut pending = Stats::of_pending(self.states);
+        let [new, retry, due, leased, parked, scheduled] = self.states;
+        let counts = PendingCounts { new, retry, due, leased, parked, scheduled };
+        let mut pending = Stats::of_pending(counts);
         if self.waiting > Stats::MAX_EXACT_COUNT {
             pending.estimate_pending(self.waiting);
         }

@@ -5,7 +5,7 @@
 //! them. So a few rows are read at positions that are spread evenly from the first to the last: how close they
 //! lie there tells how many there are.
 
-use posthaste::admin::Stats;
+use posthaste::admin::{PendingCounts, Stats};
 use sqlx::Row;
 
 use crate::row::ReadValues;
@@ -135,7 +135,8 @@ fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
 
 /// Counts of pending rows, as they stand in [`Stats`].
 fn pending(states: [u64; 6]) -> Stats {
-    Stats::of_pending(states)
+    let [new, retry, due, leased, parked, scheduled] = states;
+    Stats::of_pending(PendingCounts { new, retry, due, leased, parked, scheduled })
 }
 
 /// An estimate is never below what was counted.

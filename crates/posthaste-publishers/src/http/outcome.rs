@@ -18,7 +18,7 @@ pub(super) fn of_response(status: StatusCode, headers: &HeaderMap, endpoint: &st
         401 | 407 => Outcome::retry(responded(
             ": it refuses our credentials, check the signing key, the Authorization header and the URL's user",
         )),
-        408 | 425 => Outcome::RetryAfter(wait.unwrap_or(retry_after::DEFAULT_DELAY), responded("").into()),
+        408 | 425 => Outcome::retry_after(wait.unwrap_or(retry_after::DEFAULT_DELAY), responded("")),
         // A rate limit or a temporary overload concerns the receiver and not the event, so it costs no attempt.
         429 => busy(),
         503 if wait.is_some() => busy(),
@@ -38,7 +38,7 @@ mod tests {
 
     fn class(outcome: &Outcome) -> &'static str {
         match outcome {
-            Outcome::RetryAfter(..) => "retry after",
+            Outcome::FailedWithDelay(..) => "retry after",
             Outcome::Unreachable(why) if why.connection_failed => "no connection",
             other => other.name(),
         }

@@ -67,7 +67,7 @@ pub(super) fn check_error(code: Option<Code>, context: &ReportContext<'_>) -> Ch
     // Negative codes are librdkafka's own errors: no broker has replied.
     let said = code.filter(|code| *code as i32 > 0).map(|code| of_report(Some(code), context));
     CheckError::new(match said {
-        Some(Outcome::Retry(error)) => error.to_string(),
+        Some(Outcome::Failed(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
         Some(Outcome::Busy(busy)) => busy.error.to_string(),
         _ => match context.health.no_connection() {

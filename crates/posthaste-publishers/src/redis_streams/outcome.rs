@@ -132,9 +132,9 @@ mod tests {
         for error in
             ["WRONGTYPE Operation against a key", "NOPERM this user has no permissions", "ERR unknown"]
         {
-            assert!(matches!(outcome_of(error), Outcome::Retry(_)), "{error}");
+            assert!(matches!(outcome_of(error), Outcome::Failed(_)), "{error}");
         }
         assert!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders").is_done());
-        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Retry(_)));
+        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Failed(_)));
     }
 }

@@ -75,8 +75,8 @@ pub(crate) fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Done { .. } => ("done", String::new()),
         Outcome::Defer(_) => ("defer", String::new()),
-        Outcome::Retry(error) => ("retry", error.to_string()),
-        Outcome::RetryAfter(_, error) => ("retry after", error.to_string()),
+        Outcome::Failed(error) => ("retry", error.to_string()),
+        Outcome::FailedWithDelay(_, error) => ("retry after", error.to_string()),
         Outcome::Dead(reason) => ("dead", reason.clone()),
         Outcome::Unsendable(reason) => ("unsendable", reason.clone()),
         Outcome::Busy(busy) => ("busy", busy.error.to_string()),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
-use posthaste::{Delivery, Destination, Event, EventId};
+use posthaste::{Delivery, Destination, Event};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
@@ -38,11 +38,11 @@ impl LinesFile {
 fn received(line: Value) -> Received {
     let text = |name: &str| line[name].as_str().map(str::to_owned);
     let payload = match text("payload_base64") {
-        Some(base64) => STANDARD.decode(base64).expect("base64").into(),
-        None => serde_json::to_vec(&line["payload"]).expect("JSON").into(),
+        Some(base64) => STANDARD.decode(base64).expect("base64"),
+        None => serde_json::to_vec(&line["payload"]).expect("JSON"),
     };
     let headers = serde_json::from_value(line["headers"].clone()).expect("headers");
-    Received { id: EventId::from(text("id").expect("an id")), payload, key: text("aggregate_id"), headers }
+    Received::new(text("id").expect("an id"), payload).with_key(text("aggregate_id")).with_headers(headers)
 }
 
 #[async_trait]

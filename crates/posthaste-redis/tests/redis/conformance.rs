@@ -55,6 +55,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
             Defect::UnknownStatus => edit(self, id.as_str(), "77", "0").await,
             Defect::NegativeAttempts => edit(self, id.as_str(), "0", "-1").await,
             Defect::FullAttempts => edit(self, id.as_str(), "0", &u32::MAX.to_string()).await,
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         }
         Some(id)
     }
@@ -65,8 +66,9 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // There is no order across shards.
-        Capabilities { savepoints: false, archive: true, insertion_order: self.shards == 1 }
+        // Shards know nothing of each other's order.
+        let capabilities = Capabilities::ALL.without_savepoints();
+        if self.shards == 1 { capabilities } else { capabilities.without_insertion_order() }
     }
 
     async fn close(&self) {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use posthaste::config::Problem;
+use posthaste::config::{Problem, ProblemKind};
 use posthaste::{Config, Routes};
 
 use super::keys::names;
@@ -19,9 +19,9 @@ pub(super) fn check(routes: &[ReadRoute<'_, '_>]) {
 
 /// What the engine has to say of a route, whatever the others are.
 fn check_alone(ReadRoute { config, section, destinations }: &ReadRoute<'_, '_>) {
-    for Problem { advice, .. } in problems(&Routes::new().add(config.to(destinations))) {
+    for Problem { kind, advice, .. } in problems(&Routes::new().add(config.to(destinations))) {
         // It is told of `publish` already.
-        if destinations.is_empty() && advice.contains("destination") {
+        if kind == ProblemKind::NoDestination {
             continue;
         }
         let word = |key: &str| advice.split(|c: char| !c.is_alphanumeric()).any(|word| word == key);
@@ -55,7 +55,7 @@ fn same_events(routes: &[&ReadRoute<'_, '_>]) -> HashSet<String> {
         route.name(index.to_string())
     });
     let problems = problems(&named.fold(Routes::new(), Routes::add));
-    let clashing = problems.into_iter().filter(|problem| problem.advice.starts_with("another route"));
+    let clashing = problems.into_iter().filter(|problem| problem.kind == ProblemKind::SameEvents);
     clashing.map(|problem| problem.setting).collect()
 }
 

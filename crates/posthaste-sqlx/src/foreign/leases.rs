@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_putting_off_ends_with_its_time() {
+    fn interrupted_limit_of_putting_off_does_not_apply_later() {
         let now = Instant::now();
         let mut leases = three(now);
         assert!(!leases.was_put_off_for(&lease("a", 7), 9 * SECOND, now));

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_reported_at_once() {
+    fn every_problem_is_reported_together() {
         let layout = Layout::new(TableName::default()).column(Field::Status, "s".parse().unwrap());
         let keys: Vec<&str> = layout.problems().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["id", "event_type", "payload", "pending", "sent"]);

@@ -1,13 +1,13 @@
-//! What the transactions of all drivers have in common.
+//! `Tx`: what the transactions of all drivers have in common.
 
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
 
-/// A transaction that events are written in, whatever its driver: for code that runs on one store in production
-/// and on a [`MemoryStore`](crate::MemoryStore) in its tests.
+/// A transaction in which events are written, whatever its driver. For code that runs on one store in production and on
+/// a [`MemoryStore`](crate::MemoryStore) in tests.
 ///
-/// How a transaction begins differs from driver to driver (from a pool, on a connection), so that is left to the
-/// caller. Dropped unfinished, a transaction is rolled back.
+/// Drivers begin a transaction in different ways, from a pool or on a connection, so the caller begins it. A
+/// transaction that is dropped unfinished is rolled back.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@ use crate::event::{Event, EventId};
 /// use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
 ///
 /// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
-///     tx.write(Event::json("UserCreated", name)?).await?;
+///     tx.write(Event::json("UserCreated", &serde_json::json!({ "name": name }))?).await?;
 ///     tx.commit().await?;
 ///     Ok(())
 /// }
@@ -33,8 +33,8 @@ pub trait Tx: Send + Sized {
         events: Vec<Event>,
     ) -> impl Future<Output = Result<Vec<EventId>, WriteError>> + Send;
 
-    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is
-    /// returned like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. If the id exists already, it is returned
+    /// and nothing is written.
     fn write(&mut self, event: Event) -> impl Future<Output = Result<Option<EventId>, WriteError>> + Send {
         async { Ok(self.write_all(vec![event]).await?.into_iter().next()) }
     }
@@ -42,6 +42,6 @@ pub trait Tx: Send + Sized {
     /// Commits, and hands the events to the engine of this process if it has one.
     fn commit(self) -> impl Future<Output = Result<(), CommitError>> + Send;
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     fn rollback(self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

@@ -42,7 +42,7 @@ async fn stats_are_those_of_the_command_line() {
 async fn pages_lead_to_the_end_without_gaps_and_repeats() {
     let support = ApiFixture::guarded();
     for n in 0..50 {
-        support.store.insert_raw(RawRow { id: format!("more-{n}").into(), ..RawRow::default() });
+        support.store.insert_raw(RawRow::default().with_id(format!("more-{n}")));
     }
     let (mut ids, mut pages, mut after) = (BTreeSet::new(), 0, String::new());
     loop {

@@ -147,19 +147,16 @@ pub(super) fn api(served: Arc<AdminOutbox>, tokens: Vec<Token>) -> AdminApi {
 pub(super) fn fill(store: &MemoryStore, each: usize) {
     for (status, name) in [(0, "new"), (1, "done"), (2, "retry"), (3, "dead")] {
         for n in 0..each {
-            store.insert_raw(RawRow {
-                id: format!("{name}-{n}").into(),
-                event_type: if n % 2 == 0 { "OrderPlaced".into() } else { "MailSent".into() },
-                aggregate_type: "Order".into(),
-                aggregate_id: Some(format!("o-{n}")),
-                tenant_id: (n % 3 == 0).then(|| "acme".to_owned()),
-                payload: Some(format!(r#"{{"key":"{PAYLOAD_SECRET}"}}"#).into()),
-                headers: Some(format!(r#"{{"region":"{PAYLOAD_SECRET}"}}"#)),
-                status,
-                last_error: (status > 1).then(|| "refused by peer".to_owned()),
-                done_at: (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600)),
-                ..RawRow::default()
-            });
+            let mut row = RawRow::of_type(if n % 2 == 0 { "OrderPlaced" } else { "MailSent" })
+                .with_id(format!("{name}-{n}"))
+                .with_aggregate("Order", format!("o-{n}"))
+                .with_payload(format!(r#"{{"key":"{PAYLOAD_SECRET}"}}"#))
+                .with_headers(format!(r#"{{"region":"{PAYLOAD_SECRET}"}}"#))
+                .with_status_code(status);
+            row.tenant_id = (n % 3 == 0).then(|| "acme".to_owned());
+            row.last_error = (status > 1).then(|| "refused by peer".to_owned());
+            row.done_at = (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600));
+            store.insert_raw(row);
         }
     }
 }

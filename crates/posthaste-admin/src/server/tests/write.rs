@@ -53,7 +53,7 @@ async fn empty_filter_means_dead_events_and_no_others() {
 #[tokio::test]
 async fn young_events_are_left_alone() {
     let support = ApiFixture::guarded();
-    support.store.insert_raw(RawRow { status: 3, done_at: Some(support.store.now()), ..RawRow::default() });
+    support.store.insert_raw(RawRow::default().with_status_code(3).with_done_at(support.store.now()));
     let body = json!({"filter": {"older_than": "30m"}});
     assert_eq!(support.post(&format!("{ORDERS_PATH}/dead/discard"), body).await.ok()["changed"], 3);
     assert_eq!(of_status(&support, Status::Dead), 1);
@@ -71,7 +71,7 @@ async fn progress_is_forgotten_only_if_asked_for() {
 #[tokio::test]
 async fn old_events_are_purged_or_archived() {
     let support = ApiFixture::guarded();
-    support.store.insert_raw(RawRow { status: 1, done_at: Some(support.store.now()), ..RawRow::default() });
+    support.store.insert_raw(RawRow::default().with_status_code(1).with_done_at(support.store.now()));
     let purge = async |body| support.post(&format!("{ORDERS_PATH}/purge"), body).await;
     let young = purge(json!({"what": "done", "older_than": "2h"})).await.ok();
     assert_eq!((&young["changed"], &young["more"]), (&0.into(), &false.into()));

@@ -165,7 +165,7 @@ mod tests {
     async fn status_names_counts_pauses_and_findings() {
         let store = MemoryStore::new();
         for status in [0, 0, 2, 1, 3] {
-            store.insert_raw(RawRow { status, ..RawRow::default() });
+            store.insert_raw(RawRow::default().with_status_code(status));
         }
         Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
         let mut status = StatusReport::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();

@@ -10,8 +10,8 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+use posthaste::Headers;
 use posthaste::conformance::destination::Received;
-use posthaste::{EventId, Headers};
 use posthaste_testkit::server::SERVER_TIMEOUT;
 use tokio::time::{Duration, Instant, interval, timeout};
 
@@ -155,10 +155,6 @@ fn received(message: &BasicGetMessage) -> Received {
     let table = properties.headers().clone().unwrap_or_default();
     let headers: Headers =
         table.inner().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    Received {
-        id: EventId::from(id.as_str()),
-        payload: message.delivery.data.clone().into(),
-        key: headers.get("outbox-aggregate-id").cloned(),
-        headers,
-    }
+    let key = headers.get("outbox-aggregate-id").cloned();
+    Received::new(id.as_str(), message.delivery.data.clone()).with_key(key).with_headers(headers)
 }

@@ -86,7 +86,7 @@ async fn retry_after_determines_the_delay() {
     for (line, seconds) in [("Retry-After: 17", 17), ("X-Nothing: 1", 30)] {
         let server = serve(move |_| async move { Some(response(408, &[line], "")) }).await;
         let outcome = deliver_one(&hooks(&server.url), event(1)).await;
-        let Outcome::RetryAfter(delay, _) = outcome else { panic!("{outcome:?}") };
+        let Outcome::FailedWithDelay(delay, _) = outcome else { panic!("{outcome:?}") };
         assert_eq!(delay, Duration::from_secs(seconds), "{line}");
     }
 }

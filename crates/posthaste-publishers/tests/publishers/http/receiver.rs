@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
-use posthaste::{Delivery, Event, EventId, Headers};
+use posthaste::{Delivery, Event, Headers};
 use posthaste_testkit::process::program;
 use posthaste_testkit::server::{OwnServer, wait_for_server};
 use serde_json::{Value, json};
@@ -94,12 +94,9 @@ fn received(line: &Value) -> Received {
         let value = percent_decode_str(headers.get(name)?).decode_utf8().expect("text");
         Some(value.into_owned())
     };
-    Received {
-        id: EventId::from(decoded("outbox-event-id").expect("an id")),
-        payload: STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64").into(),
-        key: decoded("outbox-aggregate-id"),
-        headers,
-    }
+    let body = STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64");
+    let key = decoded("outbox-aggregate-id");
+    Received::new(decoded("outbox-event-id").expect("an id"), body).with_key(key).with_headers(headers)
 }
 
 /// Not a test: the process that the tests start and kill.

@@ -151,12 +151,10 @@ impl Message {
 
 impl From<Message> for Received {
     fn from(message: Message) -> Self {
-        Self {
-            id: message.id(),
-            payload: message.payload.expect("a payload, if an empty one").into(),
-            key: message.key,
-            headers: message.headers.into_iter().collect(),
-        }
+        let id = message.id();
+        Self::new(id, message.payload.expect("a payload, if an empty one"))
+            .with_key(message.key)
+            .with_headers(message.headers.into_iter().collect())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use async_nats::jetstream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::process::{free_port, program};
 use posthaste_testkit::server::{OwnServer, wait_for_server};
@@ -148,10 +147,7 @@ fn received(message: jetstream::message::StreamMessage) -> Received {
         })
         .collect();
     let of = |name: &str| headers.get(name).cloned();
-    Received {
-        id: EventId::from(of("outbox-event-id").expect("an id")),
-        payload: message.payload,
-        key: of("outbox-aggregate-id"),
-        headers: headers.into_iter().collect(),
-    }
+    Received::new(of("outbox-event-id").expect("an id"), message.payload)
+        .with_key(of("outbox-aggregate-id"))
+        .with_headers(headers.into_iter().collect())
 }

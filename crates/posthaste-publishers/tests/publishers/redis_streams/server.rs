@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use bytes::Bytes;
-use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 use redis::aio::MultiplexedConnection;
@@ -71,10 +69,6 @@ fn entry(fields: Fields) -> Received {
         .iter()
         .filter_map(|(name, value)| Some((name.strip_prefix("header:")?.to_owned(), text(value))))
         .collect();
-    Received {
-        id: EventId::from(text(&fields["id"])),
-        payload: Bytes::from(fields["payload"].clone()),
-        key: fields.get("key").map(|key| text(key)),
-        headers,
-    }
+    let key = fields.get("key").map(|key| text(key));
+    Received::new(text(&fields["id"]), fields["payload"].clone()).with_key(key).with_headers(headers)
 }
