@@ -5,6 +5,7 @@ use posthaste::{Admin, EventId, StoreError};
 
 /// What is done with DEAD events.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum DeadAction<'a> {
     /// Sends them out again.
     Replay(Replay<'a>),

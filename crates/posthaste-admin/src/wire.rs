@@ -10,7 +10,7 @@ mod time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use posthaste::admin::{self, BacklogGroup, Severity};
+use posthaste::admin::{self, BacklogGroup, Page, Severity};
 use posthaste::{EventDetail, EventRow, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub use time::Time;
 /// What is wrong, and what to do about it: the body of every response that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub error: String,
@@ -31,6 +32,7 @@ pub struct Error {
 /// Whether the process answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Live {
     /// Always true.
     pub live: bool,
@@ -39,6 +41,7 @@ pub struct Live {
 /// Whether every outbox keeps up.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Ready {
     /// Whether all of them are ready.
     pub ready: bool,
@@ -49,6 +52,7 @@ pub struct Ready {
 /// Whether one outbox keeps up.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct OutboxReadiness {
     /// Its name.
     pub outbox: String,
@@ -63,6 +67,7 @@ pub struct OutboxReadiness {
 /// Why an outbox is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum NotReady {
     /// The store could not be opened yet.
     StoreNotOpen,
@@ -77,6 +82,7 @@ pub enum NotReady {
 /// The outboxes of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Outboxes {
     /// In the order of the configuration.
     pub outboxes: Vec<Outbox>,
@@ -85,6 +91,7 @@ pub struct Outboxes {
 /// One outbox.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Outbox {
     /// Its name.
     pub outbox: String,
@@ -99,6 +106,7 @@ pub struct Outbox {
 /// The counts of an outbox.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Stats {
     /// Events that wait.
     pub pending: Pending,
@@ -119,6 +127,7 @@ pub struct Stats {
 /// Pending events, counted twice: by status, and by what they wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Pending {
     /// Never attempted.
     pub new: u64,
@@ -137,6 +146,7 @@ pub struct Pending {
 /// Which counts of [`Stats`] are estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Estimated {
     /// Everything in `pending`.
     pub pending: bool,
@@ -192,6 +202,7 @@ fn age(seconds: Option<f64>) -> Option<Duration> {
 /// Pending events in groups.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Backlog {
     /// The largest first.
     pub groups: Vec<PendingGroup>,
@@ -202,6 +213,7 @@ pub struct Backlog {
 /// Pending events of one type or tenant.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PendingGroup {
     /// The type or the tenant; null for events that have none.
     pub key: Option<String>,
@@ -233,6 +245,7 @@ impl From<Backlog> for admin::Backlog {
 /// A row, but for its headers and its payload.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Row {
     /// The insertion number.
     pub seq: i64,
@@ -312,6 +325,7 @@ impl From<&EventRow> for Row {
 
 /// A row together with its event.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Event {
     /// What the row knows.
     #[serde(flatten)]
@@ -359,6 +373,7 @@ impl From<&EventDetail> for Event {
 /// One page of events.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Events {
     /// Oldest first.
     pub events: Vec<Row>,
@@ -366,9 +381,16 @@ pub struct Events {
     pub next: Option<i64>,
 }
 
+impl From<&Page<EventRow>> for Events {
+    fn from(page: &Page<EventRow>) -> Self {
+        Self { events: page.items.iter().map(Row::from).collect(), next: page.next }
+    }
+}
+
 /// How many events match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Count {
     /// So many.
     pub count: u64,
@@ -377,6 +399,7 @@ pub struct Count {
 /// DEAD events in groups.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Groups {
     /// The largest first.
     pub groups: Vec<DeadGroup>,
@@ -385,6 +408,7 @@ pub struct Groups {
 /// DEAD events of one type with one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DeadGroup {
     /// Their aggregate type.
     pub aggregate_type: String,
@@ -423,6 +447,7 @@ impl From<DeadGroup> for admin::DeadGroup {
 /// What a change of events did.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Changed {
     /// What was done.
     #[schemars(extend("enum" = ["replay", "discard", "purge"]))]
@@ -438,6 +463,7 @@ pub struct Changed {
 /// What a pause or its end did.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RouteChanged {
     /// What was done.
     #[schemars(extend("enum" = ["pause", "resume"]))]
@@ -451,6 +477,7 @@ pub struct RouteChanged {
 /// One page of what operators did.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Audit {
     /// Newest first.
     pub entries: Vec<AuditEntry>,
@@ -458,9 +485,16 @@ pub struct Audit {
     pub next: Option<i64>,
 }
 
+impl From<&Page<admin::AuditEntry>> for Audit {
+    fn from(page: &Page<admin::AuditEntry>) -> Self {
+        Self { entries: page.items.iter().map(AuditEntry::from).collect(), next: page.next }
+    }
+}
+
 /// One thing an operator did.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct AuditEntry {
     /// The entry's number.
     pub seq: i64,
@@ -492,6 +526,7 @@ impl From<&admin::AuditEntry> for AuditEntry {
 /// What looks wrong with an outbox.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Findings {
     /// The worst first.
     pub findings: Vec<Finding>,
@@ -500,6 +535,7 @@ pub struct Findings {
 /// Something that looks wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Finding {
     /// What it is about, in a word that stays the same from release to release.
     pub code: String,
@@ -521,6 +557,7 @@ impl From<admin::Finding> for Finding {
 
 /// One line of a tail: what became of one attempt. No payload, no header, no error text: the row has them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TailLine {
     /// By the clock of the delivering process.
     pub at: Time,
@@ -542,6 +579,7 @@ pub struct TailLine {
 
 /// A line of a tail whose reader was too slow for some others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MissedLines {
     /// How many lines were lost.
     pub missed: u64,

@@ -14,6 +14,7 @@ pub use crate::log_dedup::{report_now, report_repeats};
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LogFormat {
     /// For people.
     #[default]

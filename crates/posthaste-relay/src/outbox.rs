@@ -136,7 +136,7 @@ impl RelayOutbox {
 
     async fn open(&self) -> Result<(), RelayError> {
         let OutboxConfig { store, migrate, .. } = self.config();
-        let opened = posthaste_stores::open(&store, Purpose::Run { migrate }).await?;
+        let opened = posthaste_stores::open(&store, Purpose::run(migrate)).await?;
         let mut running = self.running.lock().await;
         if self.stop.is_cancelled() {
             opened.close().await;

@@ -73,18 +73,9 @@ mod tests {
     use crate::config::WebhookConfig;
 
     fn route(name: Option<&str>, url: &str, webhook: Option<WebhookConfig>) -> RouteConfig {
-        let (name, url) = (name.map(str::to_owned), SecretUrl::new(url));
-        RouteConfig {
-            name: url.expose().to_owned(),
-            aggregate: "*".to_owned(),
-            event: "*".to_owned(),
-            tenant: None,
-            publish: vec![Target { name, url, format: None, webhook }],
-            concurrency: None,
-            rate: None,
-            timeout: None,
-            batch: None,
-        }
+        let mut target = Target::new(SecretUrl::new(url));
+        (target.name, target.webhook) = (name.map(str::to_owned), webhook);
+        RouteConfig { name: url.to_owned(), ..RouteConfig::new(vec![target]) }
     }
 
     fn built(routes: &[RouteConfig], before: &Destinations) -> Destinations {

@@ -19,6 +19,7 @@ use crate::reload_plan;
 
 /// What a running relay can be told.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum RelayCommand {
     /// Read this configuration and take it over: all of it, or nothing if that is not possible while it runs.
     Reload(Source),
@@ -28,6 +29,7 @@ pub enum RelayCommand {
 
 /// How a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RelayExit {
     /// What was under way is finished, and everything else went back to the stores.
     Gracefully,

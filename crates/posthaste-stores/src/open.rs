@@ -14,14 +14,24 @@ use crate::{InvalidStore, KNOWN_URLS, OpenStoreError, StoreSpec, StoreUrl};
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Purpose {
     /// Operators look, and change what they are asked to change: a replica is good enough to look at.
     Look,
-    /// An engine runs on it.
+    /// An engine runs on it. Made by [`Purpose::run`].
+    #[non_exhaustive]
     Run {
         /// Create or upgrade the table first; a missing SQLite file is created.
         migrate: bool,
     },
+}
+
+impl Purpose {
+    /// An engine runs on it. With `migrate`, the table is created or upgraded first, and a missing SQLite file is
+    /// created.
+    pub fn run(migrate: bool) -> Self {
+        Self::Run { migrate }
+    }
 }
 
 /// An open store of any kind.

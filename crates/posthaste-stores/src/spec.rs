@@ -7,6 +7,7 @@ use crate::{InvalidStore, OutboxRef, SecretUrl};
 
 /// A store, the outbox in it, and how it is reached. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StoreSpec {
     /// Where the store is.
     pub url: SecretUrl,
@@ -22,6 +23,35 @@ pub struct StoreSpec {
 }
 
 impl StoreSpec {
+    /// The default outbox of this store: no name, no schema, no layout, no PgBouncer.
+    pub fn new(url: SecretUrl) -> Self {
+        Self { url, table: None, schema: None, layout: None, pgbouncer: false }
+    }
+
+    /// Sets the table or, on Redis, the name of the outbox. `None` keeps the default.
+    pub fn with_table(mut self, table: impl Into<Option<String>>) -> Self {
+        self.table = table.into();
+        self
+    }
+
+    /// Sets the schema, on PostgreSQL. `None` means `public`.
+    pub fn with_schema(mut self, schema: impl Into<Option<SchemaName>>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Describes a table that another program made. `None` means a table of Posthaste's own.
+    pub fn with_layout(mut self, layout: impl Into<Option<Layout>>) -> Self {
+        self.layout = layout.into();
+        self
+    }
+
+    /// Whether the URL leads to a PgBouncer in transaction mode.
+    pub fn with_pgbouncer(mut self, pgbouncer: bool) -> Self {
+        self.pgbouncer = pgbouncer;
+        self
+    }
+
     /// The table, or the name in Redis, with defaults filled in.
     pub fn outbox_ref(&self) -> OutboxRef {
         let usual = || match (&self.layout, self.url.is_redis()) {

@@ -15,6 +15,7 @@ use crate::Secret;
 /// What the holder of a token may do. An operator may do all that a viewer may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Role {
     /// Look, but not at payloads.
     Viewer,
@@ -33,6 +34,7 @@ pub(super) enum RequiredRole {
 
 /// One bearer token. It serializes as what a configuration has under its name, but for the secret.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Token {
     /// Who has it: the audit names them `api:NAME`.
     #[serde(skip)]

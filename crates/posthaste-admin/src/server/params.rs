@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// One param.
@@ -225,12 +226,13 @@ impl Params {
         Ok(Self(map))
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+    /// A value that is there and has this type.
+    pub(super) fn value<'v, T: Deserialize<'v>>(&'v self, name: &str) -> Option<T> {
+        T::deserialize(self.0.get(name)?).ok()
     }
 
-    pub(super) fn owned(&self, name: &str) -> Option<String> {
-        self.text(name).map(str::to_owned)
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.value(name)
     }
 
     pub(super) fn number(&self, name: &str) -> Option<i64> {
@@ -243,20 +245,15 @@ impl Params {
     }
 
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+        self.value(name).unwrap_or(false)
     }
 
     pub(super) fn age(&self, name: &str) -> Option<Duration> {
         age(self.text(name)?)
     }
 
-    pub(super) fn texts(&self, name: &str) -> Vec<String> {
-        let values = self.0.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    }
-
     pub(super) fn object(&self, name: &str) -> Option<Self> {
-        self.0.get(name)?.as_object().cloned().map(Self)
+        self.value(name).map(Self)
     }
 }
 

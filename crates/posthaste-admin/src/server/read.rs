@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Tolerance};
-use posthaste::{EventId, Status, StoreError};
+use posthaste::{EventId, StoreError};
 
 use super::access::Role;
 use super::error::{ApiError, log_failure};
@@ -51,7 +51,7 @@ pub(super) async fn backlog(request: ApiRequest) -> ApiResult {
 
 pub(super) async fn events(request: ApiRequest) -> ApiResult {
     let page = request.admin()?.list(&any_status(&request.query), &page(&request.query)).await?;
-    ok(&wire::Events { events: page.items.iter().map(wire::Row::from).collect(), next: page.next })
+    ok(&wire::Events::from(&page))
 }
 
 pub(super) async fn count(request: ApiRequest) -> ApiResult {
@@ -60,25 +60,19 @@ pub(super) async fn count(request: ApiRequest) -> ApiResult {
 
 fn any_status(query: &Params) -> Filter {
     let mut filter = filter(query);
-    filter.status = query.text("status").and_then(status);
+    filter.status = query.value("status");
     filter
-}
-
-fn status(name: &str) -> Option<Status> {
-    [Status::New, Status::Retry, Status::Done, Status::Dead, Status::Archived]
-        .into_iter()
-        .find(|status| status.name() == name)
 }
 
 /// The conditions that a query or a body names.
 pub(super) fn filter(params: &Params) -> Filter {
     let mut filter = Filter::default();
-    filter.event_type = params.owned("type");
-    filter.aggregate_type = params.owned("aggregate_type");
-    filter.aggregate_id = params.owned("aggregate_id");
-    filter.tenant_id = params.owned("tenant");
-    filter.parked = params.owned("parked");
-    filter.error_contains = params.owned("error");
+    filter.event_type = params.value("type");
+    filter.aggregate_type = params.value("aggregate_type");
+    filter.aggregate_id = params.value("aggregate_id");
+    filter.tenant_id = params.value("tenant");
+    filter.parked = params.value("parked");
+    filter.error_contains = params.value("error");
     filter.older_than = params.age("older_than");
     filter
 }
@@ -112,6 +106,5 @@ pub(super) async fn findings(request: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn audit(request: ApiRequest) -> ApiResult {
-    let page = request.admin()?.audit(&page(&request.query)).await?;
-    ok(&wire::Audit { entries: page.items.iter().map(wire::AuditEntry::from).collect(), next: page.next })
+    ok(&wire::Audit::from(&request.admin()?.audit(&page(&request.query)).await?))
 }

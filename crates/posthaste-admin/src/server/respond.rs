@@ -53,7 +53,7 @@ async fn admit_and_handle(state: Arc<ApiState>, route: &'static Route, request: 
 }
 
 async fn handle(request: ApiRequest, route: &Route) -> ApiResult {
-    let outbox = request.path.owned("outbox").unwrap_or_default();
+    let outbox = request.path.text("outbox").unwrap_or_default().to_owned();
     let result = (route.handle)(request).await;
     result.inspect_err(|error| error.log(&outbox, route.id))
 }

@@ -35,7 +35,7 @@ async fn change(request: &ApiRequest, action: DeadAction<'_>) -> ApiResult {
 async fn change_named(request: &ApiRequest, action: DeadAction<'_>) -> ApiResult {
     let admin = request.admin()?;
     let mut done = nothing_changed(action.name());
-    for id in request.body.texts("ids") {
+    for id in request.body.value::<Vec<String>>("ids").unwrap_or_default() {
         if action.one(admin, &EventId::from(id.as_str())).await? {
             done.changed += 1;
         } else {

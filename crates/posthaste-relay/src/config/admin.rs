@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use posthaste_admin::{Role, Secret, Token};
+use posthaste_admin::{Role, Token};
 use tracing_subscriber::EnvFilter;
 
 use super::keys::Keys;
@@ -88,7 +88,7 @@ fn token(section: Section<'_, '_>, name: &str) -> Option<Token> {
     if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
         section.wrong_itself("a token's name must be 1 to 64 characters without control characters");
     }
-    Some(Token { name: name.to_owned(), role: role?, secret: Secret::new(token) })
+    Some(Token::new(name, role?, token))
 }
 
 const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];

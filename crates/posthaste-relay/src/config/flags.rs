@@ -11,6 +11,7 @@ use super::variables::Environment;
 
 /// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Flags {
     /// `--store`. Default: the variable `POSTHASTE_STORE`.
     pub store: Option<SecretUrl>,

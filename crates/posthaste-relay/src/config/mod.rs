@@ -53,6 +53,7 @@ pub use crate::logging::LogFormat;
 
 /// Everything that a relay does. Neither its `Debug` nor its `Serialize` tells a secret.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct RelayConfig {
     /// The admin listener.
     pub admin: AdminConfig,
@@ -65,6 +66,7 @@ pub struct RelayConfig {
 
 /// The admin listener: health, metrics and the API.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct AdminConfig {
     /// Where it listens; none if it is off. Default: 127.0.0.1:9911. On an address that is not loopback there
     /// is at least one token.
@@ -80,6 +82,7 @@ pub struct AdminConfig {
 
 /// How the relay logs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct LogConfig {
     /// Default: text.
     pub format: LogFormat,
@@ -89,6 +92,7 @@ pub struct LogConfig {
 
 /// One outbox: where it is, how it runs, where its events go.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OutboxConfig {
     /// Where it is.
     pub store: StoreSpec,
@@ -103,6 +107,7 @@ pub struct OutboxConfig {
 
 /// Which events go where, and how fast.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RouteConfig {
     /// Default: its patterns, such as `Order.*`.
     pub name: String,
@@ -124,6 +129,37 @@ pub struct RouteConfig {
     pub timeout: Option<Duration>,
     /// Events per call of a publisher. Default: as the engine has it.
     pub batch: Option<usize>,
+}
+
+impl RelayConfig {
+    /// A relay of these outboxes, with the default listener and log.
+    pub fn new(outboxes: Vec<OutboxConfig>) -> Self {
+        Self { admin: AdminConfig::default(), log: LogConfig::default(), outboxes }
+    }
+}
+
+impl OutboxConfig {
+    /// An outbox in this store. `config` has its name; [`Config::relay`] has the defaults of a relay.
+    pub fn new(store: StoreSpec, config: Config, routes: Vec<RouteConfig>) -> Self {
+        Self { store, migrate: false, config, routes }
+    }
+}
+
+impl RouteConfig {
+    /// A route for all events to these destinations. Several destinations need names.
+    pub fn new(publish: Vec<Target>) -> Self {
+        Self {
+            name: "*".to_owned(),
+            aggregate: "*".to_owned(),
+            event: "*".to_owned(),
+            tenant: None,
+            publish,
+            concurrency: None,
+            rate: None,
+            timeout: None,
+            batch: None,
+        }
+    }
 }
 
 impl Default for AdminConfig {

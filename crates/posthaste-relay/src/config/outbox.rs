@@ -62,7 +62,8 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
             section.wrong("pgbouncer", "a layout needs a session of its own: name the server itself");
         }
     }
-    Some(StoreSpec { url: SecretUrl::new(text), table, schema, layout, pgbouncer })
+    let store = StoreSpec::new(SecretUrl::new(text)).with_table(table).with_schema(schema);
+    Some(store.with_layout(layout).with_pgbouncer(pgbouncer))
 }
 
 fn kind(url: &str) -> Result<StoreUrl, String> {

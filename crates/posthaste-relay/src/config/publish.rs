@@ -69,8 +69,8 @@ impl Shared {
             section.add(&node.span(), key, "must be a URL in quotes, or a table of NAME = \"URL\"");
             return None;
         };
-        let (name, url) = (name.map(str::to_owned), SecretUrl::new(url));
-        let mut target = Target { name, url, format: self.format, webhook: None };
+        let mut target = Target::new(SecretUrl::new(url));
+        (target.name, target.format) = (name.map(str::to_owned), self.format);
         if target.is_webhook() {
             target.webhook.clone_from(&self.webhook);
         }

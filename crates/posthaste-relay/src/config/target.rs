@@ -20,6 +20,7 @@ pub(super) const FORMATS: &[(&str, Format)] = &[
 
 /// One destination of a route. Its `Debug` tells no secret.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Target {
     /// None if it is the only one.
     pub name: Option<String>,
@@ -32,6 +33,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// The destination at this URL.
+    pub fn new(url: SecretUrl) -> Self {
+        Self { name: None, url, format: None, webhook: None }
+    }
+
     /// Checks everything and connects nowhere.
     pub fn publisher(&self) -> Result<Arc<dyn Publisher>, PublisherError> {
         if !self.is_webhook() {
@@ -87,7 +93,7 @@ mod tests {
     use super::*;
 
     fn target(url: &str, format: Option<Format>) -> Target {
-        Target { name: None, url: SecretUrl::new(url), format, webhook: None }
+        Target { format, ..Target::new(SecretUrl::new(url)) }
     }
 
     #[test]

@@ -29,6 +29,7 @@ const MAX_CA_FILE_BYTES: u64 = 1024 * 1024;
 
 /// How events are posted. What is left out is as in [`HttpBuilder`]. Its `Debug` tells no secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct WebhookConfig {
     /// Default: no signature.
     pub signing_key: Option<Secret>,
