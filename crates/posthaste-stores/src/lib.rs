@@ -17,7 +17,7 @@ mod migrations;
 mod open;
 mod outbox_ref;
 mod secret_url;
-mod spec;
+mod store_spec;
 mod url;
 
 pub use error::{InvalidStore, OpenStoreError};
@@ -25,5 +25,5 @@ pub use migrations::StoreMigrations;
 pub use open::{OpenStore, Purpose, check, open};
 pub use outbox_ref::OutboxRef;
 pub use secret_url::{SecretUrl, is_webhook, redact, redact_words};
-pub use spec::StoreSpec;
+pub use store_spec::StoreSpec;
 pub use url::{KNOWN_URLS, StoreUrl, has_known_scheme};
