@@ -18,7 +18,7 @@ mod open;
 mod outbox_ref;
 mod secret_url;
 mod store_spec;
-mod url;
+mod store_url;
 
 pub use error::{InvalidStore, OpenStoreError};
 pub use migrations::StoreMigrations;
@@ -26,4 +26,4 @@ pub use open::{OpenStore, Purpose, check, open};
 pub use outbox_ref::OutboxRef;
 pub use secret_url::{SecretUrl, is_webhook, redact, redact_words};
 pub use store_spec::StoreSpec;
-pub use url::{KNOWN_URLS, StoreUrl, has_known_scheme};
+pub use store_url::{KNOWN_URLS, StoreUrl, has_known_scheme};
