@@ -30,9 +30,9 @@ mod error;
 mod log_dedup;
 pub mod logging;
 pub mod metrics;
-mod outbox;
 mod publisher_pool;
 mod relay;
+mod relay_outbox;
 mod reload_plan;
 
 pub use error::RelayError;

@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, Problem, Problems, RelayConfig, Source};
-use crate::outbox::RelayOutbox;
+use crate::relay_outbox::RelayOutbox;
 use crate::reload_plan;
 
 /// What a running relay can be told.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, OutboxConfig, RelayConfig};
-use crate::outbox::{OutboxPlan, RelayOutbox};
+use crate::relay_outbox::{OutboxPlan, RelayOutbox};
 
 /// The changes of one reload, each outbox with what it goes on with.
 pub(crate) type PlanChanges = Vec<(Arc<RelayOutbox>, OutboxPlan)>;

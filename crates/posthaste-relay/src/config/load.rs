@@ -16,7 +16,7 @@ use super::section::Section;
 use super::sensitivity::sensitivity;
 use super::source_text::{Origin, SourceTexts, Span};
 use super::variables::Environment;
-use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, outbox, overrides};
+use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, overrides, relay_outbox};
 
 /// A file that describes outboxes is far smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
