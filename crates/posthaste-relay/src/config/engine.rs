@@ -11,7 +11,7 @@ use super::keys::{Keys, OUTBOX, names};
 use super::layout;
 use super::problem::closest;
 use super::section::{NO_DURATION, Section, unknown};
-use super::tree;
+use super::toml_tree;
 
 /// The texts and numbers of [`Config`] and its tables. serde knows which of them stands where.
 pub(super) const ENGINE: Keys = &[
@@ -76,13 +76,13 @@ fn deserialized<'i>(
 ) -> Option<Config> {
     for _ in 0..MAX_TYPE_MISTAKES {
         let mut whole = defaults.clone();
-        tree::overlay(&mut whole, settings.clone());
+        toml_tree::overlay(&mut whole, settings.clone());
         let error = match Config::deserialize(Deserializer::from(Spanned::new(outbox.span.clone(), whole))) {
             Ok(config) => return Some(config),
             Err(error) => error,
         };
         let place = error.span().unwrap_or_else(|| outbox.span.clone());
-        let taken = tree::take_out(&mut settings, &place);
+        let taken = toml_tree::take_out(&mut settings, &place);
         let key = taken.as_deref().unwrap_or_default();
         outbox.add(&place, key, reworded(error.message(), key, outbox));
         taken?;

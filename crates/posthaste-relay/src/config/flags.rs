@@ -6,7 +6,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::overrides::is_override;
 use super::source_text::{Origin, SourceText, SourceTexts};
-use super::tree;
+use super::toml_tree;
 use super::variables::Environment;
 
 /// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
@@ -64,32 +64,32 @@ pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
     let (mut outbox, mut all) = (DeTable::new(), DeTable::new());
     for text in texts.iter() {
         let Origin::Flag(flag) = text.origin else { continue };
-        let typed = tree::text(text.text.as_str(), &text.span());
+        let typed = toml_tree::text(text.text.as_str(), &text.span());
         match &flag[2..] {
             "publish" => routes.push(route(text)),
-            "listen" => tree::put(&mut all, "admin", nested("listen", typed)),
+            "listen" => toml_tree::put(&mut all, "admin", nested("listen", typed)),
             switch @ ("pgbouncer" | "migrate") => {
-                tree::put(&mut outbox, switch, Spanned::new(text.span(), DeValue::Boolean(true)));
+                toml_tree::put(&mut outbox, switch, Spanned::new(text.span(), DeValue::Boolean(true)));
             }
-            key => tree::put(&mut outbox, key, typed),
+            key => toml_tree::put(&mut outbox, key, typed),
         }
     }
     let nowhere = usize::MAX - 1..usize::MAX;
-    tree::put(&mut outbox, "route", Spanned::new(nowhere.clone(), DeValue::Array(routes)));
+    toml_tree::put(&mut outbox, "route", Spanned::new(nowhere.clone(), DeValue::Array(routes)));
     let outbox = Spanned::new(nowhere, DeValue::Table(outbox));
-    tree::put(&mut all, "outbox", nested("outbox", outbox));
+    toml_tree::put(&mut all, "outbox", nested("outbox", outbox));
     all
 }
 
 /// A table with this value alone.
-fn nested<'i>(key: &'i str, value: tree::Node<'i>) -> tree::Node<'i> {
+fn nested<'i>(key: &'i str, value: toml_tree::Node<'i>) -> toml_tree::Node<'i> {
     let mut table = DeTable::new();
     let span = value.span();
-    tree::put(&mut table, key, value);
+    toml_tree::put(&mut table, key, value);
     Spanned::new(span, DeValue::Table(table))
 }
 
-fn route(text: &SourceText) -> tree::Node<'_> {
+fn route(text: &SourceText) -> toml_tree::Node<'_> {
     let span = text.span();
     let (pattern, url) = split(&text.text);
     let (types, tenant) = match pattern.rsplit_once('@') {
@@ -101,7 +101,7 @@ fn route(text: &SourceText) -> tree::Node<'_> {
         [("aggregate", Some(aggregate)), ("event", Some(event)), ("tenant", tenant), ("publish", Some(url))];
     let mut route = DeTable::new();
     for (key, value) in keys {
-        value.into_iter().for_each(|value| tree::put(&mut route, key, tree::text(value, &span)));
+        value.into_iter().for_each(|value| toml_tree::put(&mut route, key, toml_tree::text(value, &span)));
     }
     Spanned::new(span, DeValue::Table(route))
 }

@@ -29,7 +29,7 @@ mod source_text;
 mod target;
 #[cfg(test)]
 mod tests;
-mod tree;
+mod toml_tree;
 mod variables;
 mod webhook;
 

@@ -9,7 +9,7 @@ use super::problem::did_you_mean;
 use super::problem_collector::ProblemCollector;
 use super::route::default_name;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
-use super::tree::{self, Node};
+use super::toml_tree::{self, Node};
 use super::variables::{Environment, secret_file};
 
 const VARIABLE_PREFIX: &str = "POSTHASTE__";
@@ -74,8 +74,8 @@ fn path_of(name: &str) -> Vec<String> {
 /// A value of TOML, or else a text.
 fn value<'i>(text: &'i SourceText) -> Node<'i> {
     match DeValue::parse(&text.text) {
-        Ok(value) => tree::shifted(value, text.start),
-        Err(_) => tree::text(text.text.as_str(), &text.span()),
+        Ok(value) => toml_tree::shifted(value, text.start),
+        Err(_) => toml_tree::text(text.text.as_str(), &text.span()),
     }
 }
 
@@ -101,11 +101,11 @@ fn set<'i>(
         None => first.clone(),
     };
     let Some(next) = rest.first() else {
-        tree::put(table, name, value);
+        toml_tree::put(table, name, value);
         return Ok(());
     };
     let above = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
-    match tree::entry(table, name, span).get_mut() {
+    match toml_tree::entry(table, name, span).get_mut() {
         DeValue::Table(inner) => set(inner, &above, rest, value, span),
         DeValue::Array(routes) => match route(routes, next)?.get_mut() {
             DeValue::Table(route) => set(route, &above, &rest[1..], value, span),

@@ -8,7 +8,7 @@ use posthaste_stores::SecretUrl;
 
 use super::section::Section;
 use super::target::{FORMATS, Target};
-use super::tree::Node;
+use super::toml_tree::Node;
 use super::webhook::{WebhookConfig, webhook};
 
 /// A destination; a stand-in if its target is wrong.

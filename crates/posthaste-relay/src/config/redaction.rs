@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::Sensitivity::{self, Container, Hidden, Public};
 use super::source_text::{SourceLine, Span};
-use super::tree::Node;
+use super::toml_tree::Node;
 
 /// What may not be shown of a file.
 pub(super) struct Redaction {

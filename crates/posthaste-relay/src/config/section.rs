@@ -9,7 +9,7 @@ use super::keys::{Keys, names};
 use super::problem::{closest, suggestion};
 use super::problem_collector::ProblemCollector;
 use super::source_text::{Origin, Span};
-use super::tree::{self, Node};
+use super::toml_tree::{self, Node};
 
 /// A table, its name and its place.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl<'r, 'i> Section<'r, 'i> {
 
     /// Where a setting such as `poller.batch` stands, or else the innermost table around it.
     pub(super) fn place(&self, key: &str) -> Span {
-        tree::place(self.table, key, &self.span)
+        toml_tree::place(self.table, key, &self.span)
     }
 
     /// Something is wrong with the value of a key.
