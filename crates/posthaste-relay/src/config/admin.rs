@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use posthaste_admin::{Role, Token};
 use tracing_subscriber::EnvFilter;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Hidden, Public};
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Hidden, Public};
 use super::problem::suggestion;
 use super::section::Section;
 use super::{AdminConfig, LogConfig, LogFormat};

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
-use super::keys::Sensitivity::Public;
-use super::keys::{Keys, OUTBOX, names};
+use super::known_keys::Sensitivity::Public;
+use super::known_keys::{Keys, OUTBOX, names};
 use super::layout;
 use super::problem::closest;
 use super::section::{NO_DURATION, Section, unknown};

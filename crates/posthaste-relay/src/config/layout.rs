@@ -10,8 +10,8 @@ use posthaste_sqlx::TableName;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::de::DeValue;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Container, Hidden, Public};
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Container, Hidden, Public};
 use super::optional::set;
 use super::problem::suggestion;
 use super::section::Section;
@@ -129,7 +129,7 @@ pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::names;
+    use super::super::known_keys::names;
     use super::*;
 
     #[test]

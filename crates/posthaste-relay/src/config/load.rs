@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::flags::{self, Flags};
-use super::keys::ROOT;
+use super::known_keys::ROOT;
 use super::problem::Problems;
 use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;

@@ -9,7 +9,7 @@ mod engine;
 mod excerpt;
 mod flags;
 mod interpolation;
-mod keys;
+mod known_keys;
 mod layout;
 mod load;
 mod optional;

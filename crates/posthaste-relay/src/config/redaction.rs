@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys::Sensitivity::{self, Container, Hidden, Public};
+use super::known_keys::Sensitivity::{self, Container, Hidden, Public};
 use super::source_text::{SourceLine, Span};
 use super::toml_tree::Node;
 

@@ -6,8 +6,8 @@ use posthaste::{Destination, Route};
 use toml::de::DeValue;
 
 use super::RouteConfig;
-use super::keys::Keys;
-use super::keys::Sensitivity::{Container, Hidden, Public};
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Container, Hidden, Public};
 use super::optional::set;
 use super::publish::publish;
 use super::section::Section;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use posthaste::config::Problem;
 use posthaste::{Config, Routes};
 
-use super::keys::names;
+use super::known_keys::names;
 use super::route::{ROUTE, ReadRoute};
 
 pub(super) fn check(routes: &[ReadRoute<'_, '_>]) {

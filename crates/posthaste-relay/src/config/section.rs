@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::keys::{Keys, names};
+use super::known_keys::{Keys, names};
 use super::problem::{closest, suggestion};
 use super::problem_collector::ProblemCollector;
 use super::source_text::{Origin, Span};

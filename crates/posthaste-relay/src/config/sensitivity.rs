@@ -1,6 +1,6 @@
 //! What may be shown of a key in whatever table it stands: the keys of all readers together.
 
-use super::keys::{Keys, OUTBOX, ROOT, Sensitivity};
+use super::known_keys::{Keys, OUTBOX, ROOT, Sensitivity};
 use super::{admin, engine, layout, route, webhook};
 
 const ALL: &[Keys] = &[

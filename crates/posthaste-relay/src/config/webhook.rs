@@ -11,8 +11,8 @@ use posthaste_admin::Secret;
 use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use serde::Serialize;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Hidden, Public};
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Hidden, Public};
 use super::optional::set;
 use super::section::Section;
 use super::{bounded_file, serialize};
