@@ -8,12 +8,12 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::flags::{self, Flags};
+use super::key_sensitivity::sensitivity;
 use super::known_keys::ROOT;
 use super::problem::Problems;
 use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;
 use super::section::Section;
-use super::sensitivity::sensitivity;
 use super::source_text::{Origin, SourceTexts, Span};
 use super::variables::Environment;
 use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, overrides, relay_outbox};
