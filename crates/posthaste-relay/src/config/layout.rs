@@ -12,7 +12,7 @@ use toml::de::DeValue;
 
 use super::known_keys::Keys;
 use super::known_keys::Sensitivity::{Container, Hidden, Public};
-use super::optional::set;
+use super::optional_setting::set;
 use super::problem::suggestion;
 use super::section::Section;
 

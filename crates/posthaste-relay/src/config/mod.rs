@@ -13,7 +13,7 @@ mod key_sensitivity;
 mod known_keys;
 mod layout;
 mod load;
-mod optional;
+mod optional_setting;
 mod outbox;
 mod overrides;
 mod problem;

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::RouteConfig;
 use super::known_keys::Keys;
 use super::known_keys::Sensitivity::{Container, Hidden, Public};
-use super::optional::set;
+use super::optional_setting::set;
 use super::publish::publish;
 use super::section::Section;
 

@@ -6,7 +6,7 @@ use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use posthaste_publishers::{Format, Publisher, PublisherError, publisher};
 
 use super::WebhookConfig;
-use super::optional::set;
+use super::optional_setting::set;
 use posthaste_stores::SecretUrl;
 
 /// What the formats are called.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::known_keys::Keys;
 use super::known_keys::Sensitivity::{Hidden, Public};
-use super::optional::set;
+use super::optional_setting::set;
 use super::section::Section;
 use super::{bounded_file, serialize};
 
