@@ -6,9 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
+use super::foreign_layout;
 use super::known_keys::Sensitivity::Public;
 use super::known_keys::{Keys, OUTBOX, names};
-use super::layout;
 use super::problem::closest;
 use super::section::{NO_DURATION, Section, unknown};
 use super::toml_tree;
@@ -47,8 +47,8 @@ pub(super) fn config<'i>(
     let mut config = deserialized(outbox, settings, defaults)?;
     config.name = name.to_owned();
     if let Some(layout) = layout {
-        layout::defaults(&mut config, layout, outbox);
-        layout::check(&config, layout, outbox);
+        foreign_layout::defaults(&mut config, layout, outbox);
+        foreign_layout::check(&config, layout, outbox);
     }
     if config.mode == Mode::WriterOnly {
         outbox.wrong("mode", "a relay delivers, so it is no writer: write multi_node, single_node or strict");

@@ -1,7 +1,7 @@
 //! What may be shown of a key in whatever table it stands: the keys of all readers together.
 
 use super::known_keys::{Keys, OUTBOX, ROOT, Sensitivity};
-use super::{admin, engine, layout, route, webhook};
+use super::{admin, engine, foreign_layout, route, webhook};
 
 const ALL: &[Keys] = &[
     ROOT,
@@ -12,7 +12,7 @@ const ALL: &[Keys] = &[
     engine::ENGINE,
     route::ROUTE,
     webhook::WEBHOOK,
-    layout::LAYOUT,
+    foreign_layout::LAYOUT,
 ];
 
 /// What may be shown of a key, in whatever table. A key that nobody declared may be a misspelt `store`.

@@ -8,14 +8,14 @@ use posthaste_stores::{KNOWN_URLS, SecretUrl, StoreSpec, StoreUrl, has_known_sch
 use toml::de::DeTable;
 
 use super::section::Section;
-use super::{OutboxConfig, engine, layout, route, route_check};
+use super::{OutboxConfig, engine, foreign_layout, route, route_check};
 
 pub(super) fn outbox<'i>(
     section: &Section<'_, 'i>,
     name: &str,
     defaults: &DeTable<'i>,
 ) -> Option<OutboxConfig> {
-    let layout = layout::layout(section);
+    let layout = foreign_layout::layout(section);
     let migrate = section.flag("migrate");
     // A foreign table is not ours to make.
     if migrate && layout.is_some() {
