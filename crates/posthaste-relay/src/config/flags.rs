@@ -4,10 +4,10 @@ use posthaste_stores::SecretUrl;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::environment::Environment;
 use super::overrides::is_override;
 use super::source_text::{Origin, SourceText, SourceTexts};
 use super::toml_tree;
-use super::variables::Environment;
 
 /// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
 #[derive(Clone, Debug, Default)]

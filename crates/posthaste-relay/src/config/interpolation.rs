@@ -6,9 +6,9 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::de::{DeTable, DeValue};
 
+use super::environment::{Environment, secret_file};
 use super::problem_collector::ProblemCollector;
 use super::toml_tree::Node;
-use super::variables::{Environment, secret_file};
 
 /// What a user, a password or a parameter of a URL cannot hold as it is.
 const ENCODED_IN_CREDENTIALS: &AsciiSet =

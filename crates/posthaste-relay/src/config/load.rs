@@ -7,6 +7,7 @@ use posthaste::Config;
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::environment::Environment;
 use super::flags::{self, Flags};
 use super::key_sensitivity::sensitivity;
 use super::known_keys::ROOT;
@@ -15,7 +16,6 @@ use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;
 use super::section::Section;
 use super::source_text::{Origin, SourceTexts, Span};
-use super::variables::Environment;
 use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, overrides, relay_outbox};
 
 /// A file that describes outboxes is far smaller.

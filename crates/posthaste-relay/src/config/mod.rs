@@ -6,6 +6,7 @@
 mod admin;
 mod bounded_file;
 mod engine;
+mod environment;
 mod excerpt;
 mod flags;
 mod foreign_layout;
@@ -30,7 +31,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod toml_tree;
-mod variables;
 mod webhook;
 
 use std::net::SocketAddr;

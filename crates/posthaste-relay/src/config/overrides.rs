@@ -5,12 +5,12 @@ use std::path::Path;
 
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::environment::{Environment, secret_file};
 use super::problem::did_you_mean;
 use super::problem_collector::ProblemCollector;
 use super::route::default_name;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
 use super::toml_tree::{self, Node};
-use super::variables::{Environment, secret_file};
 
 const VARIABLE_PREFIX: &str = "POSTHASTE__";
 

@@ -7,7 +7,7 @@ mod read;
 mod secrets;
 mod variables;
 
-use super::variables::Environment;
+use super::environment::Environment;
 use super::*;
 
 const SECRET: &str = "s3ntinel-PW-9f";

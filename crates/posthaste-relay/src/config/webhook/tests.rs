@@ -2,7 +2,7 @@
 
 use posthaste_publishers::Format;
 
-use super::super::variables::Environment;
+use super::super::environment::Environment;
 use super::super::{Problems, RelayConfig, Source, shown};
 use super::*;
 
