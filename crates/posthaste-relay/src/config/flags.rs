@@ -4,8 +4,8 @@ use posthaste_stores::SecretUrl;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::env_overrides::is_override;
 use super::environment::Environment;
-use super::overrides::is_override;
 use super::source_text::{Origin, SourceText, SourceTexts};
 use super::toml_tree;
 

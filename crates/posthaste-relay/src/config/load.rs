@@ -16,7 +16,7 @@ use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;
 use super::section::Section;
 use super::source_text::{Origin, SourceTexts, Span};
-use super::{OutboxConfig, RelayConfig, admin, bounded_file, interpolation, overrides, relay_outbox};
+use super::{OutboxConfig, RelayConfig, admin, bounded_file, env_overrides, interpolation, relay_outbox};
 
 /// A file that describes outboxes is far smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -46,7 +46,7 @@ impl Source {
             Self::File(path) => texts.add(Origin::File(self.name()), read(path)?),
             Self::Flags(flags) => flags.collect(environment, &mut texts),
         }
-        let unreadable = overrides::collect(environment, &mut texts);
+        let unreadable = env_overrides::collect(environment, &mut texts);
         let (mut table, problems) = match self {
             Self::File(_) => parsed(&texts, environment),
             Self::Flags(_) => {
@@ -54,7 +54,7 @@ impl Source {
                 (flags::table(&texts), ProblemCollector::new(&texts, nothing_hidden))
             }
         };
-        overrides::apply(&mut table, &unreadable, &problems);
+        env_overrides::apply(&mut table, &unreadable, &problems);
         let config = relay(&Section::root(&problems, &table).only(ROOT));
         if problems.is_empty() { Ok(config) } else { Err(problems.finish()) }
     }

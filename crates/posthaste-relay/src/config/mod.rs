@@ -6,6 +6,7 @@
 mod admin;
 mod bounded_file;
 mod engine;
+mod env_overrides;
 mod environment;
 mod excerpt;
 mod flags;
@@ -16,7 +17,6 @@ mod known_keys;
 mod load;
 mod optional_setting;
 mod outbox;
-mod overrides;
 mod problem;
 mod problem_collector;
 mod publish;
