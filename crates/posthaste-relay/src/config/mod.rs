@@ -24,7 +24,7 @@ mod redaction;
 mod route;
 mod route_check;
 mod section;
-mod serialize;
+mod serde_with;
 mod show;
 mod source_text;
 mod target;
@@ -73,7 +73,7 @@ pub struct AdminConfig {
     #[serde(serialize_with = "show::or_off")]
     pub listen: Option<SocketAddr>,
     /// Not ready when the oldest event that is due has waited for longer. Default: 5 min.
-    #[serde(serialize_with = "serialize::duration")]
+    #[serde(serialize_with = "serde_with::duration")]
     pub ready_lag: Duration,
     /// Who may use the API. Without one, everybody who can reach a loopback address.
     #[serde(serialize_with = "show::tokens", skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +125,7 @@ pub struct RouteConfig {
     /// Events per second. Default: no limit.
     pub rate: Option<f64>,
     /// The longest that a delivery may take. Default: as the engine has it.
-    #[serde(serialize_with = "serialize::duration")]
+    #[serde(serialize_with = "serde_with::duration")]
     pub timeout: Option<Duration>,
     /// Events per call of a publisher. Default: as the engine has it.
     pub batch: Option<usize>,

@@ -15,7 +15,7 @@ use super::known_keys::Keys;
 use super::known_keys::Sensitivity::{Hidden, Public};
 use super::optional_setting::set;
 use super::section::Section;
-use super::{bounded_file, serialize};
+use super::{bounded_file, serde_with};
 
 pub(super) const WEBHOOK: Keys = &[
     (Hidden, &["signing_key", "previous_signing_key", "headers"]),
@@ -36,7 +36,7 @@ pub struct WebhookConfig {
     /// Only beside a `signing_key`. Default: none.
     pub previous_signing_key: Option<Secret>,
     /// Of every request. Default: none.
-    #[serde(serialize_with = "serialize::headers", skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "serde_with::headers", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Secret)>,
     /// Default: https only.
     pub allow_http: bool,
@@ -46,7 +46,7 @@ pub struct WebhookConfig {
     /// The most at once. Default: 8.
     pub requests: Option<usize>,
     /// Default: 5 s.
-    #[serde(serialize_with = "serialize::duration")]
+    #[serde(serialize_with = "serde_with::duration")]
     pub connect_timeout: Option<Duration>,
     /// Default: 5 MiB.
     pub max_body_bytes: Option<usize>,
