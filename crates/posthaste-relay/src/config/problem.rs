@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::excerpt::Excerpt;
+use super::problem_excerpt::Excerpt;
 
 /// Everything that is wrong, in the order of the file.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use super::excerpt::Excerpt;
 use super::problem::{Problem, Problems};
+use super::problem_excerpt::Excerpt;
 use super::redaction::Redaction;
 use super::source_text::{Origin, SourceLine, SourceTexts, Span};
 
