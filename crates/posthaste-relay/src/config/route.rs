@@ -9,7 +9,7 @@ use super::RouteConfig;
 use super::known_keys::Keys;
 use super::known_keys::Sensitivity::{Container, Hidden, Public};
 use super::optional_setting::set;
-use super::publish::publish;
+use super::route_targets::publish;
 use super::section::Section;
 
 pub(super) const ROUTE: Keys = &[
