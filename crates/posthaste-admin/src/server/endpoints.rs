@@ -16,7 +16,7 @@ use super::error::ApiError;
 use super::params::{Param, ParamKind};
 use super::respond::respond;
 use super::route::{Route, Success};
-use super::{ApiState, health, read, tail, write};
+use super::{ApiState, health, read_handlers, tail, write};
 use crate::wire;
 
 /// A route that only reads, and needs no token.
@@ -114,7 +114,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "outboxes",
         summary: "The outboxes of this relay, their routes, and which are paused",
         success: Success::Json(schema::<wire::Outboxes>),
-        handle: |request| Box::pin(read::outboxes(request)),
+        handle: |request| Box::pin(read_handlers::outboxes(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -122,7 +122,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "stats",
         summary: "How much waits, is late, died and is done",
         success: Success::Json(schema::<wire::Stats>),
-        handle: |request| Box::pin(read::stats(request)),
+        handle: |request| Box::pin(read_handlers::stats(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -134,7 +134,7 @@ pub(super) static ROUTES: &[Route] = &[
             Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "At most so many groups"),
         ],
         success: Success::Json(schema::<wire::Backlog>),
-        handle: |request| Box::pin(read::backlog(request)),
+        handle: |request| Box::pin(read_handlers::backlog(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -143,7 +143,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "One page of the events that match, oldest first",
         query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN, AFTER, LIMIT],
         success: Success::Json(schema::<wire::Events>),
-        handle: |request| Box::pin(read::events(request)),
+        handle: |request| Box::pin(read_handlers::events(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -152,7 +152,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "How many events match",
         query: &[STATUS, TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, PARKED, ERROR, OLDER_THAN],
         success: Success::Json(schema::<wire::Count>),
-        handle: |request| Box::pin(read::count(request)),
+        handle: |request| Box::pin(read_handlers::count(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -160,7 +160,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "event",
         summary: "One event; its headers and its payload for operators only",
         success: Success::Json(schema::<wire::Event>),
-        handle: |request| Box::pin(read::event(request)),
+        handle: |request| Box::pin(read_handlers::event(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -169,7 +169,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "DEAD events by type and reason, the largest groups first",
         query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "At most so many groups")],
         success: Success::Json(schema::<wire::Groups>),
-        handle: |request| Box::pin(read::dead_groups(request)),
+        handle: |request| Box::pin(read_handlers::dead_groups(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -233,7 +233,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "One page of what operators did, newest first",
         query: &[AFTER, LIMIT],
         success: Success::Json(schema::<wire::Audit>),
-        handle: |request| Box::pin(read::audit(request)),
+        handle: |request| Box::pin(read_handlers::audit(request)),
         ..FOR_VIEWERS
     },
     Route {
@@ -241,7 +241,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "findings",
         summary: "What looks wrong, the worst first, with what to do about it",
         success: Success::Json(schema::<wire::Findings>),
-        handle: |request| Box::pin(read::findings(request)),
+        handle: |request| Box::pin(read_handlers::findings(request)),
         ..FOR_VIEWERS
     },
     Route {

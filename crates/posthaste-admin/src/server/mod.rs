@@ -16,7 +16,7 @@ mod listener;
 mod openapi;
 mod outbox;
 mod params;
-mod read;
+mod read_handlers;
 mod request;
 mod respond;
 mod route;

@@ -6,7 +6,7 @@ use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventId, Status};
 
 use super::error::ApiError;
-use super::read::filter;
+use super::read_handlers::filter;
 use super::request::{ApiRequest, ApiResult, ok};
 use crate::DeadAction;
 use crate::wire::{Changed, RouteChanged};
