@@ -16,7 +16,7 @@ use super::error::ApiError;
 use super::params::{Param, ParamKind};
 use super::respond::respond;
 use super::route::{Route, Success};
-use super::{ApiState, health, read_handlers, tail, write};
+use super::{ApiState, change_handlers, health, read_handlers, tail};
 use crate::wire;
 
 /// A route that only reads, and needs no token.
@@ -178,7 +178,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "Send DEAD events out again",
         body: &[&[IDS, FORGET_PROGRESS], &[FILTER, BATCH_LIMIT, FORGET_PROGRESS]],
         success: Success::Json(schema::<wire::Changed>),
-        handle: |request| Box::pin(write::replay(request)),
+        handle: |request| Box::pin(change_handlers::replay(request)),
         ..FOR_OPERATORS
     },
     Route {
@@ -187,7 +187,7 @@ pub(super) static ROUTES: &[Route] = &[
         summary: "Delete DEAD events",
         body: &[&[IDS], &[FILTER, BATCH_LIMIT]],
         success: Success::Json(schema::<wire::Changed>),
-        handle: |request| Box::pin(write::discard(request)),
+        handle: |request| Box::pin(change_handlers::discard(request)),
         ..FOR_OPERATORS
     },
     Route {
@@ -208,7 +208,7 @@ pub(super) static ROUTES: &[Route] = &[
             ],
         ],
         success: Success::Json(schema::<wire::Changed>),
-        handle: |request| Box::pin(write::purge(request)),
+        handle: |request| Box::pin(change_handlers::purge(request)),
         ..FOR_OPERATORS
     },
     Route {
@@ -216,7 +216,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "pause",
         summary: "Stop the deliveries of a route, on every relay",
         success: Success::Json(schema::<wire::RouteChanged>),
-        handle: |request| Box::pin(write::pause(request)),
+        handle: |request| Box::pin(change_handlers::pause(request)),
         ..FOR_OPERATORS
     },
     Route {
@@ -224,7 +224,7 @@ pub(super) static ROUTES: &[Route] = &[
         id: "resume",
         summary: "End a pause",
         success: Success::Json(schema::<wire::RouteChanged>),
-        handle: |request| Box::pin(write::resume(request)),
+        handle: |request| Box::pin(change_handlers::resume(request)),
         ..FOR_OPERATORS
     },
     Route {

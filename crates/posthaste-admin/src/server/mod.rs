@@ -8,6 +8,7 @@
 //! - `listener` serves the router with bounded connections.
 
 mod access;
+mod change_handlers;
 mod delivery_feed;
 mod endpoints;
 mod error;
@@ -23,7 +24,6 @@ mod route;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use std::fmt;
 use std::sync::Arc;
