@@ -16,7 +16,7 @@ use super::error::ApiError;
 use super::params::{Param, ParamKind};
 use super::respond::respond;
 use super::route::{Route, Success};
-use super::{ApiState, change_handlers, health, read_handlers, tail};
+use super::{ApiState, change_handlers, health, read_handlers, tail_handler};
 use crate::wire;
 
 /// A route that only reads, and needs no token.
@@ -260,7 +260,7 @@ pub(super) static ROUTES: &[Route] = &[
             ),
         ],
         success: Success::Text("application/x-ndjson"),
-        handle: |request| Box::pin(tail::tail(request)),
+        handle: |request| Box::pin(tail_handler::tail(request)),
         ..FOR_VIEWERS
     },
 ];

@@ -21,7 +21,7 @@ mod read_handlers;
 mod request;
 mod respond;
 mod route;
-mod tail;
+mod tail_handler;
 #[cfg(test)]
 mod tests;
 
