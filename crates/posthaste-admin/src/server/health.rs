@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::ApiState;
+use super::admin_outbox::AdminOutbox;
 use super::error::{ApiError, log_failure};
-use super::outbox::AdminOutbox;
 use super::request::{ApiRequest, ApiResult, json, ok};
 use crate::wire::{Live, NotReady, OutboxReadiness, Ready};
 

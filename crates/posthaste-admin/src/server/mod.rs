@@ -8,6 +8,7 @@
 //! - `listener` serves the router with bounded connections.
 
 mod access;
+mod admin_outbox;
 mod change_handlers;
 mod delivery_feed;
 mod endpoints;
@@ -15,7 +16,6 @@ mod error;
 mod health;
 mod listener;
 mod openapi;
-mod outbox;
 mod params;
 mod read_handlers;
 mod request;
@@ -33,9 +33,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use access::{Role, Token};
+pub use admin_outbox::AdminOutbox;
 pub use delivery_feed::DeliveryFeed;
 pub use listener::serve;
-pub use outbox::AdminOutbox;
 
 /// Requests that are handled at the same time; health and metrics do not count.
 const MAX_REQUESTS: usize = 64;

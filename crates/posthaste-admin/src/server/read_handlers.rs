@@ -8,8 +8,8 @@ use posthaste::admin::{BacklogBy, Filter, PageRequest, Tolerance};
 use posthaste::{EventId, StoreError};
 
 use super::access::Role;
+use super::admin_outbox::AdminOutbox;
 use super::error::{ApiError, log_failure};
-use super::outbox::AdminOutbox;
 use super::params::Params;
 use super::request::{ApiRequest, ApiResult, ok};
 use crate::wire;

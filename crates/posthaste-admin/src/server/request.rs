@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::ApiState;
 use super::access::Caller;
+use super::admin_outbox::AdminOutbox;
 use super::error::ApiError;
-use super::outbox::AdminOutbox;
 use super::params::Params;
 
 pub(super) type ApiResult = Result<Response, ApiError>;
