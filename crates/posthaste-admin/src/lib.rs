@@ -35,7 +35,7 @@
 #[cfg(feature = "client")]
 mod client;
 mod dead_action;
-pub mod json_format;
+pub mod json_text;
 mod secret;
 #[cfg(feature = "server")]
 mod server;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::json_format;
+use crate::json_text;
 
 /// A payload in the form that shows most of it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -25,7 +25,7 @@ impl Payload {
         let bytes = event.payload();
         let content_type = event.content_type();
         if content_type.is_none_or(|media| media.contains("json"))
-            && let Some(raw) = json_format::document(bytes).map(json_format::compact).and_then(raw)
+            && let Some(raw) = json_text::document(bytes).map(json_text::compact).and_then(raw)
         {
             return Self::Json(raw);
         }
