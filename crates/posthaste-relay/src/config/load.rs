@@ -16,7 +16,7 @@ use super::problem_collector::ProblemCollector;
 use super::redaction::Redaction;
 use super::section::Section;
 use super::source_text::{Origin, SourceTexts, Span};
-use super::{OutboxConfig, RelayConfig, admin, bounded_file, env_overrides, interpolation, relay_outbox};
+use super::{OutboxConfig, RelayConfig, admin, bounded_file, env_overrides, interpolation, outbox};
 
 /// A file that describes outboxes is far smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
