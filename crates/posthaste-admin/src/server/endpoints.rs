@@ -12,15 +12,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::access::RequiredRole;
+use super::endpoint::{Endpoint, Success};
 use super::error::ApiError;
 use super::params::{Param, ParamKind};
 use super::respond::respond;
-use super::route::{Route, Success};
 use super::{ApiState, change_handlers, health, read_handlers, tail_handler};
 use crate::wire;
 
 /// A route that only reads, and needs no token.
-const FOR_ALL: Route = Route {
+const FOR_ALL: Endpoint = Endpoint {
     method: Method::GET,
     path: "",
     required_role: RequiredRole::Nothing,
@@ -33,10 +33,11 @@ const FOR_ALL: Route = Route {
 };
 
 /// A route that only reads.
-const FOR_VIEWERS: Route = Route { required_role: RequiredRole::Viewer, ..FOR_ALL };
+const FOR_VIEWERS: Endpoint = Endpoint { required_role: RequiredRole::Viewer, ..FOR_ALL };
 
 /// A route that changes something.
-const FOR_OPERATORS: Route = Route { method: Method::POST, required_role: RequiredRole::Operator, ..FOR_ALL };
+const FOR_OPERATORS: Endpoint =
+    Endpoint { method: Method::POST, required_role: RequiredRole::Operator, ..FOR_ALL };
 
 const STATUS: Param = Param::new(
     "status",
@@ -76,8 +77,8 @@ const REQUIRED_OLDER_THAN: Param =
     Param::required("older_than", ParamKind::Age, "Only events that ended at least so long ago");
 
 /// The table.
-pub(super) static ROUTES: &[Route] = &[
-    Route {
+pub(super) static ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
         path: "/health/live",
         id: "live",
         summary: "Whether the process answers",
@@ -85,7 +86,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(health::live(request)),
         ..FOR_ALL
     },
-    Route {
+    Endpoint {
         path: "/health/ready",
         id: "ready",
         summary: "Whether every store answers and no due event has waited for too long",
@@ -93,7 +94,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(health::ready(request)),
         ..FOR_ALL
     },
-    Route {
+    Endpoint {
         path: "/metrics",
         id: "metrics",
         summary: "Metrics as Prometheus reads them",
@@ -101,7 +102,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(health::metrics(request)),
         ..FOR_ALL
     },
-    Route {
+    Endpoint {
         path: "/openapi.json",
         id: "openapi",
         summary: "This document",
@@ -109,7 +110,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(health::openapi(request)),
         ..FOR_ALL
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes",
         id: "outboxes",
         summary: "The outboxes of this relay, their routes, and which are paused",
@@ -117,7 +118,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::outboxes(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/stats",
         id: "stats",
         summary: "How much waits, is late, died and is done",
@@ -125,7 +126,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::stats(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/backlog",
         id: "backlog",
         summary: "What is pending, by type or by tenant, the largest groups first",
@@ -137,7 +138,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::backlog(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/events",
         id: "events",
         summary: "One page of the events that match, oldest first",
@@ -146,7 +147,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::events(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/count",
         id: "count",
         summary: "How many events match",
@@ -155,7 +156,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::count(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/events/{id}",
         id: "event",
         summary: "One event; its headers and its payload for operators only",
@@ -163,7 +164,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::event(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/dead/groups",
         id: "dead_groups",
         summary: "DEAD events by type and reason, the largest groups first",
@@ -172,7 +173,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::dead_groups(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/dead/replay",
         id: "replay",
         summary: "Send DEAD events out again",
@@ -181,7 +182,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(change_handlers::replay(request)),
         ..FOR_OPERATORS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/dead/discard",
         id: "discard",
         summary: "Delete DEAD events",
@@ -190,7 +191,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(change_handlers::discard(request)),
         ..FOR_OPERATORS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/purge",
         id: "purge",
         summary: "Delete old DONE, DEAD or archived events, or move them to the archive",
@@ -211,7 +212,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(change_handlers::purge(request)),
         ..FOR_OPERATORS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/routes/{route}/pause",
         id: "pause",
         summary: "Stop the deliveries of a route, on every relay",
@@ -219,7 +220,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(change_handlers::pause(request)),
         ..FOR_OPERATORS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/routes/{route}/resume",
         id: "resume",
         summary: "End a pause",
@@ -227,7 +228,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(change_handlers::resume(request)),
         ..FOR_OPERATORS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/audit",
         id: "audit",
         summary: "One page of what operators did, newest first",
@@ -236,7 +237,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::audit(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/findings",
         id: "findings",
         summary: "What looks wrong, the worst first, with what to do about it",
@@ -244,7 +245,7 @@ pub(super) static ROUTES: &[Route] = &[
         handle: |request| Box::pin(read_handlers::findings(request)),
         ..FOR_VIEWERS
     },
-    Route {
+    Endpoint {
         path: "/api/v1/outboxes/{outbox}/tail",
         id: "tail",
         summary: "What this relay delivers, as it happens: one line of JSON each, until it stops",
@@ -273,23 +274,23 @@ pub(super) fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
 /// The router of the table.
 pub(super) fn router(state: Arc<ApiState>) -> Router {
     let fallback = state.clone();
-    let router = serving(&state, |route| route.is_served(&state.api));
+    let router = serving(&state, |endpoint| endpoint.is_served(&state.api));
     finished(router.fallback(move |request| nothing_here(fallback, request)), state)
 }
 
 /// The routes for probes, for connections that found every other slot taken.
 pub(super) fn probes(state: Arc<ApiState>) -> Router {
-    let router = serving(&state, |route| route.path.starts_with("/health/")).fallback(no_slot);
+    let router = serving(&state, |endpoint| endpoint.path.starts_with("/health/")).fallback(no_slot);
     finished(router, state)
 }
 
 /// The routes of the table that are wanted.
-fn serving(state: &Arc<ApiState>, is_wanted: impl Fn(&Route) -> bool) -> Router {
+fn serving(state: &Arc<ApiState>, is_wanted: impl Fn(&Endpoint) -> bool) -> Router {
     let mut router = Router::new();
-    for route in ROUTES.iter().filter(|route| is_wanted(route)) {
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| is_wanted(endpoint)) {
         let state = state.clone();
-        let handler = move |request: Request| respond(state, route, request);
-        router = router.route(route.path, on(route.filter(), handler));
+        let handler = move |request: Request| respond(state, endpoint, request);
+        router = router.route(endpoint.path, on(endpoint.filter(), handler));
     }
     router
 }

@@ -11,6 +11,7 @@ mod access;
 mod admin_outbox;
 mod change_handlers;
 mod delivery_feed;
+mod endpoint;
 mod endpoints;
 mod error;
 mod health;
@@ -20,7 +21,6 @@ mod params;
 mod read_handlers;
 mod request;
 mod respond;
-mod route;
 mod tail_handler;
 #[cfg(test)]
 mod tests;

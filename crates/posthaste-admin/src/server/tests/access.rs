@@ -9,7 +9,7 @@ use posthaste::admin::PageRequest;
 use serde_json::json;
 
 use super::support::{ApiFixture, OPERATOR_TOKEN, ORDERS_PATH, PAYLOAD_SECRET, VIEWER_TOKEN, request};
-use crate::server::endpoints::ROUTES;
+use crate::server::endpoints::ENDPOINTS;
 
 #[tokio::test]
 async fn payload_and_headers_are_for_operators() {
@@ -27,8 +27,10 @@ async fn payload_and_headers_are_for_operators() {
 #[tokio::test]
 async fn no_answer_to_a_viewer_holds_a_payload() {
     let support = ApiFixture::guarded();
-    for route in ROUTES.iter().filter(|route| route.method == Method::GET && route.id != "tail") {
-        let path = route.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
+    for endpoint in
+        ENDPOINTS.iter().filter(|endpoint| endpoint.method == Method::GET && endpoint.id != "tail")
+    {
+        let path = endpoint.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
         let reply = support.send(request(Method::GET, &path, Some(VIEWER_TOKEN), None)).await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(!reply.text.contains(PAYLOAD_SECRET), "{path}");
@@ -136,8 +138,9 @@ async fn without_tokens_no_web_page_changes_anything() {
         ("sec-fetch-site", "same-site", 403),
         ("sec-fetch-site", "none", 200),
     ] {
-        for route in ROUTES.iter().filter(|route| route.id == "replay" || route.id == "pause") {
-            let path = route.path.replace("{outbox}", "orders").replace("{route}", "mail");
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.id == "replay" || endpoint.id == "pause")
+        {
+            let path = endpoint.path.replace("{outbox}", "orders").replace("{route}", "mail");
             let mut asked = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
             asked.headers_mut().insert(name, HeaderValue::from_static(value));
             let support = ApiFixture::open();
@@ -157,10 +160,10 @@ async fn without_tokens_no_web_page_changes_anything() {
 async fn without_tokens_the_peer_must_be_this_machine() {
     let support = ApiFixture::open();
     for peer in [None, Some("192.0.2.7:4711"), Some("[2001:db8::7]:4711")] {
-        for route in ROUTES {
+        for endpoint in ENDPOINTS {
             let path =
-                route.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "a");
-            let mut request = request(route.method.clone(), &path, None, None);
+                endpoint.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "a");
+            let mut request = request(endpoint.method.clone(), &path, None, None);
             request.extensions_mut().remove::<ConnectInfo<SocketAddr>>();
             if let Some(peer) = peer {
                 request.extensions_mut().insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance, timeout};
 use super::failing_store::{DRIVER_ERROR, StoreFailure, in_trouble};
 use super::support::{ApiFixture, ORDERS_PATH, request, served};
 use crate::server::access::RequiredRole;
-use crate::server::endpoints::ROUTES;
+use crate::server::endpoints::ENDPOINTS;
 
 async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
     let reply = support.send(request(Method::GET, "/health/ready", None, None)).await;
@@ -90,18 +90,19 @@ async fn metrics_are_text_as_prometheus_reads_it() {
 /// Every route that asks the store, with the body that it needs.
 fn asking() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
     let asks = |id: &str| !["outboxes", "tail"].contains(&id);
-    ROUTES.iter().filter(move |route| route.required_role != RequiredRole::Nothing && asks(route.id)).map(
-        |route| {
+    ENDPOINTS
+        .iter()
+        .filter(move |endpoint| endpoint.required_role != RequiredRole::Nothing && asks(endpoint.id))
+        .map(|endpoint| {
             let path =
-                route.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
-            let body = if route.id == "purge" {
+                endpoint.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
+            let body = if endpoint.id == "purge" {
                 json!({"what": "done", "older_than": "1d"})
             } else {
                 json!({"ids": ["e-1"]})
             };
-            (route.method.clone(), path, body)
-        },
-    )
+            (endpoint.method.clone(), path, body)
+        })
 }
 
 #[tokio::test]

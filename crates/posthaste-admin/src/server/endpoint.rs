@@ -10,7 +10,7 @@ use super::params::{MAX_ID_CHARS, Param, ParamKind};
 use super::request::{ApiFuture, ApiRequest};
 
 /// One route.
-pub(super) struct Route {
+pub(super) struct Endpoint {
     pub(super) method: Method,
     pub(super) path: &'static str,
     pub(super) required_role: RequiredRole,
@@ -43,7 +43,7 @@ pub(super) const PATH_PARAMS: &[Param] = &[
     Param::new("route", ParamKind::Text(255), "The name of a route"),
 ];
 
-impl Route {
+impl Endpoint {
     /// Whether this API has the route: `/metrics` is there only if it has something to show.
     pub(super) fn is_served(&self, api: &AdminApi) -> bool {
         self.id != "metrics" || api.metrics.is_some()
