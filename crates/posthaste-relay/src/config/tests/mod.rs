@@ -1,11 +1,11 @@
 //! What is read, what is refused, and that no secret is told.
 
+mod environment;
 mod hostile;
 mod mistakes;
 mod options;
 mod read;
 mod secrets;
-mod variables;
 
 use super::environment::Environment;
 use super::*;
