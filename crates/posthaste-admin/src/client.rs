@@ -31,7 +31,7 @@ pub enum ClientError {
     NoHttpClient(reqwest::Error),
 
     /// There was no connection, or no response in time.
-    #[error("the relay cannot be reached: see that it runs, and where it listens")]
+    #[error("the relay cannot be reached: check that it runs, and where it listens")]
     Unreachable(#[source] reqwest::Error),
 
     /// The connection ended in the middle of a response.
@@ -43,15 +43,15 @@ pub enum ClientError {
     Refused(wire::Error),
 
     /// Something else listens there.
-    #[error("this is no relay of Posthaste: it answers {0}")]
+    #[error("this is not a Posthaste relay: it replies {0}")]
     NotARelay(StatusCode),
 
     /// Something else listens there.
-    #[error("this is no relay of Posthaste: its answer is longer than 1 MiB")]
+    #[error("this is not a Posthaste relay: its reply is longer than 1 MiB")]
     TooLong,
 
     /// Something else listens there, or a relay of another release.
-    #[error("this is no relay of Posthaste")]
+    #[error("this is not a Posthaste relay")]
     Unreadable(#[from] serde_json::Error),
 }
 

@@ -29,7 +29,7 @@ pub struct Error {
     pub advice: String,
 }
 
-/// Whether the process answers.
+/// Whether the process is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[non_exhaustive]

@@ -36,9 +36,7 @@ pub enum RelayError {
     Unreachable(String),
 
     /// The admin listener cannot listen.
-    #[error(
-        "nobody can listen on {address}: choose another address with --listen or admin.listen, or \"off\""
-    )]
+    #[error("cannot listen on {address}: choose another address with --listen or admin.listen, or \"off\"")]
     Listen {
         /// Where.
         address: SocketAddr,

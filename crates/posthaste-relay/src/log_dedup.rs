@@ -80,7 +80,7 @@ fn report(age: Duration) {
     // The lock is not held while lines are written, because each of them is looked at too.
     let suppressed = lock().as_mut().map(|windows| sweep(windows, Instant::now(), age)).unwrap_or_default();
     for SuppressedLines { count, what: LineFields { message, outbox, route } } in suppressed {
-        tracing::warn!(count, of = message, outbox, route, "log lines left out, all of the same kind");
+        tracing::warn!(count, of = message, outbox, route, "repeated log lines left out");
     }
 }
 

@@ -210,11 +210,11 @@ impl RunningRelay {
     }
 
     async fn stop_unless_forced(&self, commands: &mut mpsc::Receiver<RelayCommand>) -> RelayExit {
-        tracing::info!("stopping; a second signal ends the relay at once");
+        tracing::info!("stopping; a second signal ends the relay immediately");
         tokio::select! {
             () = self.stop() => RelayExit::Gracefully,
             () = stop_command(commands) => {
-                tracing::warn!("ended at once; what was under way is delivered again when its leases have lapsed");
+                tracing::warn!("ended immediately; what was under way is delivered again when its leases lapse");
                 RelayExit::Forced
             }
         }

@@ -29,8 +29,8 @@ impl StoreMigrations {
     /// The options are wrong, or the table is a foreign one.
     pub fn of(spec: &StoreSpec) -> Result<Option<Self>, InvalidStore> {
         if spec.layout.is_some() {
-            let text = "a layout is for a table of somebody else, which is theirs to migrate: leave it out to make a \
-                        table of Posthaste's own";
+            let text = "a layout describes a table of another program, which that program migrates: leave it out to \
+                        create a table of Posthaste's own";
             return Err(InvalidStore::new(text));
         }
         Ok(Some(Self(match resolve(spec)? {

@@ -152,9 +152,7 @@ pub(crate) fn resolve(spec: &StoreSpec) -> Result<StoreUrl, InvalidStore> {
         (_, Some(_), _) => {
             Err(InvalidStore::new("--schema is for PostgreSQL, and this store has no schemas: leave it out"))
         }
-        (_, None, true) => {
-            Err(InvalidStore::new("--pgbouncer is for PostgreSQL, and this store is none: leave it out"))
-        }
+        (_, None, true) => Err(InvalidStore::new("--pgbouncer is for PostgreSQL only: leave it out")),
     }
 }
 
@@ -178,7 +176,7 @@ async fn foreign_table(
         StoreUrl::MySql(options) => ForeignTableStore::mysql(&options, layout),
         _ => {
             let text =
-                "--layout is for PostgreSQL, MySQL and MariaDB, and this store is none of them: leave it out";
+                "--layout is for PostgreSQL, MySQL and MariaDB, and this store is another one: leave it out";
             return Err(InvalidStore::new(text).into());
         }
     };

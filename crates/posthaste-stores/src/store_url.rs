@@ -69,7 +69,10 @@ impl FromStr for StoreUrl {
 
     fn from_str(url: &str) -> Result<Self, InvalidStore> {
         let Some((scheme, rest)) = url.split_once(':') else {
-            return Err(InvalidStore::new(format!("{:?} is no store URL: write {KNOWN_URLS}", redact(url))));
+            return Err(InvalidStore::new(format!(
+                "{:?} is not a store URL: write {KNOWN_URLS}",
+                redact(url)
+            )));
         };
         match scheme {
             "postgres" | "postgresql" => postgres(url, rest),
@@ -79,7 +82,7 @@ impl FromStr for StoreUrl {
             "redis+cluster" | "rediss+cluster" => redis_cluster(scheme, rest),
             "memory" => Ok(Self::Memory),
             scheme => Err(InvalidStore::new(format!(
-                "this build of Posthaste knows no store {:?}: write {KNOWN_URLS}",
+                "this build of Posthaste does not know the kind of store {:?}: write {KNOWN_URLS}",
                 redact(scheme)
             ))),
         }
@@ -116,7 +119,7 @@ fn redis_cluster(scheme: &str, rest: &str) -> Result<StoreUrl, InvalidStore> {
     let (nodes, database) = place.split_once('/').unwrap_or((place, ""));
     if !["", "0"].contains(&database) {
         return Err(InvalidStore::new(
-            "the store URL names a database, and a Redis Cluster has only one: leave out what follows its nodes",
+            "the store URL names a database, and a Redis Cluster has only one: leave out the path after the nodes",
         ));
     }
     let (user, nodes) = match nodes.rsplit_once('@') {
@@ -174,7 +177,7 @@ impl ServerUrls {
     fn check(&self, rest: &str) -> Result<(), InvalidStore> {
         let Some(rest) = rest.strip_prefix("//") else {
             return Err(InvalidStore::new(format!(
-                "a {} URL has // after its scheme: write {KNOWN_URLS}",
+                "a {} URL needs // after its scheme: write {KNOWN_URLS}",
                 self.name
             )));
         };
@@ -196,7 +199,7 @@ impl ServerUrls {
             return Ok(());
         }
         Err(InvalidStore::new(format!(
-            "the store URL has a parameter that {} URLs cannot have here: known are {}",
+            "the store URL has a parameter that {} URLs do not support here: supported are {}",
             self.name,
             self.parameters.join(", ")
         )))

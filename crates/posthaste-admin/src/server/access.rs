@@ -152,7 +152,7 @@ fn no_token() -> ApiError {
 
 fn too_low() -> ApiError {
     let error = "this needs the role operator";
-    ApiError::new(StatusCode::FORBIDDEN, error, "ask somebody who has a token with this role")
+    ApiError::new(StatusCode::FORBIDDEN, error, "use a token with this role")
 }
 
 fn is_local(request: &Request) -> Result<(), ApiError> {
@@ -182,7 +182,7 @@ fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     if all_local {
         return Ok(());
     }
-    let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
+    let advice = "send it to 127.0.0.1, [::1] or localhost, or give the relay a token";
     Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is served", advice))
 }
 
@@ -193,8 +193,12 @@ fn is_not_passed_on(headers: &HeaderMap) -> Result<(), ApiError> {
     if !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
         return Ok(());
     }
-    let error = "without tokens only this machine is served, and a proxy passed this on";
-    Err(ApiError::new(StatusCode::FORBIDDEN, error, "give the relay a token, and those behind the proxy too"))
+    let error = "without tokens only this machine is served, and this request came through a proxy";
+    Err(ApiError::new(
+        StatusCode::FORBIDDEN,
+        error,
+        "configure a token, and give it to the clients behind the proxy",
+    ))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -211,5 +215,5 @@ fn is_no_foreign_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiErr
         return Ok(());
     }
     let advice = "send it from a program, or give the relay a token";
-    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens a web page may change nothing", advice))
+    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens a web page may not change anything", advice))
 }

@@ -91,5 +91,5 @@ fn is_known(request: &ApiRequest, route: &str) -> Result<bool, ApiError> {
 }
 
 fn no_route() -> ApiError {
-    ApiError::not_found("this outbox has no route of this name", "see /api/v1/outboxes for their names")
+    ApiError::not_found("this outbox has no route with this name", "see /api/v1/outboxes for their names")
 }

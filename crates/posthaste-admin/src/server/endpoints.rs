@@ -53,13 +53,13 @@ const ERROR: Param = Param::new("error", ParamKind::Text(1000), "Only events who
 const OLDER_THAN: Param = Param::new(
     "older_than",
     ParamKind::Age,
-    "Only events that ended, or were inserted if they have not, so long ago",
+    "Only events that ended, or were inserted if they have not, this long ago",
 );
 const AFTER: Param =
     Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the page before");
-const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "At most so many");
+const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "The most items of the page");
 const BATCH_LIMIT: Param =
-    Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "Change at most so many in this call");
+    Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "The most events to change in this call");
 
 const FORGET_PROGRESS: Param = Param::new(
     "forget_progress",
@@ -69,19 +69,19 @@ const FORGET_PROGRESS: Param = Param::new(
 const FILTER: Param = Param::required(
     "filter",
     ParamKind::Object(&[TYPE, AGGREGATE_TYPE, AGGREGATE_ID, TENANT, ERROR, OLDER_THAN]),
-    "All DEAD events that match every condition; all of them if there is none",
+    "All DEAD events that match every condition; without conditions, all DEAD events",
 );
 const IDS: Param = Param::required("ids", ParamKind::Ids(100), "The ids of DEAD events");
 
 const REQUIRED_OLDER_THAN: Param =
-    Param::required("older_than", ParamKind::Age, "Only events that ended at least so long ago");
+    Param::required("older_than", ParamKind::Age, "Only events that ended at least this long ago");
 
 /// The table.
 pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/health/live",
         id: "live",
-        summary: "Whether the process answers",
+        summary: "Whether the process is alive",
         success: Success::Json(schema::<wire::Live>),
         handle: |request| Box::pin(health::live(request)),
         ..FOR_ALL
@@ -89,7 +89,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/health/ready",
         id: "ready",
-        summary: "Whether every store answers and no due event has waited for too long",
+        summary: "Whether every store replies and no due event has waited for too long",
         success: Success::Ready(schema::<wire::Ready>),
         handle: |request| Box::pin(health::ready(request)),
         ..FOR_ALL
@@ -97,7 +97,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/metrics",
         id: "metrics",
-        summary: "Metrics as Prometheus reads them",
+        summary: "Metrics in the text format of Prometheus",
         success: Success::Text("text/plain"),
         handle: |request| Box::pin(health::metrics(request)),
         ..FOR_ALL
@@ -121,7 +121,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/stats",
         id: "stats",
-        summary: "How much waits, is late, died and is done",
+        summary: "Counts of pending, done, DEAD and archived events",
         success: Success::Json(schema::<wire::Stats>),
         handle: |request| Box::pin(read_handlers::stats(request)),
         ..FOR_VIEWERS
@@ -129,10 +129,10 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/backlog",
         id: "backlog",
-        summary: "What is pending, by type or by tenant, the largest groups first",
+        summary: "Pending events by type or by tenant, the largest groups first",
         query: &[
-            Param::new("by", ParamKind::Choice(&["type", "tenant"]), "By what; by type if it is left out"),
-            Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "At most so many groups"),
+            Param::new("by", ParamKind::Choice(&["type", "tenant"]), "How to group; by type if left out"),
+            Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "The most groups"),
         ],
         success: Success::Json(schema::<wire::Backlog>),
         handle: |request| Box::pin(read_handlers::backlog(request)),
@@ -168,7 +168,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/outboxes/{outbox}/dead/groups",
         id: "dead_groups",
         summary: "DEAD events by type and reason, the largest groups first",
-        query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "At most so many groups")],
+        query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "The most groups")],
         success: Success::Json(schema::<wire::Groups>),
         handle: |request| Box::pin(read_handlers::dead_groups(request)),
         ..FOR_VIEWERS
@@ -215,7 +215,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/routes/{route}/pause",
         id: "pause",
-        summary: "Stop the deliveries of a route, on every relay",
+        summary: "Pause the deliveries of a route on every relay",
         success: Success::Json(schema::<wire::RouteChanged>),
         handle: |request| Box::pin(change_handlers::pause(request)),
         ..FOR_OPERATORS
@@ -223,7 +223,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/routes/{route}/resume",
         id: "resume",
-        summary: "End a pause",
+        summary: "End the pause of a route",
         success: Success::Json(schema::<wire::RouteChanged>),
         handle: |request| Box::pin(change_handlers::resume(request)),
         ..FOR_OPERATORS
@@ -231,7 +231,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/audit",
         id: "audit",
-        summary: "One page of what operators did, newest first",
+        summary: "One page of the actions of operators, newest first",
         query: &[AFTER, LIMIT],
         success: Success::Json(schema::<wire::Audit>),
         handle: |request| Box::pin(read_handlers::audit(request)),
@@ -240,7 +240,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/findings",
         id: "findings",
-        summary: "What looks wrong, the worst first, with what to do about it",
+        summary: "What looks wrong and what to do about it, the worst first",
         success: Success::Json(schema::<wire::Findings>),
         handle: |request| Box::pin(read_handlers::findings(request)),
         ..FOR_VIEWERS
@@ -248,7 +248,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/v1/outboxes/{outbox}/tail",
         id: "tail",
-        summary: "What this relay delivers, as it happens: one line of JSON each, until it stops",
+        summary: "The deliveries of this relay as they happen, one JSON line each, until it stops",
         query: &[
             TYPE,
             AGGREGATE_TYPE,
@@ -257,7 +257,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
             Param::new(
                 "outcome",
                 ParamKind::Choice(&["done", "retry", "deferred", "dead", "unreachable", "busy"]),
-                "Only deliveries that ended so",
+                "Only deliveries with this outcome",
             ),
         ],
         success: Success::Text("application/x-ndjson"),
@@ -303,24 +303,24 @@ fn finished(router: Router, state: Arc<ApiState>) -> Router {
 }
 
 async fn nothing_here(state: Arc<ApiState>, request: Request) -> Response {
-    let error = ApiError::not_found("there is nothing here", "see /openapi.json for what there is");
+    let error = ApiError::not_found("this path does not exist", "see /openapi.json for the paths");
     state.access.refuse(&request, error).into_response()
 }
 
 async fn no_slot() -> Response {
-    let advice = "close some, or ask again when others have ended";
-    ApiError::unavailable("the relay has as many connections as it takes", advice).into_response()
+    let advice = "close some, or try again later";
+    ApiError::unavailable("the relay has as many connections as it accepts", advice).into_response()
 }
 
 async fn no_such_method(state: Arc<ApiState>, request: Request) -> Response {
-    let error = "this path knows another method";
+    let error = "this path does not accept this method";
     let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, error, "see the header Allow");
     state.access.refuse(&request, error).into_response()
 }
 
 /// The text of a panic may hold anything: the hook of the process logs it, no client gets it.
 fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
-    tracing::error!("a request to the admin listener failed in a way that nobody expected");
+    tracing::error!("a request to the admin listener panicked");
     ApiError::panicked().into_response()
 }
 

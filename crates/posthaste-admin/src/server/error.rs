@@ -36,8 +36,8 @@ impl ApiError {
     }
 
     pub(super) fn panicked() -> Self {
-        let advice = "look into the relay's log; asking again may help";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the relay could not answer this", advice)
+        let advice = "see the relay's log; trying again may help";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the relay failed to handle this request", advice)
     }
 }
 
@@ -53,16 +53,16 @@ impl ApiError {
 /// Logs that a store failed during a request.
 pub(super) fn log_failure(outbox: &str, operation: &str, error: &StoreError) {
     let error = error_chain(error);
-    tracing::warn!(outbox, operation, error, "the store failed, so a request was not answered");
+    tracing::warn!(outbox, operation, error, "the store failed, and a request with it");
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if let StoreError::Unsupported { .. } = error {
-            let advice = "this kind of store has nothing of the sort: do without it";
+            let advice = "no store of this kind can do it: leave it out";
             return Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), advice);
         }
-        let advice = "see that the database is well and not busy, then ask again";
+        let advice = "check that the database is up and not busy, then try again";
         let response = Self::unavailable(error.to_string(), advice);
         Self { cause: Some(error), ..response }
     }

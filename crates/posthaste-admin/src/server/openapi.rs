@@ -115,11 +115,11 @@ pub(super) fn errors(endpoint: &Endpoint) -> Vec<(&'static str, &'static str)> {
         ("400", "A parameter, or the body, breaks a rule"),
         ("403", "The role is too low, or there are no tokens and the request is not from this machine"),
         ("421", "There are no tokens, and Host is not a name of this machine"),
-        ("500", "The relay failed in a way that nobody expected"),
+        ("500", "The relay failed unexpectedly"),
     ];
     if endpoint.required_role != RequiredRole::Nothing {
-        errors.push(("401", "There is no token, or one that the relay does not know"));
-        errors.push(("503", "The store does not answer, or the relay has too much to do"));
+        errors.push(("401", "The token is missing or unknown"));
+        errors.push(("503", "The store does not reply, or the relay is overloaded"));
     }
     if endpoint.path.contains('{') {
         errors.push(("404", "There is no such outbox, event or route"));

@@ -194,7 +194,7 @@ impl Params {
                 return Err(unknown(params, &name));
             };
             if map.insert(name, typed(&param.kind, text)).is_some() {
-                return Err(format!("{} is there more than once", param.name));
+                return Err(format!("{} is given more than once", param.name));
             }
         }
         Self::of_map(params, map)

@@ -84,8 +84,8 @@ fn page(query: &Params) -> PageRequest {
 pub(super) async fn event(request: ApiRequest) -> ApiResult {
     let id = EventId::from(request.path.text("id").unwrap_or_default());
     let Some(detail) = request.admin()?.get(&id).await? else {
-        let advice = "see whether id and outbox are right; it may also have been purged";
-        return Err(ApiError::not_found("there is no event of this id", advice));
+        let advice = "check the id and the outbox; the event may also have been purged";
+        return Err(ApiError::not_found("there is no event with this id", advice));
     };
     // Payloads and headers may be personal: a viewer sees how large a payload is.
     ok(&match request.who.role {

@@ -35,14 +35,14 @@ impl ApiRequest {
         let name = self.path.text("outbox").unwrap_or_default();
         let found = self.state.api.outboxes.iter().find(|outbox| outbox.name() == name);
         found.map(|outbox| &**outbox).ok_or_else(|| {
-            ApiError::not_found("there is no outbox of this name", "see /api/v1/outboxes for their names")
+            ApiError::not_found("there is no outbox with this name", "see /api/v1/outboxes for their names")
         })
     }
 
     /// The store of the outbox that the path names.
     pub(super) fn admin(&self) -> Result<&dyn Admin, ApiError> {
         self.outbox()?.admin().ok_or_else(|| {
-            let advice = "the relay goes on trying: its log says what is wrong";
+            let advice = "the relay keeps trying: its log has the reason";
             ApiError::unavailable("the store of this outbox could not be opened yet", advice)
         })
     }

@@ -37,9 +37,12 @@ async fn admit_and_handle(state: Arc<ApiState>, endpoint: &'static Endpoint, req
     if endpoint.required_role == RequiredRole::Nothing {
         return handle(read(state, who, endpoint, request).await?, endpoint).await;
     }
-    let busy =
-        |_| ApiError::unavailable("the relay answers too many requests at once", "ask again in a second");
-    let slow = |_| ApiError::unavailable("this took too long", "what was begun goes on; ask again");
+    let busy = |_| {
+        ApiError::unavailable("the relay has too many requests at the same time", "try again in a second")
+    };
+    let slow = |_| {
+        ApiError::unavailable("the request took too long", "a change that has begun is finished; try again")
+    };
     let (permit, end) =
         (state.requests.clone().try_acquire_owned().map_err(busy)?, Instant::now() + REQUEST_TIMEOUT);
     let request = timeout_at(end, read(state, who, endpoint, request)).await.map_err(slow)??;
@@ -104,12 +107,12 @@ async fn document(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
     let bytes = Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
             let error = format!("the body is larger than {MAX_BODY_BYTES} bytes");
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send less at once")
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send less per request")
         }
         _ => ApiError::bad("the body cannot be read"),
     })?;
     // Its error names a place, and what it expected there; it repeats no value.
-    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is no JSON: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))
 }
 
 fn says_json(headers: &HeaderMap) -> bool {

@@ -25,7 +25,9 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) async fn tail(request: ApiRequest) -> ApiResult {
     let lines = request.outbox()?.feed().subscribe();
-    let full = |_| ApiError::unavailable("too many follow already", "end one of the others, then try again");
+    let full = |_| {
+        ApiError::unavailable("too many clients follow deliveries already", "end one of them, then try again")
+    };
     let permit = request.state.followers.clone().try_acquire_owned().map_err(full)?;
     let mut beat = interval(HEARTBEAT_INTERVAL);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -52,7 +52,8 @@ fn tokens(section: &Section<'_, '_>) -> Vec<Token> {
         let name = name.get_ref();
         let Some(holder) = section.within(name, node) else {
             // Neither its name: it may be the token.
-            let what = "holds something that is no table: write [admin.tokens.NAME] with role and token";
+            let what =
+                "contains something that is not a table: write [admin.tokens.NAME] with role and token";
             section.add(&node.span(), "", what);
             continue;
         };
@@ -83,7 +84,7 @@ fn token(section: Section<'_, '_>, name: &str) -> Option<Token> {
         section.wrong("token", what);
     }
     if !token.chars().all(|c| c.is_ascii_graphic()) {
-        section.wrong("token", "must be ASCII letters, digits and signs without spaces");
+        section.wrong("token", "must be ASCII letters, digits and punctuation without spaces");
     }
     if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
         section.wrong_itself("a token's name must be 1 to 64 characters without control characters");
@@ -108,5 +109,6 @@ pub fn what_is_wrong_with_level(level: &str) -> Option<String> {
         return Some(format!("no such level: {}", suggestion(level, LOG_LEVELS)));
     }
     let readable = EnvFilter::try_new(level).is_ok();
-    (!readable).then(|| "cannot be read: write a level, or as in \"info,posthaste=debug\"".to_owned())
+    (!readable)
+        .then(|| "is not valid: write a level, or directives as in \"info,posthaste=debug\"".to_owned())
 }

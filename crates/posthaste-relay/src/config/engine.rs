@@ -25,7 +25,7 @@ pub(super) const ENGINE: Keys = &[
 
 /// Settings of the engine that a relay has no use for, and why. To take them would promise what nobody keeps.
 pub(super) const UNSUPPORTED: &[(&str, &str)] = &[
-    ("name", "an outbox is named by its table: write [outbox.NAME]"),
+    ("name", "the outbox is named by its section: write [outbox.NAME]"),
     ("handler_timeout", "a relay has no handlers: write publish_timeout, or a route's timeout"),
     ("payload_bytes", "a relay writes no events: limit payloads where they are written"),
 ];
@@ -51,7 +51,10 @@ pub(super) fn config<'i>(
         foreign_layout::check(&config, layout, outbox);
     }
     if config.mode == Mode::WriterOnly {
-        outbox.wrong("mode", "a relay delivers, so it is no writer: write multi_node, single_node or strict");
+        outbox.wrong(
+            "mode",
+            "a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
+        );
         config.mode = Mode::MultiNode;
     }
     for problem in config.validate().err().into_iter().flat_map(|error| error.problems) {

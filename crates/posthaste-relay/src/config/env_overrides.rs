@@ -24,7 +24,7 @@ pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unr
         let value = match (value, is_file(name)) {
             (Some(path), true) => secret_file(Path::new(path)),
             (Some(value), false) => Ok(value.to_owned()),
-            (None, _) => Err("is no text: set it anew".to_owned()),
+            (None, _) => Err("is not UTF-8 text: set it again".to_owned()),
         };
         let text = value.unwrap_or_else(|why| {
             unreadable.push((name.to_owned(), why));
@@ -87,7 +87,7 @@ fn set<'i>(
     value: Node<'i>,
     span: &Span,
 ) -> Result<(), String> {
-    let [first, rest @ ..] = path else { return Err("leads nowhere: name a setting".to_owned()) };
+    let [first, rest @ ..] = path else { return Err("matches no setting: name a setting".to_owned()) };
     if first.is_empty() {
         return Err("has an empty part: write two underscores between two parts".to_owned());
     }
@@ -96,7 +96,7 @@ fn set<'i>(
         Some(index) => names[*index].to_owned(),
         None if above == "outbox" => {
             let hint = did_you_mean(first, &names, || format!("there are {}", names.join(", ")));
-            return Err(format!("leads nowhere: there is no outbox `{first}`: {hint}"));
+            return Err(format!("matches no setting: there is no outbox `{first}`: {hint}"));
         }
         None => first.clone(),
     };
@@ -109,9 +109,9 @@ fn set<'i>(
         DeValue::Table(inner) => set(inner, &above, rest, value, span),
         DeValue::Array(routes) => match route(routes, next)?.get_mut() {
             DeValue::Table(route) => set(route, &above, &rest[1..], value, span),
-            _ => Err(format!("leads nowhere: `{above}` has no tables")),
+            _ => Err(format!("matches no setting: `{above}` has no tables")),
         },
-        _ => Err(format!("leads nowhere: `{above}` is no table")),
+        _ => Err(format!("matches no setting: `{above}` is no table")),
     }
 }
 
@@ -119,7 +119,7 @@ fn set<'i>(
 fn route<'t, 'i>(routes: &'t mut DeArray<'i>, part: &str) -> Result<&'t mut Node<'i>, String> {
     let names: Vec<String> = routes.iter().map(name_of).collect();
     let index = position(&names.iter().map(String::as_str).collect::<Vec<_>>(), part)?;
-    routes.get_mut(index).ok_or_else(|| "leads nowhere".to_owned())
+    routes.get_mut(index).ok_or_else(|| "matches no setting".to_owned())
 }
 
 /// The element that is meant: by its name, as it is or without its signs, or by its number from 0.
@@ -130,7 +130,7 @@ fn position(names: &[&str], part: &str) -> Result<usize, String> {
         ([], _) => {
             let there_are = || format!("there are {}, also by their number from 0", names.join(", "));
             let hint = did_you_mean(part, names, there_are);
-            Err(format!("leads nowhere: there is no route `{part}`: {hint}"))
+            Err(format!("matches no setting: there is no route `{part}`: {hint}"))
         }
         _ => Err(format!("several routes could be `{part}`: name one by its number, from 0")),
     }

@@ -46,10 +46,10 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
 /// What a file holds, without the line break at its end; or why it cannot be read.
 pub(super) fn secret_file(path: &Path) -> Result<String, String> {
     let read =
-        bounded_file::read(path, MAX_SECRET_FILE_BYTES, "it is longer than 64 KiB, which is no secret");
+        bounded_file::read(path, MAX_SECRET_FILE_BYTES, "it is longer than 64 KiB, too long for a secret");
     let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| ErrorKind::InvalidData.into()));
     let text = text.map_err(|error: Error| {
-        format!("the file {} cannot be read ({error}): see that it is there and may be read", path.display())
+        format!("the file {} cannot be read ({error}): check that it exists and may be read", path.display())
     })?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())

@@ -43,7 +43,7 @@ pub(super) fn layout(outbox: &Section<'_, '_>) -> Option<Layout> {
 }
 
 fn preset(name: String) -> Result<Layout, String> {
-    Layout::preset(&name).ok_or_else(|| format!("is no preset: {}", suggestion(&name, &Layout::PRESETS)))
+    Layout::preset(&name).ok_or_else(|| format!("is not a preset: {}", suggestion(&name, &Layout::PRESETS)))
 }
 
 /// A preset with changes, or a layout of its own. An empty text takes a column or a value of the preset away.
@@ -104,7 +104,7 @@ fn is_order_service(layout: &Layout) -> bool {
 /// Reports what an engine cannot do with such a table.
 pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) {
     if config.mode == Mode::Strict {
-        outbox.wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
+        outbox.wrong("mode", "strict mode needs an insertion order, which a layout does not have: write multi_node or single_node");
     }
     if !config.poller.skip_recent.is_zero() {
         outbox.wrong("poller.skip_recent", "a layout takes every row that is committed: leave it out");

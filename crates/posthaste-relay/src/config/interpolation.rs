@@ -81,7 +81,7 @@ fn look_up(name: &str, environment: &Environment) -> Result<String, String> {
         std::env::VarError::NotPresent => {
             format!("the variable {name} is not set: set it, or write $${{ for the text ${{")
         }
-        std::env::VarError::NotUnicode(_) => format!("the variable {name} is no text: set it anew"),
+        std::env::VarError::NotUnicode(_) => format!("the variable {name} is not UTF-8 text: set it again"),
     })
 }
 

@@ -72,20 +72,20 @@ impl Source {
 fn read(path: &Path) -> Result<String, Problems> {
     let failed = |what| Problems::of_file(path.display().to_string(), what);
     let bytes =
-        bounded_file::read(path, MAX_FILE_BYTES, "is larger than 1 MiB: this is no configuration file")
+        bounded_file::read(path, MAX_FILE_BYTES, "is larger than 1 MiB: this is not a configuration file")
             .map_err(|error| failed(cannot_be_read(&error)))?;
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        failed(format!("is no text in UTF-8 in line {line}: save it as UTF-8"))
+        failed(format!("is not UTF-8 text in line {line}: save it as UTF-8"))
     })
 }
 
 fn cannot_be_read(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "is not there: see whether the path is right".to_owned(),
+        io::ErrorKind::NotFound => "does not exist: check the path".to_owned(),
         io::ErrorKind::FileTooLarge => error.to_string(),
-        _ => format!("cannot be read ({error}): see that it is a file which this user may read"),
+        _ => format!("cannot be read ({error}): check that it is a file that this user may read"),
     }
 }
 
@@ -96,7 +96,7 @@ fn parsed<'i>(texts: &'i SourceTexts, environment: &Environment) -> (DeTable<'i>
     let mut table = table.into_inner();
     let problems = ProblemCollector::new(texts, Redaction::of(&table, !errors.is_empty(), sensitivity));
     for error in &errors {
-        problems.add(&error.span().unwrap_or(0..0), "", format!("is no TOML: {}", error.message()));
+        problems.add(&error.span().unwrap_or(0..0), "", format!("is not TOML: {}", error.message()));
     }
     interpolation::expand(&mut table, environment, &problems);
     (table, problems)

@@ -19,8 +19,11 @@ pub(super) fn outbox<'i>(
     let migrate = section.flag("migrate");
     // A foreign table is not ours to make.
     if migrate && layout.is_some() {
-        section
-            .wrong("migrate", "makes a table of ours, and the layout is of another: leave out one of them");
+        section.wrong(
+            "migrate",
+            "creates a table of Posthaste's own, and the layout describes another one: \
+             leave out one of them",
+        );
     }
     let config = engine::config(section, name, defaults, layout.as_ref());
     let routes = route::routes(section);
@@ -46,7 +49,7 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
         true => OutboxName::new(&name).map(|_| name).map_err(without_value),
         false => name.parse::<TableName>().map(|_| name).map_err(without_value),
     });
-    let for_postgres = || "is for PostgreSQL, and this store is none: leave it out".to_owned();
+    let for_postgres = || "is for PostgreSQL only: leave it out".to_owned();
     let schema = section.check("schema", schema, |name| match is_postgres {
         true => name.parse::<SchemaName>().map_err(without_value),
         false => Err(for_postgres()),
@@ -56,7 +59,7 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
     }
     if layout.is_some() {
         if !matches!(kind, StoreUrl::Postgres(_) | StoreUrl::MySql(_)) {
-            section.wrong("store", "has no layouts: they are for PostgreSQL, MySQL and MariaDB");
+            section.wrong("store", "cannot have a layout: layouts are for PostgreSQL, MySQL and MariaDB");
         }
         if pgbouncer {
             section.wrong("pgbouncer", "a layout needs a session of its own: name the server itself");
@@ -68,11 +71,11 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
 
 fn kind(url: &str) -> Result<StoreUrl, String> {
     if !has_known_scheme(url) {
-        return Err(format!("is no URL of a store that is known: write {KNOWN_URLS}"));
+        return Err(format!("is not the URL of a known store: write {KNOWN_URLS}"));
     }
     match url.parse() {
         Ok(StoreUrl::Memory) => {
-            Err("nobody else can write into the memory of a relay: name a database".to_owned())
+            Err("no other process can write into the memory of a relay: name a database".to_owned())
         }
         kind => kind.map_err(|error| error.to_string()),
     }

@@ -59,7 +59,7 @@ impl fmt::Display for Problems {
         write!(f, "{} has {count} problem{}", self.source, if count == 1 { "" } else { "s" })?;
         self.problems.iter().try_for_each(|problem| write!(f, "\n\n{problem}"))?;
         if self.more > 0 {
-            write!(f, "\n\nand {} more: mend these first", self.more)?;
+            write!(f, "\n\nand {} more: fix these first", self.more)?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(super) fn publish(route: &Section<'_, '_>) -> Vec<Built> {
     let built = targets(route, &shared);
     let has_webhook = built.iter().any(|(target, _)| target.is_webhook());
     if shared.webhook.is_some() && !has_webhook && !route.concerns("publish") {
-        route.wrong("webhook", "is for https URLs, and this route publishes to none: leave it out");
+        route.wrong("webhook", "is for https URLs, and this route has none: leave it out");
     }
     built
 }
@@ -87,7 +87,7 @@ impl Shared {
 /// The publisher, or what is wrong in the words of a configuration.
 fn destination(target: &Target) -> Result<Arc<dyn Destination>, String> {
     if target.says_format_twice() {
-        return Err("the route and the URL both say the format: leave one of them out".to_owned());
+        return Err("the route and the URL both set the format: leave one of them out".to_owned());
     }
     if target.is_in_the_clear() {
         return Err("http sends events in the clear: write https, or allow it in a configuration file with \

@@ -111,7 +111,7 @@ impl<'r, 'i> Section<'r, 'i> {
     pub(super) fn text(&self, key: &str) -> Option<String> {
         let text = self.text_of(self.get(key)?);
         if text.is_none() {
-            self.wrong(key, "must be a text in quotes");
+            self.wrong(key, "must be text in quotes");
         }
         text
     }
@@ -165,7 +165,7 @@ impl<'r, 'i> Section<'r, 'i> {
 }
 
 /// What is wrong with a duration that cannot be read.
-pub(super) const NO_DURATION: &str = "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"";
+pub(super) const NO_DURATION: &str = "is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"";
 
 pub(super) fn unknown(key: &str, names: &[&str]) -> String {
     format!("no such setting: {}", suggestion(key, names))

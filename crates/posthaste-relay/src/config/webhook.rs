@@ -157,7 +157,7 @@ fn headers(section: &Section<'_, '_>) -> Vec<(String, Secret)> {
     for (name, node) in table.entries() {
         // The name is not shown: it may be the value.
         let Some(value) = section.text_of(node) else {
-            let what = "holds something that is no text: write NAME = \"value\"";
+            let what = "contains a value that is not text: write NAME = \"value\"";
             section.add(&node.span(), "headers", what);
             continue;
         };
@@ -174,6 +174,6 @@ fn headers(section: &Section<'_, '_>) -> Vec<(String, Secret)> {
 fn authorities(path: String) -> Result<Authorities, String> {
     let read = bounded_file::read(&path, MAX_CA_FILE_BYTES, "it is larger than 1 MiB");
     let cannot_be_read =
-        |error| format!("cannot be read ({error}): see that it is a file which this user may read");
+        |error| format!("cannot be read ({error}): check that it is a file that this user may read");
     Ok(Authorities { pem: read.map_err(cannot_be_read)?, path })
 }

@@ -191,5 +191,5 @@ async fn too_many_requests_are_refused_at_once_and_probes_are_not() {
         reply.refused(503)
     };
     let (_, refused) = tokio::join!(many, one_more);
-    assert_eq!(refused["error"], "the relay answers too many requests at once");
+    assert_eq!(refused["error"], "the relay has too many requests at the same time");
 }

@@ -71,16 +71,16 @@ fn override_that_leads_nowhere_is_a_problem() {
         ("POSTHASTE__ADMIN__LISTN", "admin.listn: no such setting: did you mean `listen`?"),
         (
             "POSTHASTE__OUTBOX__SHPO__STORE",
-            "outbox.shpo.store: leads nowhere: there is no outbox `shpo`: did you mean `shop`?",
+            "outbox.shpo.store: matches no setting: there is no outbox `shpo`: did you mean `shop`?",
         ),
         ("POSTHASTE__OUTBOX__SHOP__WORKRS", "outbox.shop.workrs: no such setting: did you mean `workers`?"),
         (
             "POSTHASTE__OUTBOX__SHOP__ROUTE__ORDERS__RATE",
-            "outbox.shop.route.orders.rate: leads nowhere: there is no route `orders`: there are *, also by their number from 0",
+            "outbox.shop.route.orders.rate: matches no setting: there is no route `orders`: there are *, also by their number from 0",
         ),
         (
             "POSTHASTE__OUTBOX__SHOP__STORE__URL",
-            "outbox.shop.store.url: leads nowhere: `outbox.shop.store` is no table",
+            "outbox.shop.store.url: matches no setting: `outbox.shop.store` is no table",
         ),
         (
             "POSTHASTE__OUTBOX____STORE",

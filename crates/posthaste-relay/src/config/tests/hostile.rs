@@ -34,7 +34,7 @@ fn file_that_is_no_text_is_refused() {
     let said = || Source::File(path.clone()).load_with(&Environment::default()).unwrap_err().to_string();
     assert!(said().contains("is not there"), "{}", said());
     std::fs::write(&path, b"a = 1\n\xff\xfe").unwrap();
-    assert!(said().contains("is no text in UTF-8 in line 2"), "{}", said());
+    assert!(said().contains("is not UTF-8 text in line 2"), "{}", said());
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     assert!(said().contains("cannot be read"), "{}", said());

@@ -12,15 +12,15 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         ("mode = \"multi\"", "3:8 outbox.shop.mode: must be multi_node or single_node or strict"),
         (
             "mode = \"writer_only\"",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
+            "3:8 outbox.shop.mode: a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
         ),
         (
             "mode = \"writer_only\"\npoller.interval = \"1s\"\nqueue.hot = 5",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
+            "3:8 outbox.shop.mode: a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
         ),
         (
             "drain = \"soon\"",
-            "3:9 outbox.shop.drain: is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
+            "3:9 outbox.shop.drain: is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
         ),
         ("drain = 5", "3:9 outbox.shop.drain: must be a duration such as \"5s\" or \"200ms\""),
         ("poller = 5", "3:10 outbox.shop.poller: must be a table"),
@@ -39,7 +39,7 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         ),
         (
             "name = \"x\"",
-            "3:1 outbox.shop.name: has no effect here: an outbox is named by its table: write [outbox.NAME]",
+            "3:1 outbox.shop.name: has no effect here: the outbox is named by its section: write [outbox.NAME]",
         ),
         (
             "handler_timeout = \"5s\"",
@@ -83,7 +83,7 @@ fn each_mistake_in_a_route_is_said_at_its_place() {
         ),
         (
             "timeout = \"x\"",
-            "6:11 outbox.shop.route[0].timeout: is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
+            "6:11 outbox.shop.route[0].timeout: is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
         ),
         (
             "event = \"\"",
@@ -141,22 +141,20 @@ fn routes_that_clash_are_said_once() {
 fn store_and_publisher_urls_are_checked_without_connecting() {
     let said = refused(&SHOP.replace("postgres:", "oracle:").replace("stdout:", "kafak://h/t"), []);
     assert!(
-        said[0].starts_with("3:9 outbox.shop.store: is no URL of a store that is known: write postgres://"),
+        said[0].starts_with("3:9 outbox.shop.store: is not the URL of a known store: write postgres://"),
         "{said:?}"
     );
     assert!(said[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"), "{said:?}");
     let said = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);
     assert_eq!(
         said,
-        ["3:9 outbox.shop.store: nobody else can write into the memory of a relay: name a database"]
+        ["3:9 outbox.shop.store: no other process can write into the memory of a relay: name a database"]
     );
     let text =
         SHOP.replace("postgres://shop@db/shop", "mysql://u@db/shop\"\nschema = \"x\"\npgbouncer = true#");
     let said = refused(&text, []);
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(
-        said.iter().all(|said| said.ends_with("is for PostgreSQL, and this store is none: leave it out"))
-    );
+    assert!(said.iter().all(|said| said.ends_with("is for PostgreSQL only: leave it out")));
 }
 
 #[test]
@@ -182,7 +180,7 @@ fn mistakes_in_tokens_are_said() {
         refused(&text, []),
         [
             "8:5 admin.tokens.b.token: is the token of a too: give each its own",
-            "9:5 admin.tokens: holds something that is no table: write [admin.tokens.NAME] with role and token",
+            "9:5 admin.tokens: contains something that is not a table: write [admin.tokens.NAME] with role and token",
             "10:14 admin.tokens.d.role: must be viewer or operator",
             "10:22 admin.tokens.d.tokn: no such setting: did you mean `token`?",
         ]

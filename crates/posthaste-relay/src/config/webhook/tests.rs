@@ -107,7 +107,7 @@ fn each_mistake_is_said_at_its_place() {
         ("headers = { Host = \"x\" }", "7 webhook.headers: cannot set host: it is made for each request".to_owned()),
         (
             "headers = { X = 5 }",
-            "7 webhook.headers: holds something that is no text: write NAME = \"value\"".to_owned(),
+            "7 webhook.headers: contains a value that is not text: write NAME = \"value\"".to_owned(),
         ),
         ("headers = { \"a b\" = \"x\" }", "7 webhook.headers: was given a name that HTTP cannot carry".to_owned()),
         ("allow_http = \"yes\"", "7 webhook.allow_http: must be true or false".to_owned()),
@@ -148,7 +148,7 @@ fn each_mistake_is_said_at_its_place() {
 fn table_is_for_routes_with_a_webhook() {
     let table = "[outbox.shop.route.webhook]\nallow_http = true\n";
     let problems = read("\"stdout:\"", table, []).unwrap_err().to_string();
-    let what = "route[0].webhook: is for https URLs, and this route publishes to none: leave it out";
+    let what = "route[0].webhook: is for https URLs, and this route has none: leave it out";
     assert!(problems.contains(what), "{problems}");
     // It may well be one, but for the mistake in its URL.
     let problems = read("\"htps://h.example/\"", table, []).unwrap_err();
