@@ -1,24 +1,24 @@
-//! The options that name one outbox, whether they were typed or read from a configuration.
+//! Options that name one outbox, from the command line or from a configuration file.
 
 use posthaste_redis::OutboxName;
 use posthaste_sqlx::{Layout, SchemaName, TableName};
 
 use crate::{InvalidStore, OutboxRef, SecretUrl};
 
-/// A store, the outbox in it, and how it is reached. Its `Debug` shows no secret.
+/// A store, the outbox in it, and how the store is reached. Its `Debug` shows no secret.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoreSpec {
-    /// Where the store is.
+    /// The URL of the store.
     pub url: SecretUrl,
-    /// The table; on Redis, the name of the outbox. Default: that of the store or of the layout. The store decides
-    /// which names are valid.
+    /// The table; on Redis, the name of the outbox. Default: `outbox_event`, on Redis `outbox`, or the table of the
+    /// layout. It is checked when the store is opened, because each store has its own rule for names.
     pub table: Option<String>,
-    /// PostgreSQL only. Default: `public`.
+    /// The schema, on PostgreSQL only. Default: `public`.
     pub schema: Option<SchemaName>,
     /// Describes a table that another program made. Default: `None`, a table of Posthaste's own.
     pub layout: Option<Layout>,
-    /// The URL leads to a PgBouncer in transaction mode.
+    /// Whether the URL leads to a PgBouncer in transaction mode. Default: no.
     pub pgbouncer: bool,
 }
 
@@ -52,7 +52,7 @@ impl StoreSpec {
         self
     }
 
-    /// The table, or the name in Redis, with defaults filled in.
+    /// The table and the schema, or the name on Redis, with defaults filled in.
     pub fn outbox_ref(&self) -> OutboxRef {
         let usual = || match (&self.layout, self.url.is_redis()) {
             (Some(layout), _) => layout.table_name().to_string(),
@@ -62,18 +62,26 @@ impl StoreSpec {
         OutboxRef { table: self.table.clone().unwrap_or_else(usual), schema: self.schema.clone() }
     }
 
-    /// Whether both lead to the same outbox, as far as their URLs can tell.
+    /// Whether both name the same outbox. Two different URLs of one server count as different.
     pub fn is_same(&self, other: &Self) -> bool {
         let named = |store: &Self| (store.outbox_ref().table, store.schema.clone().unwrap_or_default());
         self.url == other.url && named(self) == named(other)
     }
 
     /// The table of an outbox in an SQL database.
+    ///
+    /// # Errors
+    ///
+    /// The name cannot be that of a table.
     pub fn table(&self) -> Result<TableName, InvalidStore> {
         self.outbox_ref().table.parse().map_err(|error| InvalidStore::new(format!("--table: {error}")))
     }
 
-    /// The name of an outbox in Redis.
+    /// The name of an outbox on Redis.
+    ///
+    /// # Errors
+    ///
+    /// The name cannot be that of an outbox.
     pub fn outbox(&self) -> Result<OutboxName, InvalidStore> {
         OutboxName::new(&self.outbox_ref().table)
             .map_err(|error| InvalidStore::new(format!("--table: {error}")))
