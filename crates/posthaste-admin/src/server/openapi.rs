@@ -44,7 +44,7 @@ fn generator() -> SchemaGenerator {
 fn operation(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
         "operationId": endpoint.id,
-        "summary": route.summary,
+        "summary": endpoint.summary,
         "description": role(endpoint.required_role),
         "security": match endpoint.required_role {
             RequiredRole::Nothing => json!([]),
