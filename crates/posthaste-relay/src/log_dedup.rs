@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn first_lines_of_a_kind_are_written_and_the_others_counted() {
+    fn first_lines_of_a_kind_are_written_and_the_rest_counted() {
         let (mut windows, now) = (HashMap::new(), Instant::now());
         let mut write = |key: &str, at| note(&mut windows, key.to_owned(), what(key), at);
         let written = (0..100).filter(|_| write("a", now)).count();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_last_is_reported_at_the_end() {
+    fn lines_left_out_last_are_reported_at_the_end() {
         let (mut windows, now) = (HashMap::new(), Instant::now());
         for _ in 0..7 {
             note(&mut windows, "a".to_owned(), what("a"), now);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn publishers_are_shared_by_routes_and_kept_by_the_next_configuration() {
+    fn publishers_are_shared_by_routes_and_reused_by_the_next_configuration() {
         let url = "https://h.example/";
         let before = built(&[route(None, url, None), route(Some("a"), url, None)], &Destinations::default());
         assert_eq!(before.0.len(), 1);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_of_a_webhook_make_another_publisher() {
+    fn different_webhook_settings_need_different_publishers() {
         let url = "https://h.example/";
         let before = built(&[route(None, url, None)], &Destinations::default());
         let other = WebhookConfig { requests: Some(2), ..WebhookConfig::default() };

@@ -69,8 +69,8 @@ impl Relay {
         Self { config, fail_fast: false, metrics: None }
     }
 
-    /// Whether the relay ends with an error if a store or a broker cannot be reached at the start. Default: no, it tries
-    /// again.
+    /// Whether the relay ends with an error if a store or a broker cannot be reached at the start. Default: no, it
+    /// tries again.
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
         self

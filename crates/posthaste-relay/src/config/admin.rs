@@ -15,7 +15,7 @@ pub(super) const ADMIN: Keys = &[(Public, &["listen", "ready_lag"]), (Hidden, &[
 pub(super) const TOKEN: Keys = &[(Hidden, &["role", "token"])];
 pub(super) const LOG: Keys = &[(Public, &["format", "level"])];
 
-/// A token that can be guessed protects nothing.
+/// Shorter tokens could be guessed.
 const MIN_TOKEN_CHARS: usize = 16;
 
 pub(super) fn admin(section: Section<'_, '_>) -> AdminConfig {
@@ -35,7 +35,7 @@ pub(super) fn admin(section: Section<'_, '_>) -> AdminConfig {
     AdminConfig { listen, ready_lag, tokens }
 }
 
-/// `None` where it is off.
+/// `None` if the listener is off.
 fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {
         return Ok(None);
@@ -51,7 +51,7 @@ fn tokens(section: &Section<'_, '_>) -> Vec<Token> {
     for (name, node) in section.table {
         let name = name.get_ref();
         let Some(holder) = section.within(name, node) else {
-            // Neither its name: it may be the token.
+            // The name is not shown either: it may be the token.
             let what =
                 "contains something that is not a table: write [admin.tokens.NAME] with role and token";
             section.add(&node.span(), "", what);
@@ -102,7 +102,9 @@ pub(super) fn log(section: Section<'_, '_>) -> LogConfig {
     LogConfig { format: format.unwrap_or(usual.format), level: level.unwrap_or(usual.level) }
 }
 
-/// One word would otherwise pass for the name of a module.
+/// Returns the problem of a log level or of directives; `None` if they are valid.
+///
+/// A single word must be a level: `tracing` would take a misspelt level for the name of a module, and log nothing.
 pub fn what_is_wrong_with_level(level: &str) -> Option<String> {
     let is_word = level.chars().all(|c| c.is_ascii_alphanumeric());
     if is_word && !LOG_LEVELS.contains(&level.to_lowercase().as_str()) {

@@ -1,4 +1,4 @@
-//! Lays variables such as `POSTHASTE__OUTBOX__SHOP__STORE` over the configuration.
+//! Environment overrides: variables such as `POSTHASTE__OUTBOX__SHOP__STORE` replace settings of the configuration.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::toml_tree::{self, Node};
 
 const VARIABLE_PREFIX: &str = "POSTHASTE__";
 
-/// Which variables cannot be read, and why.
+/// Variables that cannot be read, each with the reason.
 pub(super) type Unreadable = Vec<(String, String)>;
 
-/// Puts the values of all overrides in the row of texts.
+/// Adds the values of all overrides to the source texts.
 pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unreadable {
     let mut unreadable = Vec::new();
     for (name, value) in environment.iter().filter(|(name, _)| is_override(name)) {
@@ -35,7 +35,7 @@ pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unr
     unreadable
 }
 
-/// Lays every override over the table.
+/// Applies every override to the table.
 pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, problems: &ProblemCollector<'i>) {
     let mut seen = HashSet::new();
     for text in problems.texts.iter() {
@@ -55,7 +55,7 @@ pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, proble
     }
 }
 
-/// Whether a variable is meant for a configuration.
+/// Whether a variable of this name overrides a setting.
 pub(super) fn is_override(name: &str) -> bool {
     name.get(..VARIABLE_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(VARIABLE_PREFIX))
 }
@@ -64,14 +64,14 @@ fn is_file(name: &str) -> bool {
     name.to_lowercase().ends_with("_file")
 }
 
-/// The parts of a variable's name, without what says that its value is in a file.
+/// The parts of a variable's name, without the suffix `_FILE`.
 fn path_of(name: &str) -> Vec<String> {
     let name = name[VARIABLE_PREFIX.len()..].to_lowercase();
     let name = name.strip_suffix("_file").unwrap_or(&name);
     name.split("__").map(str::to_owned).collect()
 }
 
-/// A value of TOML, or else a text.
+/// The value as TOML, or else as text.
 fn value<'i>(text: &'i SourceText) -> Node<'i> {
     match DeValue::parse(&text.text) {
         Ok(value) => toml_tree::shifted(value, text.start),
@@ -79,7 +79,7 @@ fn value<'i>(text: &'i SourceText) -> Node<'i> {
     }
 }
 
-/// Puts a value where the path leads, and says why that is nowhere. The table is that of the setting `above`.
+/// Sets the value at this path, within the table of the setting `above`. The error says why the path matches no setting.
 fn set<'i>(
     table: &mut DeTable<'i>,
     above: &str,
@@ -115,14 +115,14 @@ fn set<'i>(
     }
 }
 
-/// The route that is meant.
+/// The route that this part of the path names.
 fn route<'t, 'i>(routes: &'t mut DeArray<'i>, part: &str) -> Result<&'t mut Node<'i>, String> {
     let names: Vec<String> = routes.iter().map(name_of).collect();
     let index = position(&names.iter().map(String::as_str).collect::<Vec<_>>(), part)?;
     routes.get_mut(index).ok_or_else(|| "matches no setting".to_owned())
 }
 
-/// The element that is meant: by its name, as it is or without its signs, or by its number from 0.
+/// The index of the route with this name, exactly or without its punctuation, or with this number from 0.
 fn position(names: &[&str], part: &str) -> Result<usize, String> {
     match (meant(names, part).as_slice(), part.parse::<usize>()) {
         ([index], _) => Ok(*index),
@@ -136,7 +136,8 @@ fn position(names: &[&str], part: &str) -> Result<usize, String> {
     }
 }
 
-/// Which names are meant: the one that differs in case at most, or else all that are alike but for their signs.
+/// The indices of the names that match: the one that is equal but for case, or else all that are equal without their
+/// punctuation.
 fn meant(names: &[&str], part: &str) -> Vec<usize> {
     let exact = names.iter().position(|name| name.to_lowercase() == part);
     let alike = || (0..names.len()).filter(|index| plain(names[*index]) == part).collect();
@@ -150,7 +151,7 @@ fn name_of(route: &Node<'_>) -> String {
     text("name").map_or_else(usual, str::to_owned)
 }
 
-/// As the name of a variable can hold it: letters and digits, anything else as one underscore.
+/// The name as a variable can contain it: lower-case letters and digits, and one underscore for anything else.
 fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! A configuration from options alone: one outbox, named `outbox`.
+//! Flags: a configuration from command-line options alone, with one outbox named `outbox`.
 
 use posthaste_stores::SecretUrl;
 use toml::Spanned;
@@ -9,38 +9,38 @@ use super::environment::Environment;
 use super::source_text::{Origin, SourceText, SourceTexts};
 use super::toml_tree;
 
-/// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
+/// The options of `posthaste relay` that describe one outbox without a file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Flags {
-    /// `--store`. Default: the variable `POSTHASTE_STORE`.
+    /// `--store`, the URL of the store. Default: the variable `POSTHASTE_STORE`.
     pub store: Option<SecretUrl>,
-    /// `--publish`: URL for all events, or PATTERN=URL.
+    /// `--publish`, the routes: each a URL for all events, or PATTERN=URL.
     pub publish: Vec<SecretUrl>,
-    /// `--table`.
+    /// `--table`, the table; on Redis, the name of the outbox. Default: that of the store.
     pub table: Option<String>,
-    /// `--schema`.
+    /// `--schema`, on PostgreSQL. Default: `public`.
     pub schema: Option<String>,
-    /// `--layout`.
+    /// `--layout`, a preset for a foreign table. Default: a table of Posthaste's own.
     pub layout: Option<String>,
-    /// `--pgbouncer`.
+    /// `--pgbouncer`: the URL leads to a PgBouncer in transaction mode. Default: no.
     pub pgbouncer: bool,
-    /// `--migrate`.
+    /// `--migrate`: create or upgrade the table first. Default: no.
     pub migrate: bool,
-    /// `--listen`. Default: 127.0.0.1:9911.
+    /// `--listen`, the address of the admin listener, or `off`. Default: 127.0.0.1:9911.
     pub listen: Option<String>,
 }
 
 impl Flags {
-    /// Whether a store is named: by an option, or by a variable of the environment. An override may name it as well;
-    /// that is seen when they are read.
+    /// Whether an option or a variable names a store. Any override counts, because it may set the store; loading checks
+    /// whether it does.
     pub fn names_a_store(&self) -> bool {
         let environment = Environment::of_process();
         let named = self.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
         named || environment.iter().any(|(name, _)| is_override(name))
     }
 
-    /// Puts what was typed in the row of texts.
+    /// Adds the values of the options to the source texts.
     pub(super) fn collect(&self, environment: &Environment, texts: &mut SourceTexts) {
         let typed = |url: &SecretUrl| url.expose().to_owned();
         let in_environment = || environment.get("POSTHASTE_STORE").ok().map(str::to_owned);
@@ -58,7 +58,7 @@ impl Flags {
     }
 }
 
-/// The table that a file of the same meaning would be.
+/// The TOML table of a file with the same meaning.
 pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
     let mut routes = DeArray::default();
     let (mut outbox, mut all) = (DeTable::new(), DeTable::new());
@@ -81,7 +81,7 @@ pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
     all
 }
 
-/// A table with this value alone.
+/// A table with this one value.
 fn nested<'i>(key: &'i str, value: toml_tree::Node<'i>) -> toml_tree::Node<'i> {
     let mut table = DeTable::new();
     let span = value.span();
@@ -106,7 +106,8 @@ fn route(text: &SourceText) -> toml_tree::Node<'_> {
     Spanned::new(span, DeValue::Table(route))
 }
 
-/// A URL alone is for everything. A pattern holds no slash, and a URL has a colon before its first `=`.
+/// Splits PATTERN=URL. A URL alone has the pattern `*`. The two can be told apart because only a URL has `://` or `?`
+/// before its first `=`.
 fn split(typed: &str) -> (&str, &str) {
     match typed.split_once('=') {
         Some((pattern, url)) if !is_url(pattern) => (pattern, url),

@@ -1,4 +1,4 @@
-//! Reads one `[outbox.NAME]`: its store, its engine's settings and its routes.
+//! Reads one `[outbox.NAME]`: the store, the settings of the engine, and the routes.
 
 use std::fmt::Display;
 
@@ -17,7 +17,7 @@ pub(super) fn outbox<'i>(
 ) -> Option<OutboxConfig> {
     let layout = foreign_layout::layout(section);
     let migrate = section.flag("migrate");
-    // A foreign table is not ours to make.
+    // The program that owns a foreign table creates it.
     if migrate && layout.is_some() {
         section.wrong(
             "migrate",
@@ -31,7 +31,7 @@ pub(super) fn outbox<'i>(
     let routes = routes.into_iter().map(|read| read.config).collect();
     let store = store(section, layout);
     if store.is_none() {
-        // After all else: it may be there under a misspelt name.
+        // After all other checks, because the key may be there with a misspelt name, which is reported then.
         let what = "is missing: write where the outbox is, as in store = \"postgres://user@host/database\"";
         section.missing("store", what);
     }
@@ -81,7 +81,7 @@ fn kind(url: &str) -> Result<StoreUrl, String> {
     }
 }
 
-/// The error repeats the name, which the line shows if it may be shown.
+/// Removes the name from the error. The name may be a secret, and the excerpt of the line shows it if it is not.
 fn without_value(error: impl Display) -> String {
     error.to_string().rsplit_once(" cannot name ").map_or_else(
         || "cannot be a name: take letters, digits and _".to_owned(),

@@ -1,4 +1,4 @@
-//! Reads where the events of a route go: `publish`, `format` and `webhook`.
+//! Reads the targets of a route: `publish`, `format` and `webhook`.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use super::target::{FORMATS, Target};
 use super::toml_tree::Node;
 use super::webhook::{WebhookConfig, webhook};
 
-/// A destination; a stand-in if its target is wrong.
+/// A target with its destination. If the target is invalid, a stand-in takes the place of the destination, so that the
+/// rest of the route can be checked.
 type Built = (Target, Arc<dyn Destination>);
 
-/// What all destinations of a route share.
+/// The settings that all targets of a route share.
 struct Shared {
     format: Option<Format>,
     webhook: Option<WebhookConfig>,
-    /// What would let a webhook's URL pass is wrong itself, so nothing can be said of the URL.
+    /// `allow_http` or `allow_networks` is invalid, so it is unknown whether a webhook's URL is allowed.
     is_unsure: bool,
 }
 
-/// The destinations of a route.
+/// The targets of a route, each with its destination.
 pub(super) fn publish(route: &Section<'_, '_>) -> Vec<Built> {
     let table = route.section("webhook");
     let is_unsure =
@@ -57,7 +58,7 @@ fn targets(route: &Section<'_, '_>, shared: &Shared) -> Vec<Built> {
 }
 
 impl Shared {
-    /// The target whose URL the section holds under this key.
+    /// The target whose URL is the value of this key.
     fn target(
         &self,
         section: &Section<'_, '_>,
@@ -84,7 +85,7 @@ impl Shared {
     }
 }
 
-/// The publisher, or what is wrong in the words of a configuration.
+/// The publisher. The error names the keys of the configuration instead of the methods of the builder.
 fn destination(target: &Target) -> Result<Arc<dyn Destination>, String> {
     if target.says_format_twice() {
         return Err("the route and the URL both set the format: leave one of them out".to_owned());

@@ -1,4 +1,4 @@
-//! What variables and files change and complete.
+//! Variables and secret files: interpolation in the file, and overrides.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn override_may_come_from_a_file() {
 }
 
 #[test]
-fn override_that_leads_nowhere_is_a_problem() {
+fn override_that_matches_no_setting_is_a_problem() {
     for (variable, said) in [
         ("POSTHASTE__ADMN__LISTEN", "admn: no such setting: did you mean `admin`?"),
         ("POSTHASTE__ADMIN__LISTN", "admin.listn: no such setting: did you mean `listen`?"),

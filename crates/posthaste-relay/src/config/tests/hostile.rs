@@ -1,9 +1,9 @@
-//! Files that are none.
+//! Hostile files: binary data, deep nesting, huge tables.
 
 use super::*;
 
 #[test]
-fn hostile_files_are_refused_in_good_time() {
+fn hostile_files_are_refused_within_bounded_time() {
     let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
     for text in [
         "\0\x01\x02".to_owned(),
@@ -28,7 +28,7 @@ fn hostile_files_are_refused_in_good_time() {
 }
 
 #[test]
-fn file_that_is_no_text_is_refused() {
+fn file_that_is_not_text_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.toml");
     let said = || Source::File(path.clone()).load_with(&Environment::default()).unwrap_err().to_string();

@@ -1,10 +1,10 @@
-//! Every mistake is said at its place, with what to do.
+//! Mistakes: each is reported at its place, with what to do.
 
 use super::*;
 
-/// Each line of `[outbox.shop]` that is wrong, and what is said of it.
+/// The table has an invalid line of `[outbox.shop]` and the problem that is reported.
 #[test]
-fn each_mistake_in_an_outbox_is_said_at_its_place() {
+fn each_mistake_in_an_outbox_is_reported_at_its_place() {
     for (line, said) in [
         ("workrs = 4", "3:1 outbox.shop.workrs: no such setting: did you mean `workers`?"),
         ("workers = \"4\"", "3:11 outbox.shop.workers: must be a whole number, zero or more"),
@@ -62,7 +62,7 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
 }
 
 #[test]
-fn each_mistake_in_a_route_is_said_at_its_place() {
+fn each_mistake_in_a_route_is_reported_at_its_place() {
     for (line, said) in [
         ("rat = 1", "6:1 outbox.shop.route[0].rat: no such setting: did you mean `rate`?"),
         ("rate = 0", "6:8 outbox.shop.route[0].rate: rate must be a number above zero"),
@@ -105,7 +105,7 @@ fn each_mistake_in_a_route_is_said_at_its_place() {
 }
 
 #[test]
-fn what_is_missing_is_said_where_it_should_be() {
+fn missing_settings_are_reported_where_they_belong() {
     let none = "there is no outbox: write [outbox.NAME] with store and [[outbox.NAME.route]] with publish";
     assert_eq!(refused("", []), [format!("1:1 outbox: {none}")]);
     assert_eq!(
@@ -125,7 +125,7 @@ fn what_is_missing_is_said_where_it_should_be() {
 }
 
 #[test]
-fn routes_that_clash_are_said_once() {
+fn conflicting_routes_are_reported_once() {
     let twice = format!("{SHOP}[[outbox.shop.route]]\npublish = \"stdout:\"\n");
     let same = "6:1 outbox.shop.route[1]: another route takes the same events: remove one of them";
     assert_eq!(refused(&twice, []), [same]);
@@ -170,7 +170,7 @@ fn open_listener_needs_a_token() {
 }
 
 #[test]
-fn mistakes_in_tokens_are_said() {
+fn mistakes_in_tokens_are_reported() {
     let text = format!(
         "{SHOP}[admin.tokens]\na = {{ role = \"viewer\", token = \"0123456789abcdef\" }}\n\
          b = {{ role = \"viewer\", token = \"0123456789abcdef\" }}\nc = \"x\"\n\

@@ -1,9 +1,9 @@
-//! No problem and no text tells a secret.
+//! Secrets: no problem and no printed configuration contains one.
 
 use super::*;
 
 #[test]
-fn no_problem_tells_a_secret() {
+fn no_problem_contains_a_secret_of_the_file() {
     for text in [
         "store = \"postgres://u:SECRET@db:port/shop\"",
         "store = \"postgres://u:SECRET@db/shop",
@@ -57,7 +57,7 @@ fn no_problem_tells_a_secret() {
 }
 
 #[test]
-fn no_problem_tells_a_secret_of_the_environment() {
+fn no_problem_contains_a_secret_of_the_environment() {
     for variable in [
         "POSTHASTE__ADMIN__LISTEN",
         "POSTHASTE__ADMIN__TOKENS__ANN",
@@ -88,7 +88,7 @@ fn no_problem_tells_a_secret_of_the_environment() {
 }
 
 #[test]
-fn good_configuration_tells_no_secret() {
+fn printed_configuration_contains_no_secret() {
     let text = format!(
         "{}[admin.tokens.a]\nrole = \"viewer\"\ntoken = \"{SECRET}-and-more\"\n",
         SHOP.replace("shop@db/shop", &format!("u:{SECRET}@db/shop?password={SECRET}"))
