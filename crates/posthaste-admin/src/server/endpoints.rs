@@ -1,4 +1,4 @@
-//! Every route of the listener: the one table from which the router, the OpenAPI document and the tests are made.
+//! Endpoints: the table of all paths of the listener. The router, the OpenAPI document and the tests are made from it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::respond::respond;
 use super::{ApiState, change_handlers, health, read_handlers, tail_handler};
 use crate::wire;
 
-/// A route that only reads, and needs no token.
+/// Template of an endpoint that only reads and needs no token.
 const FOR_ALL: Endpoint = Endpoint {
     method: Method::GET,
     path: "",
@@ -32,10 +32,10 @@ const FOR_ALL: Endpoint = Endpoint {
     handle: |request| Box::pin(health::live(request)),
 };
 
-/// A route that only reads.
+/// Template of an endpoint that only reads.
 const FOR_VIEWERS: Endpoint = Endpoint { required_role: RequiredRole::Viewer, ..FOR_ALL };
 
-/// A route that changes something.
+/// Template of an endpoint that changes something.
 const FOR_OPERATORS: Endpoint =
     Endpoint { method: Method::POST, required_role: RequiredRole::Operator, ..FOR_ALL };
 
@@ -76,7 +76,7 @@ const IDS: Param = Param::required("ids", ParamKind::Ids(100), "The ids of DEAD 
 const REQUIRED_OLDER_THAN: Param =
     Param::required("older_than", ParamKind::Age, "Only events that ended at least this long ago");
 
-/// The table.
+/// The table of all endpoints.
 pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/health/live",
@@ -266,25 +266,25 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-/// The schema of a document.
+/// The schema of a document, as a reference to the shared definitions.
 pub(super) fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Schema {
     schemas.subschema_for::<T>()
 }
 
-/// The router of the table.
+/// The router of all endpoints.
 pub(super) fn router(state: Arc<ApiState>) -> Router {
     let fallback = state.clone();
     let router = serving(&state, |endpoint| endpoint.is_served(&state.api));
     finished(router.fallback(move |request| nothing_here(fallback, request)), state)
 }
 
-/// The routes for probes, for connections that found every other slot taken.
+/// The router of `/health/…` alone, for connections that are accepted while all other slots are taken.
 pub(super) fn probes(state: Arc<ApiState>) -> Router {
     let router = serving(&state, |endpoint| endpoint.path.starts_with("/health/")).fallback(no_slot);
     finished(router, state)
 }
 
-/// The routes of the table that are wanted.
+/// A router of the endpoints that satisfy this condition.
 fn serving(state: &Arc<ApiState>, is_wanted: impl Fn(&Endpoint) -> bool) -> Router {
     let mut router = Router::new();
     for endpoint in ENDPOINTS.iter().filter(|endpoint| is_wanted(endpoint)) {
@@ -318,7 +318,7 @@ async fn no_such_method(state: Arc<ApiState>, request: Request) -> Response {
     state.access.refuse(&request, error).into_response()
 }
 
-/// The text of a panic may hold anything: the hook of the process logs it, no client gets it.
+/// The text of a panic may contain secrets, so no client gets it. The panic hook of the process logs it.
 fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a request to the admin listener panicked");
     ApiError::panicked().into_response()

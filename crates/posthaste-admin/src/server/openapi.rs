@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the table of routes and the schemas of the documents.
+//! OpenAPI document, made from the table of endpoints and the schemas in `wire`.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -10,7 +10,7 @@ use super::endpoints::{ENDPOINTS, schema};
 use super::params::{self, Param};
 use crate::wire;
 
-/// The document of these routes of the table.
+/// The document of the endpoints that satisfy this condition.
 pub(super) fn document(is_served: impl Fn(&Endpoint) -> bool) -> Value {
     let mut schemas = generator();
     let mut paths: Map<String, Value> = Map::new();
@@ -35,7 +35,7 @@ pub(super) fn document(is_served: impl Fn(&Endpoint) -> bool) -> Value {
     })
 }
 
-/// OpenAPI 3.1 has schemas of this draft, in a place of its own.
+/// OpenAPI 3.1 uses JSON Schema of this draft, with the definitions below `components`.
 fn generator() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
@@ -109,7 +109,7 @@ fn success(success: &Success, schemas: &mut SchemaGenerator) -> Value {
     json!({"description": "Success", "content": {media: {"schema": schema}}})
 }
 
-/// The errors of a route. Every route refuses a parameter that it does not know.
+/// The errors of an endpoint. All refuse unknown parameters.
 pub(super) fn errors(endpoint: &Endpoint) -> Vec<(&'static str, &'static str)> {
     let mut errors = vec![
         ("400", "A parameter, or the body, breaks a rule"),

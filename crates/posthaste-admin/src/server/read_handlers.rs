@@ -1,4 +1,4 @@
-//! Handlers that read: outboxes, counts, events, groups, findings, the audit.
+//! Handlers that read: outboxes, counts, events, groups, findings and the audit.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::params::Params;
 use super::request::{ApiRequest, ApiResult, ok};
 use crate::wire;
 
-/// A store that takes longer is listed as one that does not answer.
+/// The longest wait for a store in the list of outboxes. A slower store is listed without its paused routes.
 const STATS_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn outboxes(request: ApiRequest) -> ApiResult {
@@ -22,7 +22,7 @@ pub(super) async fn outboxes(request: ApiRequest) -> ApiResult {
     ok(&wire::Outboxes { outboxes: join_all(outboxes).await })
 }
 
-/// One store that does not answer must not hide the others.
+/// Describes one outbox. A store that does not reply must not hide the other outboxes, so its error is only logged.
 async fn describe(outbox: &AdminOutbox) -> wire::Outbox {
     let stats = match outbox.admin() {
         Some(admin) => {
@@ -87,7 +87,7 @@ pub(super) async fn event(request: ApiRequest) -> ApiResult {
         let advice = "check the id and the outbox; the event may also have been purged";
         return Err(ApiError::not_found("there is no event with this id", advice));
     };
-    // Payloads and headers may be personal: a viewer sees how large a payload is.
+    // Payloads and headers may contain personal data, so a viewer sees only the size of the payload.
     ok(&match request.who.role {
         Some(Role::Operator) => wire::Event::from(&detail),
         _ => wire::Event::without_content(&detail),

@@ -1,4 +1,4 @@
-//! What a handler gets, and the responses that it returns.
+//! Request as a handler gets it, and the responses that a handler returns.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use super::params::Params;
 
 pub(super) type ApiResult = Result<Response, ApiError>;
 
-/// What a handler returns.
+/// The future of a handler.
 pub(super) type ApiFuture = Pin<Box<dyn Future<Output = ApiResult> + Send>>;
 
-/// One request, as its handler sees it.
+/// One request, admitted and checked.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
     pub(super) state: Arc<ApiState>,
+    /// The sender.
     pub(super) who: Caller,
     pub(super) path: Params,
     pub(super) query: Params,

@@ -1,4 +1,4 @@
-//! Reads and checks a request by its route, and runs its handler within bounds.
+//! Reads and checks a request by its endpoint, and runs the handler within bounds of number, size and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use super::error::ApiError;
 use super::params::Params;
 use super::request::{ApiRequest, ApiResult};
 
-/// The largest body.
+/// The largest body of a request.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// A request takes no longer, but for a tail.
+/// The longest that a request may take. The stream of a tail is not bounded by it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Handles a request by its route.
+/// Handles a request to this endpoint.
 pub(super) async fn respond(state: Arc<ApiState>, endpoint: &'static Endpoint, request: Request) -> Response {
     match admit_and_handle(state, endpoint, request).await {
         Ok(response) => response,
@@ -46,8 +46,8 @@ async fn admit_and_handle(state: Arc<ApiState>, endpoint: &'static Endpoint, req
     let (permit, end) =
         (state.requests.clone().try_acquire_owned().map_err(busy)?, Instant::now() + REQUEST_TIMEOUT);
     let request = timeout_at(end, read(state, who, endpoint, request)).await.map_err(slow)??;
-    // In a task of its own: a change that has begun is finished and put on record, also when the client is gone.
-    // It keeps its permit until then, because a database goes on with a query that is no longer waited for.
+    // In its own task, so that a change that has begun is finished and audited also when the client disconnects. The
+    // task keeps its permit until then, because the database continues a query that the client no longer waits for.
     let handling = tokio::spawn(async move {
         let _permit = permit;
         handle(request, endpoint).await
@@ -82,7 +82,7 @@ async fn read(
 async fn path(parts: &mut Parts, endpoint: &Endpoint) -> Result<Params, ApiError> {
     let raw = RawPathParams::from_request_parts(parts, &()).await;
     let raw = raw.map_err(|_| ApiError::bad("the path is not valid UTF-8"))?;
-    // A service that mounts the router may have parameters of its own before ours.
+    // A service that mounts the router may have parameters of its own in the path before ours.
     let is_ours = |name: &str| PATH_PARAMS.iter().any(|param| param.name == name);
     let pairs = raw.iter().filter(|(name, _)| is_ours(name));
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -96,7 +96,7 @@ fn query(parts: &Parts, endpoint: &Endpoint) -> Result<Params, ApiError> {
     Params::of_pairs(endpoint.query, pairs).map_err(ApiError::bad)
 }
 
-/// The body, which must say that it is JSON: a form of a foreign web page cannot.
+/// Reads the body. It must be declared as JSON, which a form on another site's web page cannot do.
 async fn document(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
     if !says_json(headers) {
         let advice = "send JSON with the header Content-Type: application/json";
@@ -111,7 +111,7 @@ async fn document(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
         }
         _ => ApiError::bad("the body cannot be read"),
     })?;
-    // Its error names a place, and what it expected there; it repeats no value.
+    // The error of serde names the position and what was expected there, and repeats no value.
     serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))
 }
 

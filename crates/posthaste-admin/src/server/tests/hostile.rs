@@ -163,7 +163,7 @@ async fn error_speaks_of_the_form_that_was_meant() {
     let support = ApiFixture::guarded();
     for (body, error) in [
         (json!({"filter": {}, "limit": 0}), "limit must be a whole number from 1 to 1000"),
-        (json!({"ids": ["x"], "limit": 1}), r#"there is no "limit" here: there are ids, forget_progress"#),
+        (json!({"ids": ["x"], "limit": 1}), r#"unknown parameter "limit": known are ids, forget_progress"#),
         (json!({}), "ids is missing; or: filter is missing"),
     ] {
         let refused = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.refused(400);
