@@ -1,4 +1,4 @@
-//! Who may do what, and what they see.
+//! Access control: roles, tokens, and requests without tokens.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ async fn payload_and_headers_are_for_operators() {
 }
 
 #[tokio::test]
-async fn no_answer_to_a_viewer_holds_a_payload() {
+async fn no_response_to_a_viewer_contains_a_payload() {
     let support = ApiFixture::guarded();
     for endpoint in
         ENDPOINTS.iter().filter(|endpoint| endpoint.method == Method::GET && endpoint.id != "tail")
@@ -53,7 +53,7 @@ async fn audit_names_the_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_taken_as_they_should_be_sent() {
+async fn tokens_are_accepted_only_as_one_bearer_header() {
     let support = ApiFixture::guarded();
     let path = format!("{ORDERS_PATH}/stats");
     for (header, status) in [
@@ -129,7 +129,7 @@ async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
 }
 
 #[tokio::test]
-async fn without_tokens_no_web_page_changes_anything() {
+async fn without_tokens_a_web_page_changes_nothing() {
     for (name, value, status) in [
         ("origin", "https://evil.example", 403),
         ("origin", "http://127.0.0.1:9911", 403),
@@ -155,7 +155,7 @@ async fn without_tokens_no_web_page_changes_anything() {
     ApiFixture::open().send(asked).await.ok();
 }
 
-/// A service may mount the router and listen on every address: without tokens, a name in `Host` proves nothing.
+/// A service may mount the router and listen on every address, so the name in `Host` alone proves nothing.
 #[tokio::test]
 async fn without_tokens_the_peer_must_be_this_machine() {
     let support = ApiFixture::open();

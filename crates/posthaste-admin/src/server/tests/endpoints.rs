@@ -1,4 +1,4 @@
-//! Every route, by every caller, with and without tokens.
+//! The table of endpoints: each with every role, with and without tokens, and in the OpenAPI document.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::server::endpoints::ENDPOINTS;
 use crate::server::openapi;
 use crate::server::params::{Param, ParamKind};
 
-/// Who asks: what they are called here, and the token that they send.
+/// The callers, each with the token that it sends.
 const CALLERS: [(&str, Option<&str>); 4] = [
-    ("nobody", None),
+    ("a caller without a token", None),
     ("a stranger", Some("x-0123456789abcdef")),
     ("a viewer", Some(VIEWER_TOKEN)),
     ("an operator", Some(OPERATOR_TOKEN)),
@@ -24,7 +24,7 @@ fn path(endpoint: &Endpoint) -> String {
     endpoint.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "mail")
 }
 
-/// The smallest body that its first form takes.
+/// The smallest body that the first form of the endpoint accepts.
 fn body(endpoint: &Endpoint) -> Option<Value> {
     let required = |field: &&Param| field.required;
     let value = |field: &Param| match field.kind {
@@ -32,7 +32,9 @@ fn body(endpoint: &Endpoint) -> Option<Value> {
         ParamKind::Age => json!("7d"),
         ParamKind::Ids(_) => json!(["dead-0"]),
         ParamKind::Object(_) => json!({}),
-        ParamKind::Text(_) | ParamKind::Number(..) | ParamKind::Flag => panic!("no required field is so yet"),
+        ParamKind::Text(_) | ParamKind::Number(..) | ParamKind::Flag => {
+            panic!("no required field has this type yet")
+        }
     };
     let form = endpoint.body.first()?;
     let fields: Map<String, Value> =
@@ -49,7 +51,7 @@ fn expected(required_role: RequiredRole, caller: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn every_route_admits_whom_it_should_and_nobody_else() {
+async fn every_endpoint_admits_only_callers_with_its_role() {
     for endpoint in ENDPOINTS {
         for (caller, token) in CALLERS {
             for tokens in [true, false] {
@@ -72,9 +74,9 @@ async fn every_route_admits_whom_it_should_and_nobody_else() {
     }
 }
 
-/// Independent of the table: what it must say.
+/// The rule is stated independently of the table.
 #[test]
-fn whatever_changes_something_needs_an_operator() {
+fn every_endpoint_that_changes_something_needs_an_operator() {
     for endpoint in ENDPOINTS {
         let public = ["/health/live", "/health/ready", "/metrics", "/openapi.json"].contains(&endpoint.path);
         let required_role = match endpoint.method {
@@ -88,7 +90,7 @@ fn whatever_changes_something_needs_an_operator() {
 }
 
 #[test]
-fn every_route_is_in_the_document_once() {
+fn every_endpoint_is_in_the_document_once() {
     let document = openapi::document(|_| true);
     let mut ids = BTreeSet::new();
     for endpoint in ENDPOINTS {
@@ -115,9 +117,9 @@ fn document_refers_only_to_schemas_that_it_has() {
     assert!(used.all(|name| document["components"]["schemas"][name].is_object()));
 }
 
-/// The page says about each route what the table says.
+/// The page has a line for each endpoint, with the role and the summary of the table.
 #[test]
-fn manual_lists_every_route_with_its_role() {
+fn manual_lists_every_endpoint_with_its_role() {
     let manual = include_str!("../../../../../docs/api.md");
     for endpoint in ENDPOINTS {
         let role = match endpoint.required_role {

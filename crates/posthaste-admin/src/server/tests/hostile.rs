@@ -1,4 +1,4 @@
-//! Requests that no friend sends: each is refused in words, none reaches a store or ends the relay.
+//! Hostile requests: each gets an error with advice, and none reaches a store or ends the relay.
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
@@ -137,7 +137,7 @@ async fn raw(support: &ApiFixture, media: Option<&str>, body: impl Into<Body>) -
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused() {
+async fn bodies_that_are_not_json_are_refused() {
     let support = ApiFixture::guarded();
     let good = r#"{"ids":["dead-0"]}"#;
     for (media, body, status) in [
@@ -159,7 +159,7 @@ async fn bodies_that_are_no_json_are_refused() {
 }
 
 #[tokio::test]
-async fn error_speaks_of_the_form_that_was_meant() {
+async fn error_is_about_the_form_that_was_meant() {
     let support = ApiFixture::guarded();
     for (body, error) in [
         (json!({"filter": {}, "limit": 0}), "limit must be a whole number from 1 to 1000"),
@@ -169,12 +169,12 @@ async fn error_speaks_of_the_form_that_was_meant() {
         let refused = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.refused(400);
         assert_eq!(refused["error"], error);
     }
-    // JSON knows one kind of number.
+    // JSON has one type of numbers, so 5.0 is a whole number.
     support.post(&format!("{ORDERS_PATH}/dead/replay"), json!({"filter": {}, "limit": 5.0})).await.ok();
 }
 
 #[tokio::test]
-async fn wrong_values_are_not_repeated() {
+async fn errors_do_not_repeat_the_value() {
     let support = ApiFixture::guarded();
     let body: Value = json!({"ids": ["sEcret-value", 1]});
     let replies = [

@@ -1,4 +1,4 @@
-//! The listener over a store in memory, asked through its router.
+//! Tests of the router over a store in memory, and of the listener on a socket.
 
 mod access;
 mod change_handlers;
