@@ -262,9 +262,9 @@ mod tests {
             "redis+cluster://ann:sEcret@a:1/5",
             "redis+odd://ann:sEcret@db/",
         ] {
-            let said = url.parse::<StoreUrl>().unwrap_err().to_string();
-            assert!(!said.contains("sEcret"), "{said}");
-            assert!(said.contains("URL") || said.contains(KNOWN_URLS), "{said}");
+            let error = url.parse::<StoreUrl>().unwrap_err().to_string();
+            assert!(!error.contains("sEcret"), "{error}");
+            assert!(error.contains("URL") || error.contains(KNOWN_URLS), "{error}");
         }
     }
 

@@ -158,8 +158,8 @@ mod tests {
     fn error_of_a_missing_value_does_not_contain_the_text() {
         let secret = "s3ntinel-PW-9f";
         for text in [format!("{secret}${{MISSING}}"), format!("x${{{secret}!}}"), format!("${{{secret}")] {
-            let said = expanded(&text, false, |name| look_up(name, &Environment::default())).unwrap_err();
-            assert!(!said.contains(secret), "{said}");
+            let reported = expanded(&text, false, |name| look_up(name, &Environment::default())).unwrap_err();
+            assert!(!reported.contains(secret), "{reported}");
         }
     }
 }

@@ -69,9 +69,9 @@ async fn tokens_are_accepted_only_as_one_bearer_header() {
         (format!("Bearer {}", "x".repeat(10_000)), 401),
         ("Bearer \u{fc}".to_owned(), 401),
     ] {
-        let mut asked = request(Method::GET, &path, None, None);
-        asked.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
-        let reply = support.send(asked).await;
+        let mut sent = request(Method::GET, &path, None, None);
+        sent.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
+        let reply = support.send(sent).await;
         assert_eq!(reply.status, status, "{header}");
         assert!(!reply.text.contains(VIEWER_TOKEN), "{reply:?}");
     }
@@ -99,18 +99,18 @@ async fn without_tokens_only_names_of_this_machine_are_served() {
         ("\u{fc}", false),
     ] {
         for path in ["/health/live", "/metrics", "/openapi.json", "/api/v1/outboxes", "/nowhere"] {
-            let mut asked = request(Method::GET, path, None, None);
-            asked.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
-            let reply = support.send(asked).await;
+            let mut sent = request(Method::GET, path, None, None);
+            sent.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
+            let reply = support.send(sent).await;
             assert_eq!(reply.status != 421, served, "{host} {path} {reply:?}");
         }
     }
     let reply = support.send(request(Method::GET, "http://relay.example/api/v1/outboxes", None, None)).await;
     reply.refused(421);
     let guarded = ApiFixture::guarded();
-    let mut asked = request(Method::GET, "/api/v1/outboxes", Some(VIEWER_TOKEN), None);
-    asked.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
-    guarded.send(asked).await.ok();
+    let mut sent = request(Method::GET, "/api/v1/outboxes", Some(VIEWER_TOKEN), None);
+    sent.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
+    guarded.send(sent).await.ok();
 }
 
 #[tokio::test]
@@ -119,9 +119,9 @@ async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
         [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9"), ("via", "1.1 front")]
     {
         let passed_on = |token| {
-            let mut asked = request(Method::GET, "/api/v1/outboxes", token, None);
-            asked.headers_mut().insert(name, HeaderValue::from_static(value));
-            asked
+            let mut sent = request(Method::GET, "/api/v1/outboxes", token, None);
+            sent.headers_mut().insert(name, HeaderValue::from_static(value));
+            sent
         };
         ApiFixture::open().send(passed_on(None)).await.refused(403);
         ApiFixture::guarded().send(passed_on(Some(VIEWER_TOKEN))).await.ok();
@@ -141,18 +141,18 @@ async fn without_tokens_a_web_page_changes_nothing() {
         for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.id == "replay" || endpoint.id == "pause")
         {
             let path = endpoint.path.replace("{outbox}", "orders").replace("{route}", "mail");
-            let mut asked = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
-            asked.headers_mut().insert(name, HeaderValue::from_static(value));
+            let mut sent = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
+            sent.headers_mut().insert(name, HeaderValue::from_static(value));
             let support = ApiFixture::open();
-            let reply = support.send(asked).await;
+            let reply = support.send(sent).await;
             assert_eq!(reply.status, status, "{name}: {value} {reply:?}");
             let noted = support.store.audit(&PageRequest::first(10)).await.unwrap().items;
             assert_eq!(noted.len(), usize::from(status == 200));
         }
     }
-    let mut asked = request(Method::GET, "/api/v1/outboxes", None, None);
-    asked.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
-    ApiFixture::open().send(asked).await.ok();
+    let mut sent = request(Method::GET, "/api/v1/outboxes", None, None);
+    sent.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
+    ApiFixture::open().send(sent).await.ok();
 }
 
 /// A service may mount the router and listen on every address, so the name in `Host` alone proves nothing.

@@ -57,8 +57,8 @@ async fn every_endpoint_admits_only_callers_with_its_role() {
             for tokens in [true, false] {
                 let support = if tokens { ApiFixture::guarded() } else { ApiFixture::open() };
                 let before = format!("{:?}", support.store.rows());
-                let asked = request(endpoint.method.clone(), &path(endpoint), token, body(endpoint));
-                let response = support.open_stream(asked).await;
+                let sent = request(endpoint.method.clone(), &path(endpoint), token, body(endpoint));
+                let response = support.open_stream(sent).await;
                 let expected = if tokens { expected(endpoint.required_role, caller) } else { 200 };
                 let case = format!("{} {} by {caller}, tokens: {tokens}", endpoint.method, endpoint.path);
                 assert_eq!(response.status(), expected, "{case}");

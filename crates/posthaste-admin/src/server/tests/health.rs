@@ -96,7 +96,7 @@ fn store_endpoints() -> impl Iterator<Item = (Method, String, serde_json::Value)
     let queries_store = |id: &str| !["outboxes", "tail"].contains(&id);
     ENDPOINTS
         .iter()
-        .filter(move |endpoint| endpoint.required_role != RequiredRole::Nothing && asks(endpoint.id))
+        .filter(move |endpoint| endpoint.required_role != RequiredRole::Nothing && queries_store(endpoint.id))
         .map(|endpoint| {
             let path =
                 endpoint.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");

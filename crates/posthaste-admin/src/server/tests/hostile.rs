@@ -127,13 +127,13 @@ async fn wrong_bodies_are_refused_and_change_nothing() {
 }
 
 async fn raw(support: &ApiFixture, media: Option<&str>, body: impl Into<Body>) -> super::support::Reply {
-    let mut asked: Request<Body> =
+    let mut sent: Request<Body> =
         request(Method::POST, &format!("{ORDERS_PATH}/dead/replay"), Some(OPERATOR_TOKEN), None);
     if let Some(media) = media {
-        asked.headers_mut().insert(header::CONTENT_TYPE, media.parse().unwrap());
+        sent.headers_mut().insert(header::CONTENT_TYPE, media.parse().unwrap());
     }
-    *asked.body_mut() = body.into();
-    support.send(asked).await
+    *sent.body_mut() = body.into();
+    support.send(sent).await
 }
 
 #[tokio::test]

@@ -104,8 +104,8 @@ impl Reply {
     pub(super) fn refused(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         let json = self.json();
-        let says = |name: &str| json[name].as_str().is_some_and(|text| !text.is_empty());
-        assert!(says("error") && says("advice") && json.as_object().unwrap().len() == 2, "{json}");
+        let has = |name: &str| json[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(has("error") && has("advice") && json.as_object().unwrap().len() == 2, "{json}");
         json
     }
 

@@ -5,7 +5,7 @@ use super::*;
 /// The table has an invalid line of `[outbox.shop]` and the problem that is reported.
 #[test]
 fn each_mistake_in_an_outbox_is_reported_at_its_place() {
-    for (line, said) in [
+    for (line, reported) in [
         ("workrs = 4", "3:1 outbox.shop.workrs: no such setting: did you mean `workers`?"),
         ("workers = \"4\"", "3:11 outbox.shop.workers: must be a whole number, zero or more"),
         ("workers = 0", "3:11 outbox.shop.workers: is 0, must be between 1 and 10000"),
@@ -57,13 +57,13 @@ fn each_mistake_in_an_outbox_is_reported_at_its_place() {
         ("migrate = \"yes\"", "3:11 outbox.shop.migrate: must be true or false"),
     ] {
         let text = SHOP.replacen("[outbox.shop]\n", &format!("[outbox.shop]\n{line}\n"), 1);
-        assert_eq!(refused(&text, []), [said], "{line}");
+        assert_eq!(refused(&text, []), [reported], "{line}");
     }
 }
 
 #[test]
 fn each_mistake_in_a_route_is_reported_at_its_place() {
-    for (line, said) in [
+    for (line, reported) in [
         ("rat = 1", "6:1 outbox.shop.route[0].rat: no such setting: did you mean `rate`?"),
         ("rate = 0", "6:8 outbox.shop.route[0].rate: rate must be a number above zero"),
         ("rate = nan", "6:8 outbox.shop.route[0].rate: rate must be a number above zero"),
@@ -100,7 +100,7 @@ fn each_mistake_in_a_route_is_reported_at_its_place() {
     ] {
         let text =
             format!("{}{line}\n", SHOP.trim_start_matches('\n').replace("[outbox.shop]", "\n[outbox.shop]"));
-        assert_eq!(refused(&text, []), [said], "{line}");
+        assert_eq!(refused(&text, []), [reported], "{line}");
     }
 }
 
@@ -139,34 +139,40 @@ fn conflicting_routes_are_reported_once() {
 
 #[test]
 fn store_and_publisher_urls_are_checked_without_connecting() {
-    let said = refused(&SHOP.replace("postgres:", "oracle:").replace("stdout:", "kafak://h/t"), []);
+    let reported = refused(&SHOP.replace("postgres:", "oracle:").replace("stdout:", "kafak://h/t"), []);
     assert!(
-        said[0].starts_with("3:9 outbox.shop.store: is not the URL of a known store: write postgres://"),
-        "{said:?}"
+        reported[0].starts_with("3:9 outbox.shop.store: is not the URL of a known store: write postgres://"),
+        "{reported:?}"
     );
-    assert!(said[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"), "{said:?}");
-    let said = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);
+    assert!(
+        reported[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"),
+        "{reported:?}"
+    );
+    let reported = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);
     assert_eq!(
-        said,
+        reported,
         ["3:9 outbox.shop.store: no other process can write into the memory of a relay: name a database"]
     );
     let text =
         SHOP.replace("postgres://shop@db/shop", "mysql://u@db/shop\"\nschema = \"x\"\npgbouncer = true#");
-    let said = refused(&text, []);
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said.iter().all(|said| said.ends_with("is for PostgreSQL only: leave it out")));
+    let reported = refused(&text, []);
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported.iter().all(|reported| reported.ends_with("is for PostgreSQL only: leave it out")));
 }
 
 #[test]
 fn open_listener_needs_a_token() {
     let open = format!("[admin]\nlisten = \"[::]:9911\"\n{SHOP}");
-    let said = refused(&open, []);
-    assert!(said[0].starts_with("2:10 admin.listen: other hosts can reach this address"), "{said:?}");
-    assert_eq!(said.len(), 1);
+    let reported = refused(&open, []);
+    assert!(reported[0].starts_with("2:10 admin.listen: other hosts can reach this address"), "{reported:?}");
+    assert_eq!(reported.len(), 1);
     let short = format!("{open}[admin.tokens.ann]\nrole = \"viewer\"\ntoken = \"123456789012345\"\n");
-    let said = refused(&short, []);
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("10:9 admin.tokens.ann.token: is shorter than 16 characters"), "{said:?}");
+    let reported = refused(&short, []);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(
+        reported[0].starts_with("10:9 admin.tokens.ann.token: is shorter than 16 characters"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -210,9 +216,9 @@ fn two_outboxes_in_one_table_are_refused() {
 
 #[test]
 fn levels_and_formats_of_logs_are_checked() {
-    let said = refused(&format!("[log]\nlevel = \"inof\"\nformat = \"xml\"\n{SHOP}"), []);
+    let reported = refused(&format!("[log]\nlevel = \"inof\"\nformat = \"xml\"\n{SHOP}"), []);
     assert_eq!(
-        said,
+        reported,
         ["2:9 log.level: no such level: did you mean `info`?", "3:10 log.format: must be text or json"]
     );
 }

@@ -51,8 +51,9 @@ fn no_problem_contains_a_secret_of_the_file() {
     ] {
         let text = format!("[outbox.shop]\n{}\n", text.replace("SECRET", SECRET));
         let problems = read(&text, [("PW", SECRET)]).expect_err(&text);
-        let said = format!("{problems} {problems:?} {}", serde_json::to_string(&problems.problems).unwrap());
-        assert!(!said.contains(SECRET), "{text}\n{said}");
+        let reported =
+            format!("{problems} {problems:?} {}", serde_json::to_string(&problems.problems).unwrap());
+        assert!(!reported.contains(SECRET), "{text}\n{reported}");
     }
 }
 
@@ -81,8 +82,11 @@ fn no_problem_contains_a_secret_of_the_environment() {
     ] {
         for value in [SECRET.to_owned(), format!("x://u:{SECRET}@h"), format!("[\"{SECRET}\"]")] {
             let problems = read(SHOP, [(variable, &value)]).expect_err(variable);
-            let said = format!("{problems} {problems:?}");
-            assert!(!said.contains(SECRET) && said.contains(variable), "{variable}={value}\n{said}");
+            let reported = format!("{problems} {problems:?}");
+            assert!(
+                !reported.contains(SECRET) && reported.contains(variable),
+                "{variable}={value}\n{reported}"
+            );
         }
     }
 }

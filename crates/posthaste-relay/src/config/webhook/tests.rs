@@ -25,14 +25,14 @@ fn read<const N: usize>(
 }
 
 /// The problems of one line in the webhook table of a route.
-fn said(line: &str) -> Vec<String> {
+fn reported(line: &str) -> Vec<String> {
     let problems = read("\"https://h.example/\"", &format!("[outbox.shop.route.webhook]\n{line}\n"), []);
     let problems = problems.expect_err(line);
-    let said = problems.iter().map(|problem| {
+    let reported = problems.iter().map(|problem| {
         let setting = problem.setting.strip_prefix("outbox.shop.route[0].").unwrap();
         format!("{} {setting}: {}", problem.line.unwrap(), problem.what)
     });
-    said.collect()
+    reported.collect()
 }
 
 fn only(config: &RelayConfig) -> WebhookConfig {
@@ -140,7 +140,7 @@ fn each_mistake_in_webhook_settings_is_reported_at_its_place() {
                 .to_owned(),
         ),
     ] {
-        assert_eq!(said(line), [expected], "{line}");
+        assert_eq!(reported(line), [expected], "{line}");
     }
 }
 
