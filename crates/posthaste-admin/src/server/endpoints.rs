@@ -56,7 +56,7 @@ const OLDER_THAN: Param = Param::new(
     "Only events that ended, or were inserted if they have not, this long ago",
 );
 const AFTER: Param =
-    Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the page before");
+    Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the previous page");
 const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "The most items of the page");
 const BATCH_LIMIT: Param =
     Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "The most events to change in this call");

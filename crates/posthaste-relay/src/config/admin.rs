@@ -87,7 +87,7 @@ fn token(section: Section<'_, '_>, name: &str) -> Option<Token> {
         section.wrong("token", "must be ASCII letters, digits and punctuation without spaces");
     }
     if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
-        section.wrong_itself("a token's name must be 1 to 64 characters without control characters");
+        section.wrong("", "a token's name must be 1 to 64 characters without control characters");
     }
     Some(Token::new(name, role?, token))
 }

@@ -79,7 +79,8 @@ fn value<'i>(text: &'i SourceText) -> Node<'i> {
     }
 }
 
-/// Sets the value at this path, within the table of the setting `above`. The error says why the path matches no setting.
+/// Sets the value at this path, within the table of the setting `above`. The error says why the path matches no
+/// setting.
 fn set<'i>(
     table: &mut DeTable<'i>,
     above: &str,

@@ -27,7 +27,7 @@ fn check_alone(ReadRoute { config, section, destinations }: &ReadRoute<'_, '_>) 
         let word = |key: &str| advice.split(|c: char| !c.is_alphanumeric()).any(|word| word == key);
         match names(ROUTE).into_iter().find(|key| word(key) && section.get(key).is_some()) {
             Some(key) => section.wrong(key, advice),
-            None => section.wrong_itself(advice),
+            None => section.wrong("", advice),
         }
     }
 }
@@ -40,9 +40,9 @@ fn check_together(routes: &[&ReadRoute<'_, '_>]) {
     for (index, ReadRoute { config, section, .. }) in routes.iter().enumerate() {
         let before = names.insert(&config.name, section);
         if clashing.contains(&setting(index)) {
-            section.wrong_itself("another route takes the same events: remove one of them");
+            section.wrong("", "another route takes the same events: remove one of them");
         } else if let Some(before) = before {
-            section.wrong_itself(format!("{} has the same name: rename one of them", before.setting("")));
+            section.wrong("", format!("{} has the same name: rename one of them", before.setting("")));
         }
     }
 }

@@ -69,14 +69,9 @@ impl<'r, 'i> Section<'r, 'i> {
         toml_tree::place(self.table, key, &self.span)
     }
 
-    /// Reports a problem with the value of a key, at the place of the key.
+    /// Reports a problem with the value of a key, at the place of the key; with the table itself if the key is empty.
     pub(super) fn wrong(&self, key: &str, what: impl Into<String>) {
         self.add(&self.place(key), key, what);
-    }
-
-    /// Reports a problem with the table itself.
-    pub(super) fn wrong_itself(&self, what: impl Into<String>) {
-        self.add(&self.span, "", what);
     }
 
     /// Reports a problem with a key, at this place.
