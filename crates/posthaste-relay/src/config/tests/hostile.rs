@@ -32,7 +32,7 @@ fn file_that_is_not_text_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.toml");
     let reported = || Source::File(path.clone()).load_with(&Environment::default()).unwrap_err().to_string();
-    assert!(reported().contains("is not there"), "{}", reported());
+    assert!(reported().contains("does not exist"), "{}", reported());
     std::fs::write(&path, b"a = 1\n\xff\xfe").unwrap();
     assert!(reported().contains("is not UTF-8 text in line 2"), "{}", reported());
     std::fs::remove_file(&path).unwrap();

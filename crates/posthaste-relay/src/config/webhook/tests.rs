@@ -130,7 +130,7 @@ fn each_mistake_in_webhook_settings_is_reported_at_its_place() {
         ("max_body_bytes = 0", format!("7 webhook.max_body_bytes: must be {RANGE}")),
         (
             "ca = \"/not/there.pem\"",
-            "7 webhook.ca: cannot be read (No such file or directory (os error 2)): see that it is a file which \
+            "7 webhook.ca: cannot be read (No such file or directory (os error 2)): check that it is a file that \
              this user may read"
                 .to_owned(),
         ),
