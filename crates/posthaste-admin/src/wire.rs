@@ -346,7 +346,7 @@ pub struct Event {
 
 impl Event {
     /// The event without headers and payload, which may contain personal data.
-    pub fn without_content(detail: &EventDetail) -> Self {
+    pub(crate) fn without_content(detail: &EventDetail) -> Self {
         let EventDetail { row, event, .. } = detail;
         Self {
             row: row.into(),

@@ -20,7 +20,7 @@ impl SecretUrl {
     }
 
     /// Whether the scheme is one of Redis or Redis Cluster.
-    pub fn is_redis(&self) -> bool {
+    pub(crate) fn is_redis(&self) -> bool {
         self.0.starts_with("redis")
     }
 }

@@ -70,7 +70,7 @@ impl std::error::Error for Problems {}
 
 impl Problem {
     /// The problem without the excerpt of its line.
-    pub fn in_one_line(&self) -> String {
+    pub(crate) fn in_one_line(&self) -> String {
         Self { excerpt: None, ..self.clone() }.to_string()
     }
 }

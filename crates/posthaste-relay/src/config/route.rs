@@ -27,7 +27,7 @@ pub(super) struct ReadRoute<'r, 'i> {
 
 impl RouteConfig {
     /// Builds the engine's route. There must be one destination for each target of `publish`, in the same order.
-    pub fn to(&self, destinations: &[Arc<dyn Destination>]) -> Route {
+    pub(crate) fn to(&self, destinations: &[Arc<dyn Destination>]) -> Route {
         let mut route = self.matching().name(&self.name);
         for (target, destination) in self.publish.iter().zip(destinations) {
             route = match &target.name {
