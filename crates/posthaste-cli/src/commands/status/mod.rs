@@ -108,7 +108,7 @@ impl StatusReport {
 
     fn counts(&self) -> String {
         let wire::Stats { pending, done, dead, archived, estimated, .. } = self.counts;
-        let wire::Pending { new, retry, due, leased, parked, scheduled } = pending;
+        let wire::Pending { new, retry, due, leased, parked, scheduled, .. } = pending;
         let none = String::new;
         let pending = |count| about(count, estimated.pending);
         output::counts([

@@ -1,30 +1,30 @@
-//! Lays variables such as `POSTHASTE__OUTBOX__SHOP__STORE` over the configuration.
+//! Environment overrides: variables such as `POSTHASTE__OUTBOX__SHOP__STORE` replace settings of the configuration.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::environment::{Environment, secret_file};
 use super::problem::did_you_mean;
 use super::problem_collector::ProblemCollector;
 use super::route::default_name;
 use super::source_text::{Origin, SourceText, SourceTexts, Span};
-use super::tree::{self, Node};
-use super::variables::{Environment, secret_file};
+use super::toml_tree::{self, Node};
 
 const VARIABLE_PREFIX: &str = "POSTHASTE__";
 
-/// Which variables cannot be read, and why.
+/// Variables that cannot be read, each with the reason.
 pub(super) type Unreadable = Vec<(String, String)>;
 
-/// Puts the values of all overrides in the row of texts.
+/// Adds the values of all overrides to the source texts.
 pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unreadable {
     let mut unreadable = Vec::new();
     for (name, value) in environment.iter().filter(|(name, _)| is_override(name)) {
         let value = match (value, is_file(name)) {
             (Some(path), true) => secret_file(Path::new(path)),
             (Some(value), false) => Ok(value.to_owned()),
-            (None, _) => Err("is no text: set it anew".to_owned()),
+            (None, _) => Err("is not UTF-8 text: set it again".to_owned()),
         };
         let text = value.unwrap_or_else(|why| {
             unreadable.push((name.to_owned(), why));
@@ -35,7 +35,7 @@ pub(super) fn collect(environment: &Environment, texts: &mut SourceTexts) -> Unr
     unreadable
 }
 
-/// Lays every override over the table.
+/// Applies every override to the table.
 pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, problems: &ProblemCollector<'i>) {
     let mut seen = HashSet::new();
     for text in problems.texts.iter() {
@@ -55,7 +55,7 @@ pub(super) fn apply<'i>(table: &mut DeTable<'i>, unreadable: &Unreadable, proble
     }
 }
 
-/// Whether a variable is meant for a configuration.
+/// Whether a variable of this name overrides a setting.
 pub(super) fn is_override(name: &str) -> bool {
     name.get(..VARIABLE_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(VARIABLE_PREFIX))
 }
@@ -64,22 +64,23 @@ fn is_file(name: &str) -> bool {
     name.to_lowercase().ends_with("_file")
 }
 
-/// The parts of a variable's name, without what says that its value is in a file.
+/// The parts of a variable's name, without the suffix `_FILE`.
 fn path_of(name: &str) -> Vec<String> {
     let name = name[VARIABLE_PREFIX.len()..].to_lowercase();
     let name = name.strip_suffix("_file").unwrap_or(&name);
     name.split("__").map(str::to_owned).collect()
 }
 
-/// A value of TOML, or else a text.
+/// The value as TOML, or else as text.
 fn value<'i>(text: &'i SourceText) -> Node<'i> {
     match DeValue::parse(&text.text) {
-        Ok(value) => tree::shifted(value, text.start),
-        Err(_) => tree::text(text.text.as_str(), &text.span()),
+        Ok(value) => toml_tree::shifted(value, text.start),
+        Err(_) => toml_tree::text(text.text.as_str(), &text.span()),
     }
 }
 
-/// Puts a value where the path leads, and says why that is nowhere. The table is that of the setting `above`.
+/// Sets the value at this path, within the table of the setting `above`. The error says why the path matches no
+/// setting.
 fn set<'i>(
     table: &mut DeTable<'i>,
     above: &str,
@@ -87,7 +88,7 @@ fn set<'i>(
     value: Node<'i>,
     span: &Span,
 ) -> Result<(), String> {
-    let [first, rest @ ..] = path else { return Err("leads nowhere: name a setting".to_owned()) };
+    let [first, rest @ ..] = path else { return Err("matches no setting: name a setting".to_owned()) };
     if first.is_empty() {
         return Err("has an empty part: write two underscores between two parts".to_owned());
     }
@@ -96,33 +97,33 @@ fn set<'i>(
         Some(index) => names[*index].to_owned(),
         None if above == "outbox" => {
             let hint = did_you_mean(first, &names, || format!("there are {}", names.join(", ")));
-            return Err(format!("leads nowhere: there is no outbox `{first}`: {hint}"));
+            return Err(format!("matches no setting: there is no outbox `{first}`: {hint}"));
         }
         None => first.clone(),
     };
     let Some(next) = rest.first() else {
-        tree::put(table, name, value);
+        toml_tree::put(table, name, value);
         return Ok(());
     };
     let above = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
-    match tree::entry(table, name, span).get_mut() {
+    match toml_tree::entry(table, name, span).get_mut() {
         DeValue::Table(inner) => set(inner, &above, rest, value, span),
         DeValue::Array(routes) => match route(routes, next)?.get_mut() {
             DeValue::Table(route) => set(route, &above, &rest[1..], value, span),
-            _ => Err(format!("leads nowhere: `{above}` has no tables")),
+            _ => Err(format!("matches no setting: `{above}` has no tables")),
         },
-        _ => Err(format!("leads nowhere: `{above}` is no table")),
+        _ => Err(format!("matches no setting: `{above}` is no table")),
     }
 }
 
-/// The route that is meant.
+/// The route that this part of the path names.
 fn route<'t, 'i>(routes: &'t mut DeArray<'i>, part: &str) -> Result<&'t mut Node<'i>, String> {
     let names: Vec<String> = routes.iter().map(name_of).collect();
     let index = position(&names.iter().map(String::as_str).collect::<Vec<_>>(), part)?;
-    routes.get_mut(index).ok_or_else(|| "leads nowhere".to_owned())
+    routes.get_mut(index).ok_or_else(|| "matches no setting".to_owned())
 }
 
-/// The element that is meant: by its name, as it is or without its signs, or by its number from 0.
+/// The index of the route with this name, exactly or without its punctuation, or with this number from 0.
 fn position(names: &[&str], part: &str) -> Result<usize, String> {
     match (meant(names, part).as_slice(), part.parse::<usize>()) {
         ([index], _) => Ok(*index),
@@ -130,13 +131,14 @@ fn position(names: &[&str], part: &str) -> Result<usize, String> {
         ([], _) => {
             let there_are = || format!("there are {}, also by their number from 0", names.join(", "));
             let hint = did_you_mean(part, names, there_are);
-            Err(format!("leads nowhere: there is no route `{part}`: {hint}"))
+            Err(format!("matches no setting: there is no route `{part}`: {hint}"))
         }
         _ => Err(format!("several routes could be `{part}`: name one by its number, from 0")),
     }
 }
 
-/// Which names are meant: the one that differs in case at most, or else all that are alike but for their signs.
+/// The indices of the names that match: the one that is equal but for case, or else all that are equal without their
+/// punctuation.
 fn meant(names: &[&str], part: &str) -> Vec<usize> {
     let exact = names.iter().position(|name| name.to_lowercase() == part);
     let alike = || (0..names.len()).filter(|index| plain(names[*index]) == part).collect();
@@ -150,7 +152,7 @@ fn name_of(route: &Node<'_>) -> String {
     text("name").map_or_else(usual, str::to_owned)
 }
 
-/// As the name of a variable can hold it: letters and digits, anything else as one underscore.
+/// The name as a variable can contain it: lower-case letters and digits, and one underscore for anything else.
 fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -1,20 +1,20 @@
-//! Handlers that read: outboxes, counts, events, groups, findings, the audit.
+//! Handlers that read: outboxes, counts, events, groups, findings and the audit.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Tolerance};
-use posthaste::{EventId, Status, StoreError};
+use posthaste::{EventId, StoreError};
 
 use super::access::Role;
+use super::admin_outbox::AdminOutbox;
 use super::error::{ApiError, log_failure};
-use super::outbox::AdminOutbox;
 use super::params::Params;
 use super::request::{ApiRequest, ApiResult, ok};
 use crate::wire;
 
-/// A store that takes longer is listed as one that does not answer.
+/// The longest wait for a store in the list of outboxes. A slower store is listed without its paused routes.
 const STATS_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn outboxes(request: ApiRequest) -> ApiResult {
@@ -22,7 +22,7 @@ pub(super) async fn outboxes(request: ApiRequest) -> ApiResult {
     ok(&wire::Outboxes { outboxes: join_all(outboxes).await })
 }
 
-/// One store that does not answer must not hide the others.
+/// Describes one outbox. A store that does not reply must not hide the other outboxes, so its error is only logged.
 async fn describe(outbox: &AdminOutbox) -> wire::Outbox {
     let stats = match outbox.admin() {
         Some(admin) => {
@@ -51,7 +51,7 @@ pub(super) async fn backlog(request: ApiRequest) -> ApiResult {
 
 pub(super) async fn events(request: ApiRequest) -> ApiResult {
     let page = request.admin()?.list(&any_status(&request.query), &page(&request.query)).await?;
-    ok(&wire::Events { events: page.items.iter().map(wire::Row::from).collect(), next: page.next })
+    ok(&wire::Events::from(&page))
 }
 
 pub(super) async fn count(request: ApiRequest) -> ApiResult {
@@ -60,25 +60,19 @@ pub(super) async fn count(request: ApiRequest) -> ApiResult {
 
 fn any_status(query: &Params) -> Filter {
     let mut filter = filter(query);
-    filter.status = query.text("status").and_then(status);
+    filter.status = query.value("status");
     filter
-}
-
-fn status(name: &str) -> Option<Status> {
-    [Status::New, Status::Retry, Status::Done, Status::Dead, Status::Archived]
-        .into_iter()
-        .find(|status| status.name() == name)
 }
 
 /// The conditions that a query or a body names.
 pub(super) fn filter(params: &Params) -> Filter {
     let mut filter = Filter::default();
-    filter.event_type = params.owned("type");
-    filter.aggregate_type = params.owned("aggregate_type");
-    filter.aggregate_id = params.owned("aggregate_id");
-    filter.tenant_id = params.owned("tenant");
-    filter.parked = params.owned("parked");
-    filter.error_contains = params.owned("error");
+    filter.event_type = params.value("type");
+    filter.aggregate_type = params.value("aggregate_type");
+    filter.aggregate_id = params.value("aggregate_id");
+    filter.tenant_id = params.value("tenant");
+    filter.parked = params.value("parked");
+    filter.error_contains = params.value("error");
     filter.older_than = params.age("older_than");
     filter
 }
@@ -90,10 +84,10 @@ fn page(query: &Params) -> PageRequest {
 pub(super) async fn event(request: ApiRequest) -> ApiResult {
     let id = EventId::from(request.path.text("id").unwrap_or_default());
     let Some(detail) = request.admin()?.get(&id).await? else {
-        let advice = "see whether id and outbox are right; it may also have been purged";
-        return Err(ApiError::not_found("there is no event of this id", advice));
+        let advice = "check the id and the outbox; the event may also have been purged";
+        return Err(ApiError::not_found("there is no event with this id", advice));
     };
-    // Payloads and headers may be personal: a viewer sees how large a payload is.
+    // Payloads and headers may contain personal data, so a viewer sees only the size of the payload.
     ok(&match request.who.role {
         Some(Role::Operator) => wire::Event::from(&detail),
         _ => wire::Event::without_content(&detail),
@@ -112,6 +106,5 @@ pub(super) async fn findings(request: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn audit(request: ApiRequest) -> ApiResult {
-    let page = request.admin()?.audit(&page(&request.query)).await?;
-    ok(&wire::Audit { entries: page.items.iter().map(wire::AuditEntry::from).collect(), next: page.next })
+    ok(&wire::Audit::from(&request.admin()?.audit(&page(&request.query)).await?))
 }

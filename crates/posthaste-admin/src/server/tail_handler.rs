@@ -1,4 +1,4 @@
-//! Handler that streams deliveries: one line of JSON each, as they happen.
+//! Handler of `tail`: streams deliveries as they happen, one line of JSON each.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,13 +19,15 @@ use super::params::Params;
 use super::request::{ApiRequest, ApiResult};
 use crate::wire::{MissedLines, TailLine};
 
-/// An empty line is sent this often: it shows a follower that the process lives, and the process that the follower is
-/// gone.
+/// An empty line is sent in this interval. It shows the follower that the process is alive, and its failure shows the
+/// process that the follower is gone.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) async fn tail(request: ApiRequest) -> ApiResult {
     let lines = request.outbox()?.feed().subscribe();
-    let full = |_| ApiError::unavailable("too many follow already", "end one of the others, then try again");
+    let full = |_| {
+        ApiError::unavailable("too many clients follow deliveries already", "end one of them, then try again")
+    };
     let permit = request.state.followers.clone().try_acquire_owned().map_err(full)?;
     let mut beat = interval(HEARTBEAT_INTERVAL);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -40,15 +42,16 @@ pub(super) async fn tail(request: ApiRequest) -> ApiResult {
 
 struct Follower {
     lines: Receiver<TailLine>,
+    /// The conditions of the query: only matching lines are sent.
     wanted: Params,
-    /// Ticks immediately: an empty line says that from here on nothing is missed.
+    /// The first tick comes immediately. Its empty line tells the client that no delivery is missed from here on.
     beat: Interval,
     stop: CancellationToken,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Follower {
-    /// `None` when the process stops.
+    /// The next line to send; `None` when the process stops.
     async fn next(&mut self) -> Option<String> {
         loop {
             let received = tokio::select! {

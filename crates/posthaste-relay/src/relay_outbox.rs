@@ -1,4 +1,4 @@
-//! One outbox of the relay: its store is opened, its engine runs, is replaced, stops.
+//! One outbox of a running relay: opens its store, then runs, replaces and stops its engine.
 
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
@@ -14,24 +14,28 @@ use crate::RelayError;
 use crate::config::OutboxConfig;
 use crate::publisher_pool::Destinations;
 
-/// How long a store that could not be opened is left alone: at first, and at most.
+/// Delay before a store that could not be opened is tried again: the first, and the longest. It doubles each time.
 const FIRST_OPEN_DELAY: Duration = Duration::from_millis(500);
 const MAX_OPEN_DELAY: Duration = Duration::from_secs(10);
 
-/// What runs for one outbox.
+/// One outbox and what runs for it.
 #[derive(Debug)]
 pub(crate) struct RelayOutbox {
+    /// The outbox as the API sees it.
     admin: Arc<AdminOutbox>,
-    /// What it is told to do, which may be ahead of what runs.
+    /// The newest plan. A reload writes it in [`adopt`](Self::adopt), before the engine follows in
+    /// [`replace`](Self::replace). Locked only for a copy, also while `running` is locked.
     plan: StdMutex<OutboxPlan>,
-    /// None until the store is open. Held while the engine is replaced: one change comes after the other.
+    /// `None` before the store is open and after the stop. Locked while an engine is replaced, so that reloads follow
+    /// each other.
     running: Mutex<Option<RunningEngine>>,
-    /// Engines that finish what they have begun.
+    /// Replaced engines that still finish their deliveries.
     retiring: TaskTracker,
+    /// Cancelled by [`stop`](Self::stop): the store is not opened any more.
     stop: CancellationToken,
 }
 
-/// A configuration that can run: everything that may be refused was asked.
+/// A configuration that has passed every check, with its publishers. Nothing of it can be refused any more.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboxPlan {
     config: OutboxConfig,
@@ -42,12 +46,12 @@ pub(crate) struct OutboxPlan {
 struct RunningEngine {
     store: OpenStore,
     outbox: Outbox,
-    /// In strict mode no two engines run at once.
+    /// Whether it runs in strict mode, in which no two engines may run at the same time.
     strict: bool,
 }
 
 impl OutboxPlan {
-    /// With the publishers of `before` where they are the same.
+    /// Checks the configuration and builds its publishers, reusing those of `before`.
     fn new(config: OutboxConfig, before: &Destinations) -> Result<Self, RelayError> {
         let (routes, destinations) = Destinations::routes(&config.routes, before)?;
         routes.check(&config.config)?;
@@ -75,7 +79,7 @@ impl RelayOutbox {
         }))
     }
 
-    /// What the API sees of it.
+    /// The outbox as the API sees it.
     pub(crate) fn admin(&self) -> Arc<AdminOutbox> {
         Arc::clone(&self.admin)
     }
@@ -84,29 +88,34 @@ impl RelayOutbox {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What this outbox is told now.
+    /// The newest configuration of this outbox.
     pub(crate) fn config(&self) -> OutboxConfig {
         self.plan().config
     }
 
-    /// Opens the store and starts the engine. A store that cannot be opened is tried again until it
-    /// can, or until the relay stops, and a destination that cannot be reached is told; with `fail_fast`
-    /// both are errors.
+    /// Opens the store and starts the engine.
+    ///
+    /// With `fail_fast`, a store that cannot be opened or a destination that cannot be reached is an error. Otherwise
+    /// the store is tried again until the relay stops, and an unreachable destination is logged.
     pub(crate) async fn start(&self, fail_fast: bool) -> Result<(), RelayError> {
         if fail_fast {
             self.reach_destinations().await?;
             return self.open().await;
         }
-        let told = async {
+        let log_unreachable = async {
             if let Err(error) = self.reach_destinations().await {
-                tracing::warn!(outbox = self.admin.name(), error = %error_chain(&error), "events will wait");
+                tracing::warn!(
+                    outbox = self.admin.name(),
+                    error = %error_chain(&error),
+                    "a destination cannot be reached; its events will wait"
+                );
             }
         };
-        tokio::join!(told, self.open_in_the_end());
+        tokio::join!(log_unreachable, self.open_in_the_end());
         Ok(())
     }
 
-    /// An error names every destination that cannot be reached.
+    /// Checks every destination; the error names all that cannot be reached.
     async fn reach_destinations(&self) -> Result<(), RelayError> {
         let unreached = self.plan().destinations.unreached().await;
         if unreached.is_empty() {
@@ -136,26 +145,27 @@ impl RelayOutbox {
 
     async fn open(&self) -> Result<(), RelayError> {
         let OutboxConfig { store, migrate, .. } = self.config();
-        let opened = posthaste_stores::open(&store, Purpose::Run { migrate }).await?;
+        let opened = posthaste_stores::open(&store, Purpose::run(migrate)).await?;
         let mut running = self.running.lock().await;
         if self.stop.is_cancelled() {
             opened.close().await;
             return Ok(());
         }
-        // The plan may have changed while the store was opened.
+        // A reload may have changed the plan while the store was being opened.
         let plan = self.plan();
         let outbox = self.engine(&plan, &opened)?;
         tracing::info!(outbox = self.admin.name(), store = %store.url, routes = plan.config.routes.len(), "delivering");
         let limits = opened.limits().join("; ");
         if !limits.is_empty() {
-            tracing::warn!(outbox = self.admin.name(), table = %store.outbox_ref(), limits, "the table is another's");
+            let table = store.outbox_ref();
+            tracing::warn!(outbox = self.admin.name(), %table, limits, "the outbox is a foreign table");
         }
         self.admin.opened(opened.admin(), opened.store());
         *running = Some(RunningEngine { store: opened, outbox, strict: plan.is_strict() });
         Ok(())
     }
 
-    /// A running engine.
+    /// Starts an engine with this plan.
     fn engine(&self, plan: &OutboxPlan, opened: &OpenStore) -> Result<Outbox, RelayError> {
         let (routes, _) = Destinations::routes(&plan.config.routes, &plan.destinations)?;
         Outbox::from_config(opened.store(), plan.config.config.clone(), routes)
@@ -164,24 +174,26 @@ impl RelayOutbox {
             .map_err(|source| RelayError::Start { outbox: self.admin.name().to_owned(), source })
     }
 
-    /// Everything that could be wrong with this configuration is asked here; nothing changes yet.
+    /// Checks a new configuration, without changing anything.
     pub(crate) fn prepare(&self, config: OutboxConfig) -> Result<OutboxPlan, RelayError> {
         OutboxPlan::new(config, &self.plan().destinations)
     }
 
-    /// From now on this is the plan; [`replace`](Self::replace) carries it out.
+    /// Stores a new plan; [`replace`](Self::replace) then applies it.
     pub(crate) fn adopt(&self, plan: OutboxPlan) {
         self.admin.set_routes(plan.routes());
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// Goes on with the plan as it is now. The new engine starts, then the old one finishes what it has begun
-    /// and gives the rest back: no event is lost, and none waits. In strict mode the old one ends first.
-    /// After an error no engine runs.
+    /// Replaces the engine by one with the current plan.
+    ///
+    /// The new engine starts first. Then the old one finishes the deliveries that it has begun and releases its other
+    /// events, so no event is lost and none waits. In strict mode the old engine ends before the new one starts. After
+    /// an error no engine runs.
     pub(crate) async fn replace(&self) -> Result<(), RelayError> {
         let mut running = self.running.lock().await;
         let plan = self.plan();
-        // A store that is not open yet will be opened with this plan.
+        // If the store is not open yet, `open` will use this plan.
         if let Some(running) = running.as_mut().filter(|_| !self.stop.is_cancelled()) {
             if running.strict || plan.is_strict() {
                 running.outbox.retire().await;
@@ -194,7 +206,7 @@ impl RelayOutbox {
         Ok(())
     }
 
-    /// Stops: what is under way is finished within the drain limit, the rest goes back to the store.
+    /// Stops the engine. It finishes deliveries within its `drain` limit and releases the rest. Then the store closes.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         let running = self.running.lock().await.take();

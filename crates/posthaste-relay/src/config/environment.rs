@@ -1,4 +1,4 @@
-//! The variables that a configuration may be completed from, and the files with secrets.
+//! Environment: a snapshot of the variables of the process, and the files with secrets that they or a text may name.
 
 use std::env::VarError;
 use std::io::{Error, ErrorKind};
@@ -9,12 +9,12 @@ use super::bounded_file;
 /// The largest file with a secret.
 const MAX_SECRET_FILE_BYTES: u64 = 64 * 1024;
 
-/// Variables by name. Those that are no text are there without their value.
+/// Variables, sorted by name. The value is `None` if it is not UTF-8 text.
 #[derive(Clone, Default)]
 pub(super) struct Environment(Vec<(String, Option<String>)>);
 
 impl Environment {
-    /// As it is now, by name.
+    /// The variables of this process as they are now.
     pub(super) fn of_process() -> Self {
         let variables = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.into_string().ok()));
@@ -43,13 +43,13 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
     }
 }
 
-/// What a file holds, without the line break at its end; or why it cannot be read.
+/// The contents of a file without the line break at its end. The error says why the file cannot be read.
 pub(super) fn secret_file(path: &Path) -> Result<String, String> {
     let read =
-        bounded_file::read(path, MAX_SECRET_FILE_BYTES, "it is longer than 64 KiB, which is no secret");
+        bounded_file::read(path, MAX_SECRET_FILE_BYTES, "it is longer than 64 KiB, too long for a secret");
     let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| ErrorKind::InvalidData.into()));
     let text = text.map_err(|error: Error| {
-        format!("the file {} cannot be read ({error}): see that it is there and may be read", path.display())
+        format!("the file {} cannot be read ({error}): check that it exists and may be read", path.display())
     })?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())

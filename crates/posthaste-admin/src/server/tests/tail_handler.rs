@@ -1,4 +1,4 @@
-//! Those who follow.
+//! Followers of `tail`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::support::{ApiFixture, ORDERS_PATH, VIEWER_TOKEN, request};
 use crate::wire::{TailLine, Time};
 
-/// Somebody who follows, and has seen the line that says so.
+/// A follower that has received the first empty line.
 struct Follower(axum::body::BodyDataStream);
 
 impl Follower {
@@ -70,7 +70,7 @@ async fn absent_tenant_matches_no_tenant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_broken_by_an_empty_line() {
+async fn empty_line_is_sent_every_fifteen_seconds() {
     let support = ApiFixture::guarded();
     let mut follower = Follower::new(&support, "").await;
     let begun = Instant::now();
@@ -79,7 +79,7 @@ async fn silence_is_broken_by_an_empty_line() {
 }
 
 #[tokio::test]
-async fn slow_follower_is_told_how_much_it_missed() {
+async fn slow_follower_gets_the_number_of_missed_lines() {
     let support = ApiFixture::guarded();
     let mut follower = Follower::new(&support, "").await;
     for _ in 0..4096 + 5 {
@@ -90,7 +90,7 @@ async fn slow_follower_is_told_how_much_it_missed() {
 }
 
 #[tokio::test]
-async fn follower_is_sent_away_when_the_relay_stops() {
+async fn follower_is_disconnected_when_the_relay_stops() {
     let support = ApiFixture::guarded();
     let mut follower = Follower::new(&support, "").await;
     support.stop.cancel();

@@ -1,4 +1,4 @@
-//! What an operator can change.
+//! Endpoints that change something.
 
 use posthaste::memory::RawRow;
 use posthaste::{Admin, Status};
@@ -11,19 +11,19 @@ fn of_status(support: &ApiFixture, status: Status) -> usize {
 }
 
 #[tokio::test]
-async fn named_events_are_replayed_and_the_others_are_named_again() {
+async fn named_dead_events_are_replayed_and_other_ids_are_returned() {
     let support = ApiFixture::guarded();
-    let body = json!({"ids": ["dead-0", "new-0", "nobody", "dead-0"]});
+    let body = json!({"ids": ["dead-0", "new-0", "missing", "dead-0"]});
     let done = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.ok();
     let expected = json!({
-        "action": "replay", "changed": 1, "more": false, "unchanged": ["new-0", "nobody", "dead-0"],
+        "action": "replay", "changed": 1, "more": false, "unchanged": ["new-0", "missing", "dead-0"],
     });
     assert_eq!(done, expected);
     assert_eq!(of_status(&support, Status::Dead), 2);
 }
 
 #[tokio::test]
-async fn matching_events_are_changed_until_there_are_no_more() {
+async fn matching_events_are_changed_until_none_is_left() {
     for verb in ["replay", "discard"] {
         let support = ApiFixture::guarded();
         super::support::fill(&support.store, 20);
@@ -43,7 +43,7 @@ async fn matching_events_are_changed_until_there_are_no_more() {
 }
 
 #[tokio::test]
-async fn empty_filter_means_dead_events_and_no_others() {
+async fn empty_filter_means_all_dead_events_only() {
     let support = ApiFixture::guarded();
     let done = support.post(&format!("{ORDERS_PATH}/dead/discard"), json!({"filter": {}})).await.ok();
     assert_eq!(done["changed"], 3);
@@ -51,7 +51,7 @@ async fn empty_filter_means_dead_events_and_no_others() {
 }
 
 #[tokio::test]
-async fn young_events_are_left_alone() {
+async fn events_younger_than_the_filter_stay() {
     let support = ApiFixture::guarded();
     support.store.insert_raw(RawRow::default().with_status_code(3).with_done_at(support.store.now()));
     let body = json!({"filter": {"older_than": "30m"}});
@@ -60,7 +60,7 @@ async fn young_events_are_left_alone() {
 }
 
 #[tokio::test]
-async fn progress_is_forgotten_only_if_asked_for() {
+async fn forget_progress_is_for_replays_only() {
     let support = ApiFixture::guarded();
     let body = json!({"filter": {}, "limit": 1, "forget_progress": true});
     let done = support.post(&format!("{ORDERS_PATH}/dead/replay"), body.clone()).await.ok();
@@ -102,7 +102,7 @@ async fn routes_are_paused_and_resumed_by_their_names() {
 }
 
 #[tokio::test]
-async fn pause_of_a_route_that_is_gone_can_be_ended() {
+async fn route_that_was_removed_can_be_resumed() {
     let support = ApiFixture::guarded();
     support.store.pause("old", "ann").await.unwrap();
     let done = support.post(&format!("{ORDERS_PATH}/routes/old/resume"), json!({})).await.ok();

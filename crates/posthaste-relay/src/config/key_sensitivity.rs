@@ -1,7 +1,7 @@
-//! What may be shown of a key in whatever table it stands: the keys of all readers together.
+//! Key sensitivity: looks a key up in the lists of all readers. A key has the same sensitivity in every table.
 
-use super::keys::{Keys, OUTBOX, ROOT, Sensitivity};
-use super::{admin, engine, layout, route, webhook};
+use super::known_keys::{Keys, OUTBOX, ROOT, Sensitivity};
+use super::{admin, engine, foreign_layout, route, webhook};
 
 const ALL: &[Keys] = &[
     ROOT,
@@ -12,10 +12,11 @@ const ALL: &[Keys] = &[
     engine::ENGINE,
     route::ROUTE,
     webhook::WEBHOOK,
-    layout::LAYOUT,
+    foreign_layout::LAYOUT,
 ];
 
-/// What may be shown of a key, in whatever table. A key that nobody declared may be a misspelt `store`.
+/// How much of a key's value may be shown, in any table. An unknown key may be a misspelt `store`, so its texts are
+/// hidden.
 pub(super) fn sensitivity(key: &str) -> Sensitivity {
     let declared = ALL.iter().copied().flatten().find(|(_, names)| names.contains(&key));
     declared.map_or(Sensitivity::Container, |(sensitivity, _)| *sensitivity)

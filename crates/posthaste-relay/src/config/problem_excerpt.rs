@@ -1,23 +1,26 @@
-//! Excerpts: the part of a line that may be shown with a problem, and where to point.
+//! Excerpt: the part of a line that is shown with a problem, and the carets below it.
 
 use std::fmt;
 
 use super::source_text::{SourceLine, characters};
 
-/// A line is not shown from here on.
+/// The most characters of a line that are shown.
 const MAX_EXCERPT_CHARS: usize = 120;
 
+/// A part of a line, and the characters of it that the problem is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
-    /// From 1.
+    /// The number of the line, from 1.
     line: usize,
     text: String,
+    /// How many characters are before the first caret.
     caret: usize,
+    /// How many carets there are: at least 1.
     carets: usize,
 }
 
 impl Excerpt {
-    /// `None` if nothing is left of the line, of which only so many bytes are `visible`.
+    /// The excerpt of a line of which the first `visible` bytes may be shown; `None` if nothing is left to show.
     pub(super) fn new(line: &SourceLine<'_>, visible: usize) -> Option<Self> {
         let (shown, behind) = line.text.split_at(visible);
         let caret = characters(line.text, line.range.start.min(visible));

@@ -1,4 +1,4 @@
-//! Reads where the events of a route go: `publish`, `format` and `webhook`.
+//! Reads the targets of a route: `publish`, `format` and `webhook`.
 
 use std::sync::Arc;
 
@@ -8,21 +8,22 @@ use posthaste_stores::SecretUrl;
 
 use super::section::Section;
 use super::target::{FORMATS, Target};
-use super::tree::Node;
+use super::toml_tree::Node;
 use super::webhook::{WebhookConfig, webhook};
 
-/// A destination; a stand-in if its target is wrong.
+/// A target with its destination. If the target is invalid, a stand-in takes the place of the destination, so that the
+/// rest of the route can be checked.
 type Built = (Target, Arc<dyn Destination>);
 
-/// What all destinations of a route share.
+/// The settings that all targets of a route share.
 struct Shared {
     format: Option<Format>,
     webhook: Option<WebhookConfig>,
-    /// What would let a webhook's URL pass is wrong itself, so nothing can be said of the URL.
+    /// `allow_http` or `allow_networks` is invalid, so it is unknown whether a webhook's URL is allowed.
     is_unsure: bool,
 }
 
-/// The destinations of a route.
+/// The targets of a route, each with its destination.
 pub(super) fn publish(route: &Section<'_, '_>) -> Vec<Built> {
     let table = route.section("webhook");
     let is_unsure =
@@ -35,7 +36,7 @@ pub(super) fn publish(route: &Section<'_, '_>) -> Vec<Built> {
     let built = targets(route, &shared);
     let has_webhook = built.iter().any(|(target, _)| target.is_webhook());
     if shared.webhook.is_some() && !has_webhook && !route.concerns("publish") {
-        route.wrong("webhook", "is for https URLs, and this route publishes to none: leave it out");
+        route.wrong("webhook", "is for https URLs, and this route has none: leave it out");
     }
     built
 }
@@ -57,7 +58,7 @@ fn targets(route: &Section<'_, '_>, shared: &Shared) -> Vec<Built> {
 }
 
 impl Shared {
-    /// The target whose URL the section holds under this key.
+    /// The target whose URL is the value of this key.
     fn target(
         &self,
         section: &Section<'_, '_>,
@@ -69,8 +70,8 @@ impl Shared {
             section.add(&node.span(), key, "must be a URL in quotes, or a table of NAME = \"URL\"");
             return None;
         };
-        let (name, url) = (name.map(str::to_owned), SecretUrl::new(url));
-        let mut target = Target { name, url, format: self.format, webhook: None };
+        let mut target = Target::new(SecretUrl::new(url));
+        (target.name, target.format) = (name.map(str::to_owned), self.format);
         if target.is_webhook() {
             target.webhook.clone_from(&self.webhook);
         }
@@ -84,10 +85,10 @@ impl Shared {
     }
 }
 
-/// The publisher, or what is wrong in the words of a configuration.
+/// The publisher. The error names the keys of the configuration instead of the methods of the builder.
 fn destination(target: &Target) -> Result<Arc<dyn Destination>, String> {
     if target.says_format_twice() {
-        return Err("the route and the URL both say the format: leave one of them out".to_owned());
+        return Err("the route and the URL both set the format: leave one of them out".to_owned());
     }
     if target.is_in_the_clear() {
         return Err("http sends events in the clear: write https, or allow it in a configuration file with \

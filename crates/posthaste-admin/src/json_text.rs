@@ -1,20 +1,20 @@
-//! Lays JSON text out anew without reading it into values: numbers keep their digits, objects their
-//! order and their repeated names.
+//! JSON text: compact and pretty layout of a document without parsing it into values. Numbers keep their digits,
+//! objects keep their order and their repeated names.
 
 use serde::de::IgnoredAny;
 
-/// Whether these bytes are one JSON document; its text if so.
+/// Returns the text of these bytes if they are one JSON document.
 pub fn document(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(text)
 }
 
-/// The document on one line.
+/// The document on one line, without white space. The text must be valid JSON.
 pub fn compact(document: &str) -> String {
     lay_out(document, |_, _| {})
 }
 
-/// The document on many lines, two spaces deeper with every level.
+/// The document on many lines, indented by two spaces per level. The text must be valid JSON.
 pub fn pretty(document: &str) -> String {
     lay_out(document, |out, position| match position {
         SpacePosition::Line { depth } => {
@@ -25,19 +25,18 @@ pub fn pretty(document: &str) -> String {
     })
 }
 
-/// Deeper levels stand below each other: otherwise a payload of a million brackets would become
-/// terabytes of spaces.
+/// The deepest indentation, in levels. Without it a payload of a million brackets would become terabytes of spaces.
 const MAX_INDENT: usize = 32;
 
-/// Where a layout may put white space.
+/// A position at which a layout may insert white space.
 enum SpacePosition {
-    /// A line may begin here.
+    /// Before the start of a line.
     Line { depth: usize },
     /// After a colon.
     Gap,
 }
 
-/// Drops the white space of the document and lets `space` put some in.
+/// Removes the white space of the document and calls `space` at every position where some may be inserted.
 fn lay_out(document: &str, space: impl Fn(&mut String, SpacePosition)) -> String {
     let mut out = String::with_capacity(document.len());
     let mut depth = 0usize;
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layout_changes_white_space_alone() {
+    fn layout_changes_only_white_space() {
         let text = r#" {"b":[1, 2.50 ,{"x" : "a\\\" {,: "}],"a" :{ },
             "b":12345678901234567890123 ,"e": [ ]}"#;
         let line = r#"{"b":[1,2.50,{"x":"a\\\" {,: "}],"a":{},"b":12345678901234567890123,"e":[]}"#;
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_document() {
+    fn other_bytes_are_not_a_document() {
         for bytes in [&b""[..], b"{", b"1 2", b"\xff", b"{'a':1}"] {
             assert_eq!(document(bytes), None);
         }
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_costs_no_more_than_its_length() {
+    fn size_of_deep_nesting_is_proportional_to_its_length() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         let text = document(deep.as_bytes()).unwrap();
         assert_eq!(compact(text), deep);

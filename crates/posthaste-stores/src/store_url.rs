@@ -1,4 +1,4 @@
-//! Reads store URLs. This is the one place that knows which schemes there are.
+//! Parses store URLs. It is the only module that knows which schemes exist.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::{InvalidStore, redact};
 
-/// What a URL may begin with, for messages.
+/// The forms of a store URL, for error messages.
 pub const KNOWN_URLS: &str = "postgres://user@host/database, mysql://user@host/database, redis://host:port/0, \
      redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db";
 
@@ -27,7 +27,7 @@ const SCHEMES: &[&str] = &[
     "memory",
 ];
 
-/// Whether it begins as the URL of a store does. If not it may be anything, a password for example.
+/// Whether the text begins with the scheme of a store. Any other text must not be shown: it may be a password.
 pub fn has_known_scheme(url: &str) -> bool {
     url.split_once(':').is_some_and(|(scheme, _)| SCHEMES.contains(&scheme))
 }
@@ -38,7 +38,7 @@ pub fn has_known_scheme(url: &str) -> bool {
 pub enum StoreUrl {
     /// `postgres:` or `postgresql:`.
     Postgres(Box<PgConnectOptions>),
-    /// `mysql:` or `mariadb:`; the server says which it is.
+    /// `mysql:` or `mariadb:`; which of the two it is is read from the server.
     MySql(Box<MySqlConnectOptions>),
     /// `sqlite:`, a file.
     Sqlite(Box<SqliteConnectOptions>),
@@ -46,11 +46,11 @@ pub enum StoreUrl {
     Redis(Box<RedisStoreBuilder>),
     /// `redis+cluster:` or `rediss+cluster:`.
     RedisCluster(Box<RedisStoreBuilder>),
-    /// `memory:`. It lives in this process alone: of use to an engine that runs here, of none to operators.
+    /// `memory:`. It exists in this process only, so an engine in this process can use it and operators cannot.
     Memory,
 }
 
-/// The driver's options would tell the password.
+/// Shows the kind only: the `Debug` of the drivers' options contains the password.
 impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,7 +69,10 @@ impl FromStr for StoreUrl {
 
     fn from_str(url: &str) -> Result<Self, InvalidStore> {
         let Some((scheme, rest)) = url.split_once(':') else {
-            return Err(InvalidStore::new(format!("{:?} is no store URL: write {KNOWN_URLS}", redact(url))));
+            return Err(InvalidStore::new(format!(
+                "{:?} is not a store URL: write {KNOWN_URLS}",
+                redact(url)
+            )));
         };
         match scheme {
             "postgres" | "postgresql" => postgres(url, rest),
@@ -79,7 +82,7 @@ impl FromStr for StoreUrl {
             "redis+cluster" | "rediss+cluster" => redis_cluster(scheme, rest),
             "memory" => Ok(Self::Memory),
             scheme => Err(InvalidStore::new(format!(
-                "this build of Posthaste knows no store {:?}: write {KNOWN_URLS}",
+                "this build of Posthaste does not know the kind of store {:?}: write {KNOWN_URLS}",
                 redact(scheme)
             ))),
         }
@@ -109,14 +112,14 @@ fn redis(url: &str, rest: &str) -> Result<StoreUrl, InvalidStore> {
     Ok(StoreUrl::Redis(Box::new(RedisStore::builder(url).map_err(|error| unreadable(&error))?)))
 }
 
-/// `redis+cluster://user:password@host:port,host:port/`: some nodes of one cluster, which all know the user.
+/// `redis+cluster://user:password@host:port,host:port/`: some nodes of one cluster, with the same user on all of them.
 fn redis_cluster(scheme: &str, rest: &str) -> Result<StoreUrl, InvalidStore> {
     REDIS.check(rest)?;
     let place = rest.trim_start_matches('/').split('?').next().unwrap_or_default();
     let (nodes, database) = place.split_once('/').unwrap_or((place, ""));
     if !["", "0"].contains(&database) {
         return Err(InvalidStore::new(
-            "the store URL names a database, and a Redis Cluster has only one: leave out what follows its nodes",
+            "the store URL names a database, and a Redis Cluster has only one: leave out the path after the nodes",
         ));
     }
     let (user, nodes) = match nodes.rsplit_once('@') {
@@ -132,12 +135,13 @@ fn redis_cluster(scheme: &str, rest: &str) -> Result<StoreUrl, InvalidStore> {
     Ok(StoreUrl::RedisCluster(Box::new(builder)))
 }
 
-/// What is known of the URLs of a kind of server.
+/// The rules for the URLs of one kind of server.
 struct ServerUrls {
     name: &'static str,
-    /// What the driver understands. It would ignore the rest, or warn and show the value.
+    /// Parameters that the driver understands. Others are refused here, because the driver would ignore them, or log a
+    /// warning that contains the value.
     parameters: &'static [&'static str],
-    /// The same in other words.
+    /// Whether this is another spelling of one of them.
     is_synonym: fn(&str) -> bool,
 }
 
@@ -160,7 +164,7 @@ const POSTGRES: ServerUrls = ServerUrls {
     is_synonym: |name| name.starts_with("options[") || name.starts_with("options%5B"),
 };
 
-/// Neither a character set nor a time zone: Posthaste's are utf8mb4 and UTC on every connection.
+/// Character set and time zone are not among them: Posthaste sets utf8mb4 and UTC on every connection.
 const MYSQL: ServerUrls = ServerUrls {
     name: "MySQL",
     parameters: &["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket"],
@@ -170,17 +174,17 @@ const MYSQL: ServerUrls = ServerUrls {
 const REDIS: ServerUrls = ServerUrls { name: "Redis", parameters: &["protocol"], is_synonym: |_| false };
 
 impl ServerUrls {
-    /// `rest` stands behind the scheme and its colon.
+    /// `rest` is the URL after the scheme and its colon.
     fn check(&self, rest: &str) -> Result<(), InvalidStore> {
         let Some(rest) = rest.strip_prefix("//") else {
             return Err(InvalidStore::new(format!(
-                "a {} URL has // after its scheme: write {KNOWN_URLS}",
+                "a {} URL needs // after its scheme: write {KNOWN_URLS}",
                 self.name
             )));
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let behind_host = place.find('/').map_or("", |at| &place[at..]);
-        // Half of a password would be taken for the host, and be shown as such.
+        // The driver would take a part of the password for the host, and show it.
         if place.contains('#') || behind_host.contains('@') {
             return Err(InvalidStore::new(
                 "the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F \
@@ -196,7 +200,7 @@ impl ServerUrls {
             return Ok(());
         }
         Err(InvalidStore::new(format!(
-            "the store URL has a parameter that {} URLs cannot have here: known are {}",
+            "the store URL has a parameter that {} URLs do not support here: supported are {}",
             self.name,
             self.parameters.join(", ")
         )))
@@ -258,9 +262,9 @@ mod tests {
             "redis+cluster://ann:sEcret@a:1/5",
             "redis+odd://ann:sEcret@db/",
         ] {
-            let said = url.parse::<StoreUrl>().unwrap_err().to_string();
-            assert!(!said.contains("sEcret"), "{said}");
-            assert!(said.contains("URL") || said.contains(KNOWN_URLS), "{said}");
+            let error = url.parse::<StoreUrl>().unwrap_err().to_string();
+            assert!(!error.contains("sEcret"), "{error}");
+            assert!(error.contains("URL") || error.contains(KNOWN_URLS), "{error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reads the layout of a foreign table: a preset's name, or columns and values one by one.
+//! Reads `layout`, the description of a foreign table: the name of a preset, or a table of columns and values.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use posthaste_sqlx::TableName;
 use posthaste_sqlx::foreign::{Field, Layout, State};
 use toml::de::DeValue;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Container, Hidden, Public};
-use super::optional::set;
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Container, Hidden, Public};
+use super::optional_setting::set;
 use super::problem::suggestion;
 use super::section::Section;
 
@@ -29,7 +29,7 @@ pub(super) const LAYOUT: Keys = &[
     (Container, &["key"]),
 ];
 
-/// The layout of an outbox, if it has one.
+/// The layout of an outbox; `None` if it has none or an invalid one.
 pub(super) fn layout(outbox: &Section<'_, '_>) -> Option<Layout> {
     let node = outbox.get("layout")?;
     match node.get_ref() {
@@ -43,10 +43,10 @@ pub(super) fn layout(outbox: &Section<'_, '_>) -> Option<Layout> {
 }
 
 fn preset(name: String) -> Result<Layout, String> {
-    Layout::preset(&name).ok_or_else(|| format!("is no preset: {}", suggestion(&name, &Layout::PRESETS)))
+    Layout::preset(&name).ok_or_else(|| format!("is not a preset: {}", suggestion(&name, &Layout::PRESETS)))
 }
 
-/// A preset with changes, or a layout of its own. An empty text takes a column or a value of the preset away.
+/// A preset with changes, or a layout from its columns. An empty text removes a column or a value of the preset.
 fn described(section: Section<'_, '_>) -> Option<Layout> {
     let section = section.only(LAYOUT);
     let mut layout = match section.get("preset") {
@@ -85,8 +85,8 @@ fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// What the engine does otherwise for a foreign table, unless the `outbox` says something: nothing is deleted, and
-/// the order service's table has the retries that its document asks for.
+/// Changes the defaults of the engine for a foreign table, unless the `outbox` sets these keys: nothing is deleted, and
+/// the table of the order service gets the retries of that service's own poller.
 pub(super) fn defaults(config: &mut Config, layout: &Layout, outbox: &Section<'_, '_>) {
     if outbox.get("purge").is_none_or(|purge| purge.get_ref().get("done").is_none()) {
         config.purge.done = Retention::KEEP;
@@ -96,15 +96,19 @@ pub(super) fn defaults(config: &mut Config, layout: &Layout, outbox: &Section<'_
     }
 }
 
-/// Whether attempts are nobody's but the publisher's own, as in the order service.
+/// Whether the table has a `failed` status but no column for attempts, as that of the order service.
 fn is_order_service(layout: &Layout) -> bool {
     layout.column_of(Field::Attempts).is_none() && layout.value_of(State::Failed).is_some()
 }
 
-/// Reports what an engine cannot do with such a table.
+/// Reports settings that an engine cannot follow on a foreign table.
 pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) {
     if config.mode == Mode::Strict {
-        outbox.wrong("mode", "a layout has no order of insertion to keep: write multi_node or single_node");
+        outbox.wrong(
+            "mode",
+            "strict mode needs an insertion order, which a layout does not have: write multi_node or \
+             single_node",
+        );
     }
     if !config.poller.skip_recent.is_zero() {
         outbox.wrong("poller.skip_recent", "a layout takes every row that is committed: leave it out");
@@ -129,7 +133,7 @@ pub(super) fn check(config: &Config, layout: &Layout, outbox: &Section<'_, '_>) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::names;
+    use super::super::known_keys::names;
     use super::*;
 
     #[test]

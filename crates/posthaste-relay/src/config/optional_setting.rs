@@ -1,6 +1,6 @@
-//! Optional settings.
+//! Optional settings of builders.
 
-/// The builder, with a setting if there is one.
+/// Calls a method of the builder if there is a value for it.
 pub(super) fn set<B, T>(builder: B, value: Option<T>, call: impl FnOnce(B, T) -> B) -> B {
     match value {
         Some(value) => call(builder, value),

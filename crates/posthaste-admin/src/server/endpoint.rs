@@ -1,4 +1,4 @@
-//! What describes a route: its path, its parameters, who may use it, and what it answers.
+//! Endpoint: the description of one path of the API, with its parameters, its required role and its response.
 
 use axum::http::Method;
 use axum::routing::MethodFilter;
@@ -9,15 +9,20 @@ use super::access::RequiredRole;
 use super::params::{MAX_ID_CHARS, Param, ParamKind};
 use super::request::{ApiFuture, ApiRequest};
 
-/// One route.
-pub(super) struct Route {
+/// One endpoint of the table in `endpoints`.
+pub(super) struct Endpoint {
+    /// GET or POST.
     pub(super) method: Method,
+    /// The path, with the names of [`PATH_PARAMS`] in braces.
     pub(super) path: &'static str,
     pub(super) required_role: RequiredRole,
+    /// The `operationId` in the OpenAPI document, and the name in log lines.
     pub(super) id: &'static str,
+    /// The summary in the OpenAPI document and in `docs/api.md`.
     pub(super) summary: &'static str,
+    /// The parameters of the query.
     pub(super) query: &'static [Param],
-    /// The forms that a body may have; none if there is no body.
+    /// The forms that a body may have; empty if there is no body.
     pub(super) body: &'static [&'static [Param]],
     pub(super) success: Success,
     pub(super) handle: fn(ApiRequest) -> ApiFuture,
@@ -36,15 +41,15 @@ pub(super) enum Success {
     Text(&'static str),
 }
 
-/// Everything that stands in braces in a path.
+/// All parameters that a path can have in braces.
 pub(super) const PATH_PARAMS: &[Param] = &[
     Param::new("outbox", ParamKind::Text(255), "The name of an outbox"),
     Param::new("id", ParamKind::Text(MAX_ID_CHARS), "The id of an event"),
     Param::new("route", ParamKind::Text(255), "The name of a route"),
 ];
 
-impl Route {
-    /// Whether this API has the route: `/metrics` is there only if it has something to show.
+impl Endpoint {
+    /// Whether this API serves the endpoint. `/metrics` is served only if there is a function that renders it.
     pub(super) fn is_served(&self, api: &AdminApi) -> bool {
         self.id != "metrics" || api.metrics.is_some()
     }
@@ -53,7 +58,7 @@ impl Route {
         if self.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET }
     }
 
-    /// The parameters of its path.
+    /// The parameters of the path.
     pub(super) fn path_params(&self) -> impl Iterator<Item = &'static Param> {
         PATH_PARAMS.iter().filter(|param| self.path.contains(&format!("{{{}}}", param.name)))
     }

@@ -1,4 +1,4 @@
-//! What one can look at.
+//! Endpoints that read.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ async fn stats_are_those_of_the_command_line() {
 }
 
 #[tokio::test]
-async fn pages_lead_to_the_end_without_gaps_and_repeats() {
+async fn pages_cover_all_events_without_gaps_or_repeats() {
     let support = ApiFixture::guarded();
     for n in 0..50 {
         support.store.insert_raw(RawRow::default().with_id(format!("more-{n}")));
@@ -100,16 +100,16 @@ async fn backlog_is_grouped_by_type_or_by_tenant() {
 async fn events_that_match_are_counted() {
     let support = ApiFixture::guarded();
     for (query, count) in
-        [("status=DEAD", 3), ("status=DEAD&type=OrderPlaced", 2), ("status=DONE&tenant=nobody", 0)]
+        [("status=DEAD", 3), ("status=DEAD&type=OrderPlaced", 2), ("status=DONE&tenant=missing", 0)]
     {
-        let answer = support.get(&format!("{ORDERS_PATH}/count?{query}")).await.ok();
-        assert_eq!(answer, serde_json::json!({"count": count}), "{query}");
+        let document = support.get(&format!("{ORDERS_PATH}/count?{query}")).await.ok();
+        assert_eq!(document, serde_json::json!({"count": count}), "{query}");
     }
     support.get(&format!("{ORDERS_PATH}/count?limit=1")).await.refused(400);
 }
 
 #[tokio::test]
-async fn groups_and_findings_say_what_died() {
+async fn groups_and_findings_report_dead_events() {
     let support = ApiFixture::guarded();
     let groups = support.get(&format!("{ORDERS_PATH}/dead/groups?limit=1")).await.ok();
     assert_eq!(groups["groups"].as_array().unwrap().len(), 1);
@@ -142,7 +142,7 @@ async fn audit_is_paged_newest_first() {
 #[tokio::test]
 async fn unknown_event_outbox_and_path_are_not_found() {
     let support = ApiFixture::guarded();
-    support.get(&format!("{ORDERS_PATH}/events/nobody")).await.refused(404);
+    support.get(&format!("{ORDERS_PATH}/events/missing")).await.refused(404);
     support.get("/api/v1/outboxes/other/stats").await.refused(404);
     support.get("/api/v2/outboxes").await.refused(404);
     support.get("/").await.refused(404);

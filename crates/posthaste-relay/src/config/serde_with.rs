@@ -1,11 +1,11 @@
-//! How values of a configuration are serialized.
+//! Functions for serde's `serialize_with`, for values of a configuration.
 
 use std::time::Duration;
 
 use posthaste_admin::Secret;
 use serde::{Serialize as _, Serializer};
 
-/// A duration, or none, as people write it.
+/// A duration or an optional duration, as in `1m 30s`.
 pub(super) fn duration<S: Serializer>(
     value: &(impl Copy + Into<Option<Duration>>),
     serializer: S,

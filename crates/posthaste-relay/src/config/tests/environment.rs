@@ -1,4 +1,4 @@
-//! What variables and files change and complete.
+//! Variables and secret files: interpolation in the file, and overrides.
 
 use super::*;
 
@@ -13,13 +13,16 @@ fn secrets_come_from_variables_and_files() {
     let whole = SHOP.replace("postgres://shop@db/shop", "${STORE}");
     let config = good(&whole, [("STORE", "sqlite:x.db")]);
     assert_eq!(config.outboxes[0].store.url.expose(), "sqlite:x.db");
-    let said = refused(&whole, []);
+    let reported = refused(&whole, []);
     assert_eq!(
-        said,
+        reported,
         ["3:9 outbox.shop.store: the variable STORE is not set: set it, or write $${ for the text ${"]
     );
-    let said = refused(&SHOP.replace("postgres://shop@db/shop", "${file:/not/there}"), []);
-    assert!(said[0].starts_with("3:9 outbox.shop.store: the file /not/there cannot be read"), "{said:?}");
+    let reported = refused(&SHOP.replace("postgres://shop@db/shop", "${file:/not/there}"), []);
+    assert!(
+        reported[0].starts_with("3:9 outbox.shop.store: the file /not/there cannot be read"),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -57,30 +60,33 @@ fn override_may_come_from_a_file() {
     let path = file.display().to_string();
     let config = good(SHOP, [("POSTHASTE__OUTBOX__SHOP__STORE_FILE", &path)]);
     assert_eq!(config.outboxes[0].store.url.expose(), "sqlite:from-file.db");
-    let said = refused(
+    let reported = refused(
         SHOP,
         [("POSTHASTE__OUTBOX__SHOP__STORE_FILE", &path), ("POSTHASTE__OUTBOX__SHOP__STORE", "x")],
     );
-    assert!(said.iter().any(|said| said.contains("is set by two variables: unset one of them")), "{said:?}");
+    assert!(
+        reported.iter().any(|reported| reported.contains("is set by two variables: unset one of them")),
+        "{reported:?}"
+    );
 }
 
 #[test]
-fn override_that_leads_nowhere_is_a_problem() {
-    for (variable, said) in [
+fn override_that_matches_no_setting_is_a_problem() {
+    for (variable, reported) in [
         ("POSTHASTE__ADMN__LISTEN", "admn: no such setting: did you mean `admin`?"),
         ("POSTHASTE__ADMIN__LISTN", "admin.listn: no such setting: did you mean `listen`?"),
         (
             "POSTHASTE__OUTBOX__SHPO__STORE",
-            "outbox.shpo.store: leads nowhere: there is no outbox `shpo`: did you mean `shop`?",
+            "outbox.shpo.store: matches no setting: there is no outbox `shpo`: did you mean `shop`?",
         ),
         ("POSTHASTE__OUTBOX__SHOP__WORKRS", "outbox.shop.workrs: no such setting: did you mean `workers`?"),
         (
             "POSTHASTE__OUTBOX__SHOP__ROUTE__ORDERS__RATE",
-            "outbox.shop.route.orders.rate: leads nowhere: there is no route `orders`: there are *, also by their number from 0",
+            "outbox.shop.route.orders.rate: matches no setting: there is no route `orders`: there are *, also by their number from 0",
         ),
         (
             "POSTHASTE__OUTBOX__SHOP__STORE__URL",
-            "outbox.shop.store.url: leads nowhere: `outbox.shop.store` is no table",
+            "outbox.shop.store.url: matches no setting: `outbox.shop.store` is no table",
         ),
         (
             "POSTHASTE__OUTBOX____STORE",
@@ -88,6 +94,6 @@ fn override_that_leads_nowhere_is_a_problem() {
         ),
         ("POSTHASTE__", ": has an empty part: write two underscores between two parts"),
     ] {
-        assert_eq!(refused(SHOP, [(variable, "1")]), [format!("{variable} {said}")]);
+        assert_eq!(refused(SHOP, [(variable, "1")]), [format!("{variable} {reported}")]);
     }
 }

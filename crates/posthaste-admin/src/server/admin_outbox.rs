@@ -1,4 +1,4 @@
-//! One outbox, as the API sees it.
+//! `AdminOutbox`: one outbox as the API sees it.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,14 +13,15 @@ use super::DeliveryFeed;
 #[derive(Debug)]
 pub struct AdminOutbox {
     name: String,
-    /// Not there until the store could be opened.
+    /// Empty until the store is open; set once, by [`opened`](Self::opened).
     store: OnceLock<OpenedStore>,
-    /// Changes when a relay reads its configuration again.
+    /// Names of the routes. A relay replaces them when it reloads its configuration.
     routes: RwLock<Vec<String>>,
+    /// Filled by the engine, followed by `tail`.
     feed: DeliveryFeed,
 }
 
-/// One store, as operators' tools and as engines use it.
+/// One store through both of its traits.
 #[derive(Debug)]
 struct OpenedStore {
     admin: Arc<dyn Admin>,
@@ -58,23 +59,22 @@ impl AdminOutbox {
         outbox
     }
 
-    /// Its name.
+    /// The name of the outbox.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `None` while the store cannot be opened.
+    /// The store for operators' calls; `None` while it is not open.
     pub(crate) fn admin(&self) -> Option<&dyn Admin> {
         self.store.get().map(|opened| &*opened.admin)
     }
 
-    /// How long the oldest event that has been due waits: cheap, so that probes may ask for it. None while
-    /// the store cannot be opened.
+    /// The age of the oldest due event; `None` while the store is not open. The query is cheap enough for probes.
     pub(crate) async fn oldest_pending(&self) -> Option<Result<Option<Duration>, StoreError>> {
         Some(self.store.get()?.store.oldest_pending(None).await)
     }
 
-    /// Says that the store is open. Only the first call counts: each store is opened once.
+    /// Sets the store once it is open. Further calls have no effect.
     pub fn opened(&self, admin: Arc<dyn Admin>, store: Arc<dyn Store>) {
         let _ = self.store.set(OpenedStore { admin, store });
     }
@@ -89,7 +89,7 @@ impl AdminOutbox {
         *self.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
     }
 
-    /// The feed of its deliveries: the engine must have a clone of it as an interceptor, or `tail` shows nothing.
+    /// The feed of deliveries. The engine needs a clone of it as an interceptor, or `tail` shows nothing.
     pub fn feed(&self) -> &DeliveryFeed {
         &self.feed
     }

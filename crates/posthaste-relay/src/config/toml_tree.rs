@@ -1,4 +1,4 @@
-//! Works on parsed TOML without losing where its parts stand.
+//! Operations on parsed TOML that keep the place of every part in the source texts.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::source_text::Span;
 
-/// A value and where it stands.
+/// A value and its place.
 pub(super) type Node<'i> = Spanned<DeValue<'i>>;
 
-/// Moves all places, from those of one text to those of the row of texts.
+/// Moves all places by an offset: from those in one text to those in the concatenation of all texts.
 pub(super) fn shifted<'i>(node: Node<'i>, by: usize) -> Node<'i> {
     let moved = |span: Span| span.start + by..span.end + by;
     let span = moved(node.span());
@@ -29,19 +29,20 @@ pub(super) fn shifted<'i>(node: Node<'i>, by: usize) -> Node<'i> {
     Spanned::new(span, value)
 }
 
+/// A text with this place.
 pub(super) fn text<'i>(text: impl Into<Cow<'i, str>>, span: &Span) -> Node<'i> {
     Spanned::new(span.clone(), DeValue::String(text.into()))
 }
 
-/// Puts a value in, also in the place of another. Its key gets its place.
+/// Inserts a value, or replaces the one that is there. The key gets the place of the value.
 pub(super) fn put<'i>(table: &mut DeTable<'i>, name: impl Into<Cow<'i, str>>, value: Node<'i>) {
     let name = name.into();
-    // An equal key that is there already would stay, and so would its place.
+    // `insert` keeps an equal key that exists already, with its old place.
     table.remove(&*name);
     table.insert(Spanned::new(value.span(), name), value);
 }
 
-/// The value of a key; a new table that stands at `span` if there is none.
+/// The value of a key. If there is none, a new table with the place `span`.
 pub(super) fn entry<'t, 'i>(
     table: &'t mut DeTable<'i>,
     name: impl Into<Cow<'i, str>>,
@@ -51,7 +52,7 @@ pub(super) fn entry<'t, 'i>(
     table.entry(Spanned::new(span.clone(), name.into())).or_insert_with(empty)
 }
 
-/// Lays one table over another: its values win, its tables are merged.
+/// Merges `over` into `base`: tables are merged, and other values of `over` replace those of `base`.
 pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: DeTable<'i>) {
     for (key, value) in over {
         let below = base.remove(&**key.get_ref());
@@ -67,7 +68,7 @@ pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: DeTable<'i>) {
     }
 }
 
-/// Where a setting such as `poller.batch` stands, or else the innermost table around it that is there.
+/// The place of a setting such as `poller.batch`, or else of the innermost table around it that exists.
 pub(super) fn place(table: &DeTable<'_>, setting: &str, around: &Span) -> Span {
     let (first, rest) = setting.split_once('.').unwrap_or((setting, ""));
     let Some(value) = table.get(first) else { return around.clone() };
@@ -77,7 +78,7 @@ pub(super) fn place(table: &DeTable<'_>, setting: &str, around: &Span) -> Span {
     }
 }
 
-/// Takes out the innermost value whose key or whose own place holds this range; its path.
+/// Removes the innermost value whose place, or whose key's place, contains this range; returns its path.
 pub(super) fn take_out(table: &mut DeTable<'_>, span: &Span) -> Option<String> {
     for (key, value) in table.iter_mut() {
         if let DeValue::Table(inner) = value.get_mut()

@@ -1,12 +1,12 @@
-//! Handlers that change something: replay, discard, purge, pause and resume. Each change is on record under the name
-//! of the token.
+//! Handlers of changes: replay, discard, purge, pause and resume. Each change is in the audit with the name of the
+//! token.
 
 use posthaste::admin::Replay;
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventId, Status};
 
 use super::error::ApiError;
-use super::read::filter;
+use super::read_handlers::filter;
 use super::request::{ApiRequest, ApiResult, ok};
 use crate::DeadAction;
 use crate::wire::{Changed, RouteChanged};
@@ -35,7 +35,7 @@ async fn change(request: &ApiRequest, action: DeadAction<'_>) -> ApiResult {
 async fn change_named(request: &ApiRequest, action: DeadAction<'_>) -> ApiResult {
     let admin = request.admin()?;
     let mut done = nothing_changed(action.name());
-    for id in request.body.texts("ids") {
+    for id in request.body.value::<Vec<String>>("ids").unwrap_or_default() {
         if action.one(admin, &EventId::from(id.as_str())).await? {
             done.changed += 1;
         } else {
@@ -62,7 +62,7 @@ fn nothing_changed(action: &str) -> Changed {
     Changed { action: action.to_owned(), changed: 0, more: false, unchanged: Vec::new() }
 }
 
-/// The process knows its routes, so a name that is none of them is a mistake.
+/// Refuses a name that is not that of a route of this process: it is most likely misspelt.
 pub(super) async fn pause(request: ApiRequest) -> ApiResult {
     let (admin, route) = (request.admin()?, route(&request));
     if !is_known(&request, route)? {
@@ -72,7 +72,7 @@ pub(super) async fn pause(request: ApiRequest) -> ApiResult {
     ok(&RouteChanged { action: "pause".to_owned(), route: route.to_owned(), changed })
 }
 
-/// A route that is gone from the configuration may still be paused.
+/// Accepts any paused route: one that was removed from the configuration may still be paused.
 pub(super) async fn resume(request: ApiRequest) -> ApiResult {
     let (admin, route) = (request.admin()?, route(&request));
     let changed = admin.resume(route, &request.who.actor).await?;
@@ -91,5 +91,5 @@ fn is_known(request: &ApiRequest, route: &str) -> Result<bool, ApiError> {
 }
 
 fn no_route() -> ApiError {
-    ApiError::not_found("this outbox has no route of this name", "see /api/v1/outboxes for their names")
+    ApiError::not_found("this outbox has no route with this name", "see /api/v1/outboxes for their names")
 }
