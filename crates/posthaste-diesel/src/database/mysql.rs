@@ -40,7 +40,7 @@ impl Dialect for MySql {
     ) -> QueryResult<bool> {
         match mysql::flavour(&mut WriterSession(connection), statements).await? {
             Flavour::MariaDb => Ok(true),
-            Flavour::MySql => can_hold_a_savepoint(connection).await,
+            _ => can_hold_a_savepoint(connection).await,
         }
     }
 

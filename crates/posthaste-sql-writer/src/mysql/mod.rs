@@ -19,8 +19,10 @@ impl Database for MySql {
     type Statements = Statements;
 }
 
-/// Which of the two servers answers. They have most of their SQL in common.
+/// The kind of server. The two have most of their SQL in common. Treat a kind that you do not know as
+/// [`MySql`](Self::MySql): servers that are derived from MySQL speak its dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Flavour {
     /// MariaDB: an INSERT answers the rows that it wrote, and knows whether a transaction is open.
     MariaDb,

@@ -23,8 +23,8 @@ impl WriterDialect for MySql {
         let flavour = insert::flavour(context.statements(), connection).await.map_err(failed::<MySql>)?;
         match flavour {
             Flavour::MariaDb => Ok(()),
-            Flavour::MySql if is_in_transaction(connection).await.map_err(failed::<MySql>)? => Ok(()),
-            Flavour::MySql => Err(StoreError::NoTransaction),
+            _ if is_in_transaction(connection).await.map_err(failed::<MySql>)? => Ok(()),
+            _ => Err(StoreError::NoTransaction),
         }
     }
 
