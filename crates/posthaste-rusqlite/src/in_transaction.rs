@@ -8,6 +8,13 @@ use rusqlite::{Connection, Savepoint, Transaction};
 ///
 /// SQLite does not tell how many savepoints are open on a connection, and somebody may roll one back
 /// unseen. So only a receipt of a [`Transaction`] is more than a wake-up.
+#[diagnostic::on_unimplemented(
+    message = "an event cannot be inserted into `{Self}`: it is not a transaction of rusqlite",
+    label = "not a transaction of rusqlite",
+    note = "pass `&tx`, where `tx` is a `rusqlite::Transaction` or a `rusqlite::Savepoint`, or `&connection` after a \
+            `BEGIN` of the service's own",
+    note = "into a transaction of `SqliteWriter::begin`, write with `tx.write(event)`"
+)]
 pub trait InTransaction: sealed::Sealed {}
 
 mod sealed {

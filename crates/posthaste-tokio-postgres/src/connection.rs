@@ -10,9 +10,22 @@ use tokio_postgres::{Client, Error, Statement, Transaction};
 
 /// A connection that a transaction can begin on: a [`tokio_postgres::Client`], a [`PreparedClient`], or a
 /// connection of a deadpool-postgres pool.
+#[diagnostic::on_unimplemented(
+    message = "a transaction cannot begin on `{Self}`",
+    label = "not a connection of tokio-postgres",
+    note = "pass `&mut client`, where the client is a `tokio_postgres::Client`, a `PreparedClient` or, with the \
+            feature `deadpool`, a connection from a deadpool-postgres pool"
+)]
 pub trait PgConnection: sealed::Connection {}
 
 /// A transaction of the service's own: a [`tokio_postgres::Transaction`], or that of deadpool-postgres.
+#[diagnostic::on_unimplemented(
+    message = "an event cannot be inserted into `{Self}`: it is not a transaction",
+    label = "not a transaction of tokio-postgres",
+    note = "pass `&tx`, where `tx` is a `tokio_postgres::Transaction` or, with the feature `deadpool`, a \
+            `deadpool_postgres::Transaction`",
+    note = "into a transaction of `PgWriter::begin`, write with `tx.write(event)`"
+)]
 pub trait PgTransaction: sealed::Transaction {}
 
 /// A connection that keeps statements of Writers prepared, for a service without a pool that does. Derefs

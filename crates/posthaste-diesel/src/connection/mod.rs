@@ -27,6 +27,14 @@ pub trait DieselDatabase: Database {
 pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as DieselDatabase>::Backend;
 
 /// A connection of diesel's or of diesel-async's.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a connection that events can be written on",
+    label = "not a supported connection of diesel or diesel-async",
+    note = "supported are `PgConnection`, `MysqlConnection` and `SqliteConnection` of diesel, and \
+            `AsyncPgConnection`, `AsyncMysqlConnection` and `SyncConnectionWrapper<SqliteConnection>` of diesel-async",
+    note = "each needs a feature of posthaste-diesel, such as `postgres` or `async-postgres`",
+    note = "of a pooled connection pass what is inside: `&mut *connection`"
+)]
 pub trait DieselConnection: Send + Sized {
     /// The database behind it.
     type Database: DieselDatabase;
