@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::memory::{MemoryWriter, RawRow};
-use posthaste::{MemoryStore, Outbox, Store};
+use posthaste::{MemoryStore, MemoryWriter, Outbox, Store};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
 use super::load;
@@ -54,7 +54,7 @@ impl BenchTables for MemoryTables {
     }
 
     fn writer(&self, outbox: &Outbox) -> MemoryTablesWriter {
-        MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
+        MemoryTablesWriter { writer: MemoryWriter::new(&self.store, outbox), business: self.business.clone() }
     }
 
     async fn business(&self, (number, body): Business<'_>) -> anyhow::Result<()> {

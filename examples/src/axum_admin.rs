@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use posthaste::{BoxError, Outbox, ShutdownReport};
 use posthaste_admin::{AdminApi, AdminOutbox, Role, Token};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
@@ -33,7 +33,7 @@ pub async fn run(
     let api = AdminApi::new().outbox(admin).token(Token::new("on-call", Role::Operator, token));
     let app = Router::new()
         .nest("/internal/outbox", posthaste_admin::router(api))
-        .merge(app(pool.clone(), store.writer(&outbox)));
+        .merge(app(pool.clone(), SqliteWriter::new(&store, &outbox)));
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;
 

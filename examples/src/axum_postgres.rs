@@ -27,7 +27,7 @@ pub async fn run(
     let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
     create_tables(&pool).await?;
     let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
-    let writer = store.writer(&outbox);
+    let writer = PgWriter::new(&store, &outbox);
     let app = app(Shop { pool: pool.clone(), writer, store: store.clone() });
 
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;

@@ -23,7 +23,7 @@ pub async fn run(
     create_tables(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
-    let app = app(pool.clone(), store.writer(&outbox));
+    let app = app(pool.clone(), SqliteWriter::new(&store, &outbox));
 
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use diesel_async::AsyncConnection;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql_writer::WriterContext;
+use posthaste::{CommitError, Event, EventId, Outbox, Receipt, StoreError, WriteError};
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 
 use crate::database::OutboxConnection;
 use crate::open_transaction::{OpenTransaction, insert_into_own};
@@ -25,8 +25,14 @@ pub struct AsyncWriter<C: OutboxConnection> {
 }
 
 impl<C: OutboxConnection + AsyncConnection> AsyncWriter<C> {
-    /// A Writer of this context.
-    pub fn new(context: WriterContext<C::Database>) -> Self {
+    /// A Writer for this outbox in a store of `posthaste-sqlx` for the same database.
+    pub fn new(store: &impl OutboxStore<C::Database>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext`].
+    pub fn from_context(context: WriterContext<C::Database>) -> Self {
         Self { context }
     }
 
@@ -152,6 +158,20 @@ impl<C: OutboxConnection + AsyncConnection> AsyncTx<'_, C> {
     /// Rolls back: the events never were.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.0.rollback().await
+    }
+}
+
+impl<C: OutboxConnection + AsyncConnection> posthaste::writer::Tx for AsyncTx<'_, C> {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
     }
 }
 

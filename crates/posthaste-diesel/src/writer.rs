@@ -3,8 +3,8 @@
 use std::fmt;
 
 use diesel::Connection;
-use posthaste::{CommitError, Event, EventId, Receipt, StoreError, WriteError};
-use posthaste_sql_writer::WriterContext;
+use posthaste::{CommitError, Event, EventId, Outbox, Receipt, StoreError, WriteError};
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 
 use crate::connection::expect_ready;
 use crate::database::OutboxConnection;
@@ -20,8 +20,14 @@ pub struct Writer<C: OutboxConnection> {
 }
 
 impl<C: OutboxConnection + Connection> Writer<C> {
-    /// A Writer of this context.
-    pub fn new(context: WriterContext<C::Database>) -> Self {
+    /// A Writer for this outbox in a store of `posthaste-sqlx` for the same database.
+    pub fn new(store: &impl OutboxStore<C::Database>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext`].
+    pub fn from_context(context: WriterContext<C::Database>) -> Self {
         Self { context }
     }
 

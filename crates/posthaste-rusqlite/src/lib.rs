@@ -12,7 +12,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = SqliteWriter::new(store.writer_context(&outbox));
+//! let writer = SqliteWriter::new(&store, &outbox);
 //!
 //! let mut connection = rusqlite::Connection::open(file)?;
 //! connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;

@@ -1,9 +1,9 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
 use posthaste_sql_writer::sqlite::Statements;
-use posthaste_sql_writer::{Sqlite, WriterContext};
+use posthaste_sql_writer::{OutboxStore, Sqlite, WriterContext};
 use rusqlite::Connection;
 
 use crate::InTransaction;
@@ -16,9 +16,14 @@ pub struct SqliteWriter {
 }
 
 impl SqliteWriter {
-    /// A Writer for the outbox of this context; `SqliteStore::writer_context` of `posthaste-sqlx` gives one,
-    /// and so does [`WriterContext::writer_only`].
-    pub fn new(context: WriterContext<Sqlite>) -> Self {
+    /// A Writer for this outbox in a `SqliteStore` of `posthaste-sqlx`.
+    pub fn new(store: &impl OutboxStore<Sqlite>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: WriterContext<Sqlite>) -> Self {
         Self { context }
     }
 

@@ -16,7 +16,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = SeaWriter::new(store.writer_context(&outbox));
+//! let writer = SeaWriter::new(&store, &outbox);
 //!
 //! let tx = writer.begin(&db).await?;
 //! tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?; // or order.insert(&*tx)

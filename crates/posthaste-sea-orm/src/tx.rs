@@ -180,6 +180,20 @@ impl SeaTx {
     }
 }
 
+impl posthaste::writer::Tx for SeaTx {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
+    }
+}
+
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }

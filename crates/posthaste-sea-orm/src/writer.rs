@@ -1,7 +1,8 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
+use posthaste_sql_writer::{Database, OutboxStore, WriterContext};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::database::{AnyWriterContext, failed};
@@ -13,10 +14,17 @@ pub struct SeaWriter {
 }
 
 impl SeaWriter {
-    /// A Writer for the outbox of this context; `PgStore::writer_context`, `MySqlStore::writer_context` and
-    /// `SqliteStore::writer_context` of `posthaste-sqlx` give one, and so does
-    /// [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
-    pub fn new(context: impl Into<AnyWriterContext>) -> Self {
+    /// A Writer for this outbox in a store of `posthaste-sqlx`, whatever its database.
+    pub fn new<D: Database>(store: &impl OutboxStore<D>, outbox: &Outbox) -> Self
+    where
+        WriterContext<D>: Into<AnyWriterContext>,
+    {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: impl Into<AnyWriterContext>) -> Self {
         Self { context: context.into() }
     }
 

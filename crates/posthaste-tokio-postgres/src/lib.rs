@@ -12,7 +12,7 @@
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = PgWriter::new(store.writer_context(&outbox));
+//! let writer = PgWriter::new(&store, &outbox);
 //!
 //! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
 //! tokio::spawn(connection);

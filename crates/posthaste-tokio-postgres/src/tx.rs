@@ -124,6 +124,20 @@ impl<'c> PgTx<'c> {
     }
 }
 
+impl posthaste::writer::Tx for PgTx<'_> {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
+    }
+}
+
 impl<'c> Deref for PgTx<'c> {
     type Target = Transaction<'c>;
     fn deref(&self) -> &Transaction<'c> {

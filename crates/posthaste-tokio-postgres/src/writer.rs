@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
-use posthaste::{Event, EventId, Receipt, WriteError};
-use posthaste_sql_writer::{Postgres, WriterContext};
+use posthaste::{Event, EventId, Outbox, Receipt, WriteError};
+use posthaste_sql_writer::{OutboxStore, Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
@@ -20,9 +20,14 @@ pub struct PgWriter {
 }
 
 impl PgWriter {
-    /// A Writer for the outbox of this context; `PgStore::writer_context` of `posthaste-sqlx` gives one, and
-    /// so does [`WriterContext::writer_only`].
-    pub fn new(context: WriterContext<Postgres>) -> Self {
+    /// A Writer for this outbox in a `PgStore` of `posthaste-sqlx`.
+    pub fn new(store: &impl OutboxStore<Postgres>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: WriterContext<Postgres>) -> Self {
         Self { context }
     }
 

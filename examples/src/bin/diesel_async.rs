@@ -30,7 +30,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
+    let writer = AsyncPgWriter::new(&store, &outbox);
 
     let placed = writer.transaction(&mut connection, async |tx: &mut AsyncPgTx<'_>| {
         let insert = diesel::insert_into(orders::table).values(orders::item.eq("tea"));

@@ -3,7 +3,7 @@
 
 use posthaste::{Event, Outbox, Route, Routes};
 use posthaste_publishers::publisher;
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 
 #[tokio::main]
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let routes = Routes::new().add(Route::fallback().name("orders").deliver_to(publisher(&url)?));
     let outbox = Outbox::builder(store.clone(), routes).start()?;
 
-    let mut tx = store.writer(&outbox).begin(&pool).await?;
+    let mut tx = SqliteWriter::new(&store, &outbox).begin(&pool).await?;
     let order = sqlx::query("INSERT INTO orders (item) VALUES ('tea')").execute(&mut *tx).await?;
     let order = order.last_insert_rowid();
     let event = Event::builder("OrderPlaced").aggregate("Order", order);

@@ -45,7 +45,7 @@ async fn main() -> Result<(), BoxError> {
     let mut worker = worker.start();
     let client = redis::Client::open(url)?;
     let connection = client.get_multiplexed_async_connection().await?;
-    let mut tickets = Tickets { writer: store.writer(&outbox), store, expiry, connection };
+    let mut tickets = Tickets { writer: RedisWriter::new(&store, &outbox), store, expiry, connection };
 
     // Two tickets are minted; one is revoked, the other one is left to expire.
     let (revoked, expiring) = (new_ticket(), new_ticket());

@@ -17,7 +17,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = SqliteWriter::new(store.writer_context(&outbox));
+    let writer = SqliteWriter::new(&store, &outbox);
 
     tokio::task::spawn_blocking(move || run_shop(&writer)).await??;
 

@@ -72,7 +72,7 @@ async fn open(database: &str, mail: impl Destination) -> Result<(SqliteUsers, Ou
     sqlx::query("CREATE TABLE IF NOT EXISTS users (email TEXT PRIMARY KEY)").execute(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let outbox = Outbox::builder(store.clone(), routes(mail)).start()?;
-    let writer = store.writer(&outbox);
+    let writer = SqliteWriter::new(&store, &outbox);
     Ok((SqliteUsers { pool, writer }, outbox))
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use posthaste::memory::MemoryWriter;
-    use posthaste::{MemoryStore, Outcome, Recorder, RetryPolicy, Status};
+    use posthaste::{MemoryStore, MemoryWriter, Outcome, Recorder, RetryPolicy, Status};
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
             let retry = RetryPolicy::default().with_base_delay(Duration::from_secs(30)).without_jitter();
             let outbox = Outbox::builder(store.clone(), routes(mail.clone())).single_node().retry(retry);
             let outbox = outbox.start().unwrap();
-            let users = MemoryUsers(store.writer(&outbox));
+            let users = MemoryUsers(MemoryWriter::new(&store, &outbox));
             Self { store, outbox, users }
         }
     }

@@ -25,7 +25,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = PgWriter::new(store.writer_context(&outbox));
+    let writer = PgWriter::new(&store, &outbox);
 
     place_order(&writer, &pool, "tea").await?;
     sell_out(&writer, &pool, "coffee").await?;

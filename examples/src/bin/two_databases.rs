@@ -49,7 +49,7 @@ impl Database {
         sqlx::query(table).execute(&pool).await?;
         let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
         let outbox = Outbox::builder(store.clone(), routes).start()?;
-        let writer = store.writer(&outbox);
+        let writer = SqliteWriter::new(&store, &outbox);
         Ok(Self { pool, outbox, writer })
     }
 }

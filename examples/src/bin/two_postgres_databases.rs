@@ -51,7 +51,7 @@ impl Region {
         sqlx::query(accounts).execute(&pool).await?;
         // The name tells the metrics and the log lines of the two apart.
         let outbox = Outbox::builder(store.clone(), routes_of(name)).name(name).start()?;
-        let writer = store.writer(&outbox);
+        let writer = PgWriter::new(&store, &outbox);
         Ok(Self { pool, store, outbox, writer })
     }
 

@@ -28,7 +28,7 @@ async fn main() -> Result<(), BoxError> {
     // Started for its purge alone: without one there is nothing to start, and `build` is enough.
     let outbox =
         Outbox::builder(store.clone(), Routes::new()).writer_only().purge_at_age(WEEK, HOUR).start()?;
-    let writer = store.writer(&outbox);
+    let writer = PgWriter::new(&store, &outbox);
 
     let order = place_order(&writer, &pool).await?;
     println!("order {order} is placed");

@@ -53,7 +53,7 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
     db.execute(FAILING_COMMIT_SQL).await;
     let context =
         WriterContext::<posthaste_sql_writer::Postgres>::writer_only().schema(db.schema().clone()).build();
-    let (at_once, later) = (PgWriter::new(context.clone()), AsyncPgWriter::new(context));
+    let (at_once, later) = (PgWriter::from_context(context.clone()), AsyncPgWriter::from_context(context));
     for (code, is_rolled_back) in ERROR_CODES {
         let (writer, url) = (at_once.clone(), db.url());
         let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();

@@ -48,10 +48,10 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let url = url_as(&schema, "writer");
-    let (writer, at_once) = (PgWriter::new(store.writer_context(&outbox)), url.clone());
+    let (writer, at_once) = (PgWriter::new(&store, &outbox), url.clone());
     let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();
     receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
-    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
+    let writer = AsyncPgWriter::new(&store, &outbox);
     outbox.committed(write_async(&writer, &url).await.unwrap());
     within_timeout("all are delivered", recorder.wait_for(8)).await;
     outbox.shutdown().await;

@@ -87,7 +87,7 @@ async fn transaction_that_a_deadlock_ended_delivers_nothing_and_takes_nothing_mo
     let db = MySql::open().await;
     Rival::prepare(&db).await;
     let scene = Scene::start(db.store.clone());
-    let writer = MySqlWriter::new(db.writer_context(scene.outbox()));
+    let writer = MySqlWriter::new(&db.store, scene.outbox());
     let db = std::sync::Arc::new(db);
     let blocking = {
         let db = std::sync::Arc::clone(&db);
@@ -129,7 +129,7 @@ async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_takes_noth
     let db = MySql::open().await;
     Rival::prepare(&db).await;
     let scene = Scene::start(db.store.clone());
-    let writer = AsyncMySqlWriter::new(db.writer_context(scene.outbox()));
+    let writer = AsyncMySqlWriter::new(&db.store, scene.outbox());
     let mut connection = AsyncMysqlConnection::establish(&db.url()).await.expect("a connection");
     let fight = async |connection: &mut AsyncMysqlConnection| {
         let rival = Rival::begin(&db).await;

@@ -35,7 +35,7 @@ impl Rusqlite {
         connection.execute_batch(STATEMENTS.orders).expect("a table");
         connection.execute_batch(STATEMENTS.refuse_unwritable).expect("a trigger");
         let scene = Scene::start(store.clone());
-        let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
+        let writer = SqliteWriter::new(&store, scene.outbox());
         Self { connection: Mutex::new(connection), store, scene, writer, dir }
     }
 

@@ -36,7 +36,7 @@ impl Fixture {
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::builder(store.clone(), routes).single_node().hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
-        let writer = SqliteWriter::new(store.writer_context(&outbox));
+        let writer = SqliteWriter::new(&store, &outbox);
         Self { connection, store, outbox, writer, recorder, ends, _dir: dir }
     }
 
@@ -186,7 +186,7 @@ async fn receipt_of_a_transaction_by_text_is_only_a_wake_up() {
     let Fixture { connection, store, outbox, _dir, .. } = Fixture::new().await;
     outbox.shutdown().await;
     let scene = Scene::start(store.clone());
-    let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
+    let writer = SqliteWriter::new(&store, scene.outbox());
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let receipt = writer.insert(&connection, event("a")).unwrap();
     let leased = "SELECT locked_by IS NOT NULL OR lease_token <> 0 FROM outbox_event";
@@ -202,7 +202,7 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let mut w = Fixture::new().await;
     let ends = TransactionEnds::default();
     let context = WriterContext::<Sqlite>::writer_only().hook(ends.clone()).build();
-    let writer = SqliteWriter::new(context.clone());
+    let writer = SqliteWriter::from_context(context.clone());
     let tx = writer.begin(&mut w.connection).unwrap();
     tx.write(event("by-tx")).unwrap();
     tx.commit().unwrap();

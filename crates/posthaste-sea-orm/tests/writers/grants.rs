@@ -22,7 +22,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
-    let writer = SeaWriter::new(store.writer_context(&outbox));
+    let writer = SeaWriter::new(&store, &outbox);
     let db = Database::connect(url_as(&schema, "writer")).await.unwrap();
 
     let tx = writer.begin(&db).await.unwrap();

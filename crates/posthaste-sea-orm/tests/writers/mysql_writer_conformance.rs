@@ -19,7 +19,7 @@ async fn new() -> Sea {
     let db = connect(&url, 2, None).await;
     prepare(&db, &Statements::MYSQL).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let (administrator, first) = (admin.clone(), name.clone());
     let copy = Box::new(move || {
         let (admin, name, other) = (administrator.clone(), first.clone(), other.clone());

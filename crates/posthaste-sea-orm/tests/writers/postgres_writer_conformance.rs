@@ -16,7 +16,7 @@ async fn new() -> Sea {
     let db = connect(&url, 2, Some(&schema)).await;
     prepare(&db, &Statements::POSTGRES).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let (first, (server, _)) = (schema.clone(), url.rsplit_once('/').expect("a URL with a database"));
     let other = format!("{server}/{schema}");
     let (admin, other) = (url.clone(), other.clone());

@@ -15,7 +15,7 @@ async fn new() -> Sea {
     let db = connect(&url, 2, None).await;
     prepare(&db, &Statements::SQLITE).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let dir = std::sync::Arc::new(dir);
     let (folder, first) = (dir.clone(), db.clone());
     let copy = Box::new(move || {

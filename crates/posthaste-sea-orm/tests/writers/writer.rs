@@ -18,7 +18,7 @@ async fn pool_of_one() -> DatabaseConnection {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn dropped_begin_leaves_no_transaction_behind() {
     let (db, writer) =
-        (pool_of_one().await, SeaWriter::new(WriterContext::<Postgres>::writer_only().build()));
+        (pool_of_one().await, SeaWriter::from_context(WriterContext::<Postgres>::writer_only().build()));
     let mut dropped = 0;
     for round in 0..2_000 {
         dropped += usize::from(drop_after(fastrand::usize(1..6), writer.begin(&db)).await.is_none());
@@ -36,7 +36,7 @@ async fn dropped_begin_leaves_no_transaction_behind() {
 #[tokio::test]
 async fn writer_context_of_another_database_is_refused() {
     let db = Database::connect("sqlite::memory:").await.unwrap();
-    let writer = SeaWriter::new(WriterContext::<Postgres>::writer_only().build());
+    let writer = SeaWriter::from_context(WriterContext::<Postgres>::writer_only().build());
     let refused = writer.begin(&db).await.expect_err("SQLite is not PostgreSQL");
     assert!(format!("{refused:?}").contains("the outbox is on Postgres"), "{refused:?}");
 }
@@ -46,7 +46,7 @@ async fn writer_context_of_another_database_is_refused() {
 async fn closure_that_fails_rolls_back() {
     let db = connect("sqlite::memory:", 1, None).await;
     db.execute_unprepared("CREATE TABLE orders (item TEXT)").await.unwrap();
-    let writer = SeaWriter::new(WriterContext::<Sqlite>::writer_only().build());
+    let writer = SeaWriter::from_context(WriterContext::<Sqlite>::writer_only().build());
     let answer = writer.transaction(&db, async |tx: &SeaTx| {
         tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?;
         tx.write(Event::json("OrderPlaced", &17)?).await?;
@@ -68,7 +68,7 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
-    let writer = SeaWriter::new(store.writer_context(&outbox));
+    let writer = SeaWriter::new(&store, &outbox);
     let tx = writer.begin(&db).await.unwrap();
     let nested = tx.begin().await.unwrap();
     tx.write(Event::builder("Tested").id("undone").json_text("{}").build().unwrap()).await.unwrap();
@@ -97,8 +97,9 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
     )
     .await
     .unwrap();
-    let writer =
-        SeaWriter::new(WriterContext::<Postgres>::writer_only().schema(schema.parse().unwrap()).build());
+    let writer = SeaWriter::from_context(
+        WriterContext::<Postgres>::writer_only().schema(schema.parse().unwrap()).build(),
+    );
     for (code, is_rolled_back) in [("23514", true), ("08P01", false)] {
         let tx = writer.begin(&db).await.unwrap();
         tx.execute_unprepared(&format!("INSERT INTO failing VALUES ('{code}')")).await.unwrap();

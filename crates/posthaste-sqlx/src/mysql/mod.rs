@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::MySqlStore;
+//! use posthaste_sqlx::{MySqlStore, MySqlWriter};
 //! use sqlx::MySqlPool;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,7 @@
 //! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = MySqlWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -46,8 +46,8 @@ mod wake_up;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::mysql::Statements;
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::MySql;
 use sqlx::mysql::MySqlConnectOptions;
 
@@ -92,15 +92,17 @@ impl MySqlStore {
         MySqlStoreBuilder::new(Login(options.clone()))
     }
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
-        MySql::writer_context(self, outbox.writer_core())
-    }
-
     /// How many calls were repeated so far because a deadlock or the lock of another transaction had ended them. A few
     /// are nothing to worry about.
     pub fn repeated_calls(&self) -> u64 {
         self.connections().repeated()
+    }
+}
+
+/// Writers of other drivers are made for this store too.
+impl OutboxStore<posthaste_sql_writer::MySql> for MySqlStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
+        MySql::writer_context(self, outbox.writer_core())
     }
 }
 

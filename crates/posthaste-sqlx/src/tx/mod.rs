@@ -196,6 +196,20 @@ impl<D: TxDialect> Tx<D> {
     }
 }
 
+impl<D: TxDialect> posthaste::writer::Tx for Tx<D> {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
+    }
+}
+
 impl<D: TxDialect> Deref for Tx<D> {
     type Target = D::Connection;
     fn deref(&self) -> &D::Connection {

@@ -46,7 +46,7 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox =
         Outbox::builder(db.store.clone(), routes).single_node().start().expect("a good configuration");
-    let writer = PgWriter::new(db.store.writer_context(&outbox));
+    let writer = PgWriter::new(&db.store, &outbox);
     let pool = db.pool(1);
     write(&writer, &pool, ROUNDS).await.expect("nobody cancels the first");
 

@@ -90,7 +90,7 @@ impl<C: Service> TokioPostgres<C> {
         let db = Db::new().await;
         db.execute(STATEMENTS.refuse_unwritable).await;
         let scene = Scene::start(db.store.clone());
-        let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
+        let writer = PgWriter::new(&db.store, scene.outbox());
         let connection = Mutex::new(connect(db.config.clone()).await);
         Self { db, connect, connection, scene, writer }
     }

@@ -23,7 +23,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
-    let writer = PgWriter::new(store.writer_context(&outbox));
+    let writer = PgWriter::new(&store, &outbox);
     let mut config = db.config.clone();
     config.user(format!("{}_writer", db.schema));
     let mut client = connect(&config).await;

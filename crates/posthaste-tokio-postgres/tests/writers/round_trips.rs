@@ -100,7 +100,7 @@ async fn receipt_takes_no_round_trip_but_its_insert() {
     let db = Db::new().await;
     let (proxy, config) = broken_commit(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());
-    let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
+    let writer = posthaste_tokio_postgres::PgWriter::new(&db.store, scene.outbox());
     let mut client = connect(&config).await;
     let taken = round_trips(&proxy, async {
         let tx = client.transaction().await?;

@@ -28,7 +28,7 @@ impl Fixture {
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone());
         let outbox = builder.start().expect("a good configuration");
-        let writer = PgWriter::new(db.store.writer_context(&outbox));
+        let writer = PgWriter::new(&db.store, &outbox);
         Self { db, outbox, writer, recorder, ends }
     }
 
@@ -157,7 +157,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone()).start().unwrap();
-    let writer = PgWriter::new(db.store.writer_context(&outbox));
+    let writer = PgWriter::new(&db.store, &outbox);
     let (proxy, way) = broken_commit(&db.config).await;
     let user = way.get_user().unwrap_or("postgres").to_owned();
     let pooler = PgBouncer::before("127.0.0.1", proxy.port(), &user).await;
@@ -196,7 +196,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
 async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
     let db = Db::new().await;
     let scene = Scene::start(db.store.clone());
-    let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
+    let writer = PgWriter::new(&db.store, scene.outbox());
     let mut client = db.connect().await;
     let tx = client.transaction().await.unwrap();
     let direct = writer.insert(&tx, event("direct")).await.unwrap();
@@ -220,7 +220,7 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     let ends = TransactionEnds::default();
     let context =
         WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
-    let writer = PgWriter::new(context.clone());
+    let writer = PgWriter::from_context(context.clone());
     let mut client = db.connect().await;
     let tx = writer.begin(&mut client).await.unwrap();
     tx.write(event("by-tx")).await.unwrap();

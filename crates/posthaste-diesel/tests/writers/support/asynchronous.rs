@@ -42,7 +42,7 @@ macro_rules! async_harness {
             async fn new() -> Self {
                 let db = $db::open().await;
                 let scene = Scene::start(db.store.clone());
-                let writer = AsyncWriter::new(db.writer_context(scene.outbox()));
+                let writer = AsyncWriter::new(&db.store, scene.outbox());
                 let pool = pool(&db, 2);
                 Self { db, scene, writer, pool }
             }

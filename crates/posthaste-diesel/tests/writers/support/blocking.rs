@@ -32,7 +32,7 @@ macro_rules! blocking_harness {
             async fn new() -> Self {
                 let db = $db::open().await;
                 let scene = Scene::start(db.store.clone());
-                let writer = Writer::new(db.writer_context(scene.outbox()));
+                let writer = Writer::new(&db.store, scene.outbox());
                 Self { db, scene, writer, idle: Arc::default() }
             }
 

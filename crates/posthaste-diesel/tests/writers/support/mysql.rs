@@ -1,7 +1,5 @@
 //! MySQL or MariaDB: the server that `POSTHASTE_TEST_MYSQL_URL` names.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool};
@@ -42,10 +40,6 @@ impl MySql {
         let count = sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&self.pool).await;
         self.close().await;
         i64::cast_unsigned(count.expect("a count"))
-    }
-
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
-        self.store.writer_context(outbox)
     }
 
     /// For diesel.

@@ -1,7 +1,6 @@
 //! PostgreSQL: the server that `POSTHASTE_TEST_POSTGRES_URL` names.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::{SchemaName, WriterContext};
+use posthaste_sql_writer::SchemaName;
 use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
@@ -30,10 +29,6 @@ impl Postgres {
         db.execute(Self::STATEMENTS.orders).await;
         db.execute(Self::STATEMENTS.refuse_unwritable).await;
         db
-    }
-
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
-        self.store.writer_context(outbox)
     }
 
     pub fn schema(&self) -> &SchemaName {

@@ -1,7 +1,5 @@
 //! SQLite: a file of one's own.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
@@ -37,10 +35,6 @@ impl Sqlite {
         let file = self.folder.path().join("copy.db").display().to_string();
         self.execute(&format!("VACUUM INTO '{file}'")).await;
         DatabaseCopy(file)
-    }
-
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        self.store.writer_context(outbox)
     }
 
     /// For diesel.

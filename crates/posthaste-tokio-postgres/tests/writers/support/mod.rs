@@ -58,7 +58,7 @@ impl Db {
             .writer_only()
             .build()
             .expect("a good configuration");
-        PgWriter::new(self.store.writer_context(&outbox))
+        PgWriter::new(&self.store, &outbox)
     }
 
     pub async fn execute(&self, sql: &str) {
