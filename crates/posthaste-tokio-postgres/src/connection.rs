@@ -1,4 +1,4 @@
-//! The connections that transactions begin on, and their caches of prepared statements.
+//! Connections of the service: which types are accepted, and their caches of prepared statements.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,8 +28,8 @@ pub trait PgConnection: sealed::Connection {}
 )]
 pub trait PgTransaction: sealed::Transaction {}
 
-/// A connection that keeps statements of Writers prepared, for a service without a pool that does. Derefs
-/// to the [`tokio_postgres::Client`].
+/// A connection that keeps the statements of Writers prepared, for a service whose pool does not. Derefs to the
+/// [`tokio_postgres::Client`].
 ///
 /// ```no_run
 /// # async fn run(writer: posthaste_tokio_postgres::PgWriter) -> Result<(), posthaste::BoxError> {
@@ -50,12 +50,12 @@ pub struct PreparedClient {
 }
 
 impl PreparedClient {
-    /// Keeps statements on this connection.
+    /// Wraps a connection; its cache is empty at first.
     pub fn new(client: Client) -> Self {
         Self { client, prepared: Arc::default() }
     }
 
-    /// The connection alone.
+    /// The connection without the cache.
     pub fn into_inner(self) -> Client {
         self.client
     }
@@ -74,7 +74,7 @@ impl DerefMut for PreparedClient {
     }
 }
 
-/// The statements of one connection, by their texts.
+/// The prepared statements of one connection, by their text. They are valid as long as the connection.
 #[derive(Default)]
 pub struct PreparedStatements(Mutex<HashMap<Arc<str>, Statement>>);
 
@@ -95,20 +95,20 @@ impl fmt::Debug for PreparedStatements {
     }
 }
 
-/// The cache of prepared statements that a connection has.
+/// The cache of prepared statements of a connection.
 #[derive(Clone, Debug)]
 pub enum StatementCache {
-    /// None: statements are parsed each time, in the round trip in which they are executed.
+    /// No cache: the server parses a statement each time, in the round trip that executes it.
     Disabled,
-    /// A [`PreparedClient`].
+    /// The cache of a [`PreparedClient`].
     Client(Arc<PreparedStatements>),
-    /// A pool.
+    /// The cache of a connection of a deadpool-postgres pool.
     #[cfg(feature = "deadpool")]
     Pool(Arc<deadpool_postgres::StatementCache>),
 }
 
 impl StatementCache {
-    /// The prepared statement, from the cache if it has it, and then without a round trip.
+    /// The prepared statement, or `None` without a cache. Costs a round trip only if the cache does not contain it.
     pub(crate) async fn prepare(
         &self,
         client: &Client,

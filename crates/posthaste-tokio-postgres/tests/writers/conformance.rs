@@ -1,4 +1,4 @@
-//! The Writers' suite: on a bare client, on one that keeps statements prepared, and on a pool.
+//! The Writer conformance suite on a bare client, on a client that keeps statements prepared, and on a pool.
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
@@ -24,10 +24,10 @@ struct TokioPostgres<C> {
     writer: PgWriter,
 }
 
-/// How a service connects.
+/// How a service gets a connection.
 type Connect<C> = fn(Config) -> BoxFuture<'static, C>;
 
-/// A connection that a service may have, and a transaction of its own on it.
+/// A connection of a service, and a transaction that the service began on it.
 #[async_trait]
 trait Service: PgConnection + Sized {
     async fn insert(
@@ -38,7 +38,7 @@ trait Service: PgConnection + Sized {
     ) -> Result<Result<Receipt, WriteError>, Error>;
 }
 
-/// The same on the two types of transactions, which share methods and no trait.
+/// Implements it for the two types of transactions, which have the same methods but no common trait.
 macro_rules! insert_and_end {
     ($connection:expr, $writer:ident, $events:ident, $end:ident) => {{
         let mut tx = $connection.transaction().await?;
@@ -118,7 +118,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
         connection.insert(&self.writer, events, end).await.expect("the transaction works")
     }
 
-    /// See [`PgWriter::insert`] for the code that does not compile.
+    /// It does not compile: see [`PgWriter::insert`].
     async fn insert_outside(&self, _: Event) -> Option<Result<Receipt, WriteError>> {
         None
     }

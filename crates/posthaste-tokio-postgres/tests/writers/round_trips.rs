@@ -1,4 +1,4 @@
-//! An event costs no round trip of its own: counted on the wire, beside transactions written by hand.
+//! Counts round trips on the wire: a transaction with an event takes no more than one written by hand.
 
 use posthaste::BoxError;
 use posthaste_testkit::proxy::BrokenCommit;
@@ -8,7 +8,7 @@ use crate::support::{Db, broken_commit, connect, event, events, pool};
 
 const INSERT_ORDER_SQL: &str = "INSERT INTO orders DEFAULT VALUES";
 
-/// How many round trips this work takes.
+/// The number of round trips of this work.
 async fn round_trips(proxy: &BrokenCommit, work: impl Future<Output = Result<(), BoxError>>) -> usize {
     let before = proxy.round_trips();
     work.await.expect("it works");
@@ -54,7 +54,7 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
         answers.1?;
         Ok(tx.commit().await?)
     });
-    assert_eq!(prepared.await, by_hand, "statements that are prepared");
+    assert_eq!(prepared.await, by_hand, "a client that keeps statements prepared");
 
     let pool = pool(&config, 1);
     let mut object = pool.get().await.unwrap();
@@ -74,7 +74,7 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
+async fn many_events_and_their_proof_take_no_extra_round_trip() {
     let db = Db::new().await;
     let ((proxy, config), writer) = (broken_commit(&db.config).await, db.plain_writer());
     let mut client = connect(&config).await;
@@ -93,10 +93,10 @@ async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     db.close().await;
 }
 
-/// The server says on the INSERT's own round trip whether a savepoint is open.
+/// The INSERT itself returns whether a savepoint is open.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_takes_no_round_trip_but_its_insert() {
+async fn insert_with_a_receipt_takes_one_round_trip() {
     let db = Db::new().await;
     let (proxy, config) = broken_commit(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());

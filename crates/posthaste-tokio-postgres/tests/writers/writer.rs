@@ -1,5 +1,5 @@
-//! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, writer contexts without a
-//! store, PgBouncer.
+//! Tests beyond the Writer conformance suite: closures, refused and lost COMMITs, writer contexts without a store,
+//! PgBouncer.
 
 use posthaste::conformance::Scene;
 use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Route, Routes};
@@ -13,7 +13,7 @@ use tokio_postgres::Config;
 
 use crate::support::{Db, broken_commit, connect, event, events, pool, variable, within_timeout};
 
-/// A running engine, and the ends of all transactions.
+/// A running engine, and a record of how each transaction ended.
 struct Fixture {
     db: Db,
     outbox: Outbox,
@@ -128,7 +128,7 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
     w.close().await;
 }
 
-/// When the answer to COMMIT is lost nobody knows, so no hook runs, and the poller finds out.
+/// If the reply to COMMIT is lost, the outcome is unknown: no hook runs, and the poller finds the rows.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
@@ -149,10 +149,10 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
     w.close().await;
 }
 
-/// A pooler answers for a server that it has lost, and does not know more than we do.
+/// A pooler replies for a server that it has lost, and does not know the outcome either.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_it_applied() {
+async fn commit_lost_by_a_pooler_is_unknown_and_delivered_only_if_it_applied() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -190,7 +190,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     db.close().await;
 }
 
-/// The server tells, whoever opened the savepoint.
+/// The server reports a savepoint that was opened by an SQL text too.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
@@ -201,7 +201,7 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
     let tx = client.transaction().await.unwrap();
     let direct = writer.insert(&tx, event("direct")).await.unwrap();
     tx.batch_execute("SAVEPOINT mine").await.unwrap();
-    // One that exists already is not mistaken for one that was inserted.
+    // A row that exists already is not taken for one that was inserted.
     let nested = writer.insert_all(&tx, events(&["nested-1", "direct", "nested-2"])).await.unwrap();
     assert_eq!(nested.duplicates(), [EventId::from("direct")]);
     let leased =
@@ -215,7 +215,7 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writer_context_without_a_store_writes_what_a_relay_finds() {
+async fn events_written_without_a_store_are_found_by_a_relay() {
     let db = Db::new().await;
     let ends = TransactionEnds::default();
     let context =
@@ -239,10 +239,10 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     db.close().await;
 }
 
-/// Every transaction may reach another server's session, which has prepared nothing.
+/// Every transaction may run in another server session, which has prepared no statements.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writers_behind_pgbouncer_make_no_error() {
+async fn writers_behind_pgbouncer_cause_no_error() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let config = variable("POSTHASTE_TEST_PGBOUNCER_URL").parse().unwrap();
     let (pool, writer) = (pool(&config, 6), db.plain_writer());
