@@ -1,4 +1,4 @@
-//! The Writers' suite.
+//! The Writer conformance suite on rusqlite.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -74,7 +74,7 @@ impl Rusqlite {
     }
 }
 
-/// Transactions and savepoints share methods and no trait.
+/// A macro, because transactions and savepoints have the same methods but no common trait.
 macro_rules! play {
     ($play:ident, $tx:ty) => {
         fn $play(tx: &mut $tx, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
