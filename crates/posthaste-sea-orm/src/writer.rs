@@ -28,12 +28,14 @@ impl SeaWriter {
         Self { context: context.into() }
     }
 
-    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// Inserts one event into a transaction that the service began itself. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// A transaction that the database has ended by itself is refused. In a nested transaction, which is a
-    /// savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not tell one from the other. (A
-    /// rolled-back event is not delivered in either way; but here an engine holds it for a second.)
+    /// A transaction that the database has ended by itself is refused.
+    ///
+    /// In a nested transaction, which is a savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not show
+    /// the difference. If you use this method there and the savepoint is rolled back, its events are still not
+    /// delivered, but an engine holds them for a second.
     pub async fn insert(&self, tx: &DatabaseTransaction, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(tx, vec![event]).await
     }
@@ -47,8 +49,8 @@ impl SeaWriter {
         self.insert_in(tx, events, Scope::Transaction).await
     }
 
-    /// Inserts events into a nested transaction, a savepoint, of the service's own, which may still be
-    /// rolled back when it is over: the receipt is only a wake-up.
+    /// Inserts events into a nested transaction, a savepoint, that the service began itself. It may still be rolled
+    /// back after this call, so the receipt is only a wake-up.
     pub async fn insert_nested(
         &self,
         tx: &DatabaseTransaction,
@@ -65,7 +67,7 @@ impl SeaWriter {
     ) -> Result<Receipt, WriteError> {
         self.context.expect(tx.get_database_backend())?;
         self.context.expect_database(tx).await?;
-        // The service's own transaction may be over, and its type would not tell.
+        // The type does not show whether the transaction is still open.
         if !self.context.is_open(tx).await.map_err(failed)? {
             return Err(StoreError::NoTransaction.into());
         }
@@ -74,7 +76,7 @@ impl SeaWriter {
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Applies hooks and limits and runs the INSERT. Returns the ids of the events, duplicates included.
 pub(crate) async fn write(
     context: &AnyWriterContext,
     tx: &DatabaseTransaction,

@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and MySQL or MariaDB.
+//! The Writer conformance suite on SeaORM and MySQL or MariaDB.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;

@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and PostgreSQL.
+//! The Writer conformance suite on SeaORM and PostgreSQL.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
@@ -24,7 +24,7 @@ async fn new() -> Sea {
         let (schema, admin, other) = (first.clone(), admin.clone(), other.clone());
         Box::pin(async move {
             let admin = Database::connect(admin).await.expect("a connection");
-            // The last one is still there.
+            // The copy of the previous case still exists.
             let drop = format!("DROP DATABASE IF EXISTS {schema} WITH (FORCE)");
             admin.execute_unprepared(&drop).await.expect("it goes");
             let create = format!("CREATE DATABASE {schema} TEMPLATE template0");

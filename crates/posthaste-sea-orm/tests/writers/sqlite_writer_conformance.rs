@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and SQLite.
+//! The Writer conformance suite on SeaORM and SQLite.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;

@@ -1,4 +1,4 @@
-//! What the Writer on SeaORM promises beside the Writers' suite.
+//! Tests of the Writer on SeaORM beyond the Writer conformance suite.
 
 use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
@@ -29,7 +29,7 @@ async fn dropped_begin_leaves_no_transaction_behind() {
             return;
         }
     }
-    // A server that is fast enough answers many of them before.
+    // A fast server replies to many calls before they are dropped.
     assert!(dropped >= 25, "only {dropped} calls were dropped");
 }
 
@@ -41,7 +41,7 @@ async fn writer_context_of_another_database_is_refused() {
     assert!(format!("{refused:?}").contains("the outbox is on Postgres"), "{refused:?}");
 }
 
-/// The closure's error rolls back, and reaches the caller as it is.
+/// An error of the closure rolls back and reaches the caller unchanged.
 #[tokio::test]
 async fn closure_that_fails_rolls_back() {
     let db = connect("sqlite::memory:", 1, None).await;
@@ -58,9 +58,9 @@ async fn closure_that_fails_rolls_back() {
     assert!(db.query_one_raw(rows).await.unwrap().is_none());
 }
 
-/// A nested transaction that is kept over a write has the event in it.
+/// A nested transaction that is open during a write contains the event.
 #[tokio::test]
-async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
+async fn event_of_a_nested_transaction_that_is_rolled_back_later_is_never_delivered() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
     let store = SqliteStore::builder(&url.parse().unwrap()).migrate().connect().await.unwrap();
@@ -79,11 +79,11 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     assert_eq!(recorder.ids().iter().map(ToString::to_string).collect::<Vec<_>>(), ["kept"]);
 }
 
-/// A violated constraint only the server itself can mean. The other code is what PgBouncer says for a server that it
-/// has lost, which may have committed.
+/// Only the server itself can report a violated constraint. PgBouncer reports the other code for a server that it has
+/// lost, which may have committed.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
+async fn commit_is_reported_as_rolled_back_only_if_the_server_itself_refused_it() {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder.migrate().connect().await.unwrap().close().await;
@@ -105,8 +105,8 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
         tx.execute_unprepared(&format!("INSERT INTO failing VALUES ('{code}')")).await.unwrap();
         tx.write(Event::json("OrderPlaced", &17).unwrap()).await.unwrap();
         match tx.commit().await {
-            Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: nobody knows"),
-            Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server has said no"),
+            Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: the outcome is unknown"),
+            Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server refused it"),
             answer => panic!("{code}: {answer:?}"),
         }
     }
