@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! The Writer on MySQL and MariaDB.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ impl Dialect for MySql {
         mysql::insert(&mut WriterSession(connection), statements, rows).await
     }
 
-    /// MariaDB says it in the INSERT itself.
+    /// On MariaDB the INSERT itself fails outside a transaction.
     async fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
@@ -53,8 +53,9 @@ impl Dialect for MySql {
         refused.unwrap_or_else(Self::failed)
     }
 
-    /// A savepoint may have taken some rows back, and a deadlock all of them. If nothing was written, nobody
-    /// knows whether a deadlock ended the transaction or a statement such as CREATE TABLE committed it.
+    /// A savepoint may have rolled some rows back, and a deadlock all of them. If nothing was written, the outcome is
+    /// unknown: a deadlock may have rolled the transaction back, or a statement such as CREATE TABLE may have committed
+    /// it.
     async fn prove<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
@@ -72,8 +73,8 @@ impl Dialect for MySql {
         Ok(present)
     }
 
-    /// A server that is shutting down may say no after it has committed. A cluster in which another node has
-    /// won calls it a deadlock, and that is the only refusal which diesel lets us tell from others.
+    /// A server that is shutting down may report that after it has committed. A cluster in which another node has won
+    /// reports a deadlock, which is the only refusal that can be recognized in the errors of diesel.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,
@@ -88,8 +89,7 @@ impl Dialect for MySql {
     }
 }
 
-/// Outside a transaction a savepoint is gone before it can be released. The error says its name in every
-/// language.
+/// Outside a transaction a savepoint is gone before it can be released. The error contains its name in every language.
 async fn can_hold_a_savepoint<C: DieselConnection>(connection: &mut C) -> QueryResult<bool> {
     match connection.execute_text(&IS_IN_TRANSACTION.join("; ")).await {
         Ok(()) => Ok(true),

@@ -1,5 +1,5 @@
-//! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
-//! nothing is delivered that was not committed.
+//! Cancelled calls of diesel-async: they leave no open transaction to the next borrower of a connection, and nothing is
+//! delivered that was not committed.
 
 macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
@@ -30,7 +30,7 @@ macro_rules! cases {
                     let before = harness.db.orders().await;
                     let mut next = pool.get().await.expect("a connection");
                     next.batch_execute($db::STATEMENTS.business).await.expect("the connection works");
-                    assert!(harness.db.orders().await > before, "{n}: it is committed by itself");
+                    assert!(harness.db.orders().await > before, "{n}: the INSERT was not committed by itself");
                 }
                 harness.scene.outbox().idle().await.expect("the store answers");
                 for id in &committed {

@@ -1,5 +1,5 @@
-//! The Writers of diesel and of diesel-async on every database. One program for all of them: linking it is most of the
-//! work.
+//! Tests of the Writers of diesel and diesel-async on every database, in one program because linking takes most of the
+//! build time.
 
 #[macro_use]
 mod support;

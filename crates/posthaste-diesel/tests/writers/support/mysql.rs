@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, MySqlPool};
 
 use super::{Statements, new_name, variable};
 
-/// A database of one's own.
+/// A database for one test.
 pub struct MySql {
     pub store: MySqlStore,
     pub pool: MySqlPool,
@@ -15,7 +15,7 @@ pub struct MySql {
 
 impl MySql {
     pub const STATEMENTS: Statements = Statements::MYSQL;
-    /// Said first on every connection.
+    /// The first statement on every connection.
     pub const PREPARE_SQL: &str = "SET SESSION innodb_lock_wait_timeout = 20";
 
     pub async fn open() -> Self {
@@ -35,14 +35,14 @@ impl MySql {
         Self::open().await
     }
 
-    /// Returns how many events it had.
+    /// Drops the copy; returns the number of events in it.
     pub async fn close_copy(self) -> u64 {
         let count = sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&self.pool).await;
         self.close().await;
         i64::cast_unsigned(count.expect("a count"))
     }
 
-    /// For diesel.
+    /// The URL for diesel.
     pub fn url(&self) -> String {
         let url = variable("POSTHASTE_TEST_MYSQL_URL");
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 
 use super::{Statements, new_name, variable};
 
-/// A schema of one's own.
+/// A schema for one test.
 pub struct Postgres {
     pub store: PgStore,
     pool: PgPool,
@@ -16,7 +16,7 @@ pub struct Postgres {
 
 impl Postgres {
     pub const STATEMENTS: Statements = Statements::POSTGRES;
-    /// Said first on every connection.
+    /// The first statement on every connection.
     pub const PREPARE_SQL: &str = "SET client_min_messages = warning";
 
     pub async fn open() -> Self {
@@ -35,7 +35,7 @@ impl Postgres {
         &self.schema
     }
 
-    /// For diesel: its search path begins with the schema.
+    /// The URL for diesel, whose search path begins with the schema.
     pub fn url(&self) -> String {
         let server = server();
         let separator = if server.contains('?') { '&' } else { '?' };
@@ -76,14 +76,14 @@ pub struct DatabaseCopy {
 }
 
 impl DatabaseCopy {
-    /// For diesel.
+    /// The URL for diesel.
     pub fn url(&self) -> String {
         let server = server();
         let (server, _) = server.rsplit_once('/').expect("a URL with a database");
         format!("{server}/{}", self.name)
     }
 
-    /// Returns how many events it had.
+    /// Drops the copy; returns the number of events in it.
     pub async fn close_copy(self) -> u64 {
         let pool = PgPool::connect_with(self.options.clone().database(&self.name)).await.expect("a pool");
         let count = format!("SELECT count(*) FROM {}.outbox_event", self.name);
