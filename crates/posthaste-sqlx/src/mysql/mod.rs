@@ -68,8 +68,7 @@ pub type MySqlStore = SqlStore<MySql>;
 /// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type MySqlStoreBuilder = StoreBuilder<MySql>;
 
-/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool); made by [`MySqlStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool). Its methods are those of [`Writer`].
 pub type MySqlWriter = Writer<MySql>;
 
 /// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
@@ -99,7 +98,7 @@ impl MySqlStore {
     }
 }
 
-/// Writers of other drivers are made for this store too.
+/// The `new` of every driver's Writer takes this store.
 impl OutboxStore<posthaste_sql_writer::MySql> for MySqlStore {
     fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
         MySql::writer_context(self, outbox.writer_core())

@@ -66,8 +66,7 @@ pub type PgStore = SqlStore<Postgres>;
 /// Opens a [`PgStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type PgStoreBuilder = StoreBuilder<Postgres>;
 
-/// Writes events in transactions of a [`PgPool`](sqlx::PgPool); made by [`PgStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`PgPool`](sqlx::PgPool). Its methods are those of [`Writer`].
 pub type PgWriter = Writer<Postgres>;
 
 /// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`](sqlx::PgConnection).
@@ -92,7 +91,7 @@ impl PgStore {
     }
 }
 
-/// Writers of other drivers are made for this store too.
+/// The `new` of every driver's Writer takes this store.
 impl OutboxStore<posthaste_sql_writer::Postgres> for PgStore {
     fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
         Postgres::writer_context(self, outbox.writer_core())

@@ -74,8 +74,7 @@ pub type SqliteStore = SqlStore<Sqlite>;
 /// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
 
-/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool). Its methods are those of [`Writer`].
 pub type SqliteWriter = Writer<Sqlite>;
 
 /// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
@@ -112,7 +111,7 @@ impl SqliteStore {
     }
 }
 
-/// Writers of other drivers are made for this store too.
+/// The `new` of every driver's Writer takes this store.
 impl OutboxStore<posthaste_sql_writer::Sqlite> for SqliteStore {
     fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
         Sqlite::writer_context(self, outbox.writer_core())
