@@ -1,5 +1,5 @@
-//! An order and its event in one transaction, and the event published: to standard output, or wherever a URL
-//! leads, `publish kafka://localhost:9092/orders` for example (with `--features brokers`).
+//! An order and its event in one transaction, and the event published to standard output, or to the URL in the first
+//! argument: `publish kafka://localhost:9092/orders`, for example (with `--features brokers`).
 
 use posthaste::{Event, Outbox, Route, Routes};
 use posthaste_publishers::publisher;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tx.write(event.json(&serde_json::json!({ "order": order })).build()?).await?;
     tx.commit().await?;
 
-    // A broker that is away loses nothing: the next run delivers what this one leaves.
+    // Nothing is lost if the broker is down: the next run delivers the rest.
     outbox.shutdown().await;
     Ok(())
 }

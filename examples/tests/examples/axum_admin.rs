@@ -1,4 +1,4 @@
-//! The web service with the admin API from outside: over TCP, by the API's own client.
+//! Tests the web service with the admin API over TCP, with the API's own client.
 
 use posthaste_admin::{Client, ClientError, Secret, wire};
 use posthaste_examples::axum_admin::run;

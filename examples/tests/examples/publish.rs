@@ -1,4 +1,4 @@
-//! The example that publishes.
+//! Tests the example that publishes.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn event_of_an_order_is_published_as_a_line() {
 }
 
 #[test]
-fn url_that_leads_nowhere_is_said_to() {
+fn unknown_url_scheme_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let program =
         Command::new(env!("CARGO_BIN_EXE_publish")).arg("kafak://x").current_dir(dir.path()).output();

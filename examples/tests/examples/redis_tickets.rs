@@ -1,4 +1,4 @@
-//! The ticket service on Redis, run as a process of its own.
+//! Runs the ticket service on Redis as a process.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn run(variables: &[(&str, String)]) -> Output {
 }
 
 #[test]
-fn program_without_a_server_says_which_variable_it_needs() {
+fn program_without_a_server_names_the_variable_it_needs() {
     let output = run(&[]);
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! What the tests of the examples share: a web service on a free port, and a database of one's own.
+//! Shared by the tests of the examples: a web service on a free port, and a database for one test.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Ready when the service shall stop.
+/// Completes when the service must stop.
 pub type StopSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A web service, running on a free port.
@@ -50,12 +50,12 @@ impl Service {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")).await
     }
 
-    /// The whole answer, headers and all.
+    /// Sends a request; returns the whole response, with headers.
     async fn send(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
-        stream.write_all(request.as_bytes()).await.expect("it reads");
+        let mut stream = TcpStream::connect(self.address).await.expect("the service listens");
+        stream.write_all(request.as_bytes()).await.expect("the service reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("it answers");
+        stream.read_to_string(&mut answer).await.expect("the service responds");
         answer
     }
 
@@ -65,7 +65,7 @@ impl Service {
     }
 }
 
-/// A PostgreSQL database that nobody else uses.
+/// A PostgreSQL database for one test.
 pub struct Database {
     name: String,
 }
@@ -83,12 +83,12 @@ impl Database {
 
     pub fn url(&self) -> String {
         let mut url = self.options().to_url_lossy();
-        // Options that only sqlx knows.
+        // Removes options that only sqlx understands.
         url.set_query(None);
         url.into()
     }
 
-    /// The same as JDBC has it, which takes the user for a parameter.
+    /// The URL for JDBC, which takes the user as a parameter.
     pub fn jdbc_url(&self) -> String {
         let url = self.options().to_url_lossy();
         let (host, port) = (url.host_str().expect("a host"), url.port().unwrap_or(5432));
@@ -96,7 +96,7 @@ impl Database {
         format!("jdbc:postgresql://{host}:{port}/{}?{user}", self.name)
     }
 
-    /// Removes it, whoever is still connected.
+    /// Drops the database, even with open connections.
     pub async fn remove(self) {
         run_on_the_server(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
@@ -108,6 +108,6 @@ fn server() -> PgConnectOptions {
 
 async fn run_on_the_server(sql: String) {
     let mut connection = PgConnection::connect_with(&server()).await.expect("the server is there");
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("it does so");
-    connection.close().await.expect("it ends");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the statement runs");
+    connection.close().await.expect("the connection closes");
 }
