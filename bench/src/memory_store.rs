@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posthaste::memory::{MemoryWriter, RawRow};
-use posthaste::{MemoryStore, MemoryWriter, Outbox, Store};
+use posthaste::{MemoryStore, Outbox, Store};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
 use super::load;

@@ -80,7 +80,6 @@ async fn open(database: &str, mail: impl Destination) -> Result<(SqliteUsers, Ou
 mod tests {
     use std::time::Duration;
 
-    use posthaste::memory::MemoryWriter;
     use posthaste::{MemoryStore, MemoryWriter, Outcome, Recorder, RetryPolicy, Status};
 
     use super::*;
