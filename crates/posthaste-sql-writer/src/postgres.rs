@@ -341,8 +341,8 @@ mod tests {
         let statements = Statements::new(&TableRef::default());
         let statements =
             statements.bound_to(&TableRef::default(), DatabaseId::new("1/shop".into(), "shop on db1".into()));
-        let said = "ungültige Eingabe für Typ bigint: »this posthaste writer is for another database than other on 10.0.0.1:5432«";
-        let error = statements.other_database(said).expect("the message is recognized").to_string();
+        let message = "ungültige Eingabe für Typ bigint: »this posthaste writer is for another database than other on 10.0.0.1:5432«";
+        let error = statements.other_database(message).expect("the message is recognized").to_string();
         assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");
         assert!(statements.other_database("duplicate key").is_none());
     }

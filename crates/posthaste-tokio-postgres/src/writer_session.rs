@@ -35,8 +35,8 @@ impl WriterSession {
 
     /// Explains the error of an INSERT: in another database than that of the outbox the INSERT itself fails.
     pub(crate) fn refused(&self, error: Error) -> StoreError {
-        let said = error.as_db_error().map(tokio_postgres::error::DbError::message);
-        said.and_then(|said| self.statements().other_database(said)).unwrap_or_else(|| failed(error))
+        let message = error.as_db_error().map(tokio_postgres::error::DbError::message);
+        message.and_then(|message| self.statements().other_database(message)).unwrap_or_else(|| failed(error))
     }
 
     /// Prepares a statement if the connection has a cache. Costs a round trip only on a connection that has not

@@ -8,14 +8,14 @@ use crate::support::{Database, Service};
 
 /// Starts a node, and waits until it serves requests.
 async fn start(database: &Database) -> Service {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let service = Service::start(|listener, stop| run(listener, pool, stop)).await;
     service.get("/health").await;
     service
 }
 
 async fn count(database: &Database, query: &'static str) -> i64 {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let count = sqlx::query_scalar(query).fetch_one(&pool).await.expect("a number");
     pool.close().await;
     count

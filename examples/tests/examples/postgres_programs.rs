@@ -16,7 +16,8 @@ const TOKIO_POSTGRES: &str = env!("CARGO_BIN_EXE_tokio_postgres");
 const WRITER_ONLY: &str = env!("CARGO_BIN_EXE_writer_only");
 
 async fn run(program: &'static str, variables: Vec<(&'static str, String)>) -> Output {
-    let output = move || Command::new(program).env_clear().envs(variables).output().expect("it runs");
+    let output =
+        move || Command::new(program).env_clear().envs(variables).output().expect("the program runs");
     tokio::task::spawn_blocking(output).await.expect("no panic")
 }
 
@@ -59,7 +60,7 @@ async fn each_database_delivers_the_events_of_its_own_transactions() {
 
 /// The owners in the payloads of the delivered events.
 async fn owners_in_the_outbox(database: &Database) -> Vec<String> {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let query = "SELECT payload::json ->> 'owner' FROM outbox_event WHERE status = 1 ORDER BY seq";
     let owners = sqlx::query_scalar(query).fetch_all(&pool).await.expect("a table");
     pool.close().await;

@@ -105,7 +105,7 @@ impl<'a> Unpacked<'a> {
         // Go keeps its drivers outside the folder. Nothing is downloaded here.
         shell.env("GOMODCACHE", self.drivers.join("modules")).env("GOCACHE", self.drivers.join("compiled"));
         shell.env("GOFLAGS", "-trimpath").env("GOPROXY", "off");
-        let output = move || shell.output().expect("it runs");
+        let output = move || shell.output().expect("the program runs");
         tokio::task::spawn_blocking(output).await.expect("no panic")
     }
 }
@@ -126,17 +126,17 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
         .poll_interval(Duration::from_millis(50))
         .start()
         .expect("it starts");
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
 
     let failed = program.run(&database, "--fail").await;
-    let said = String::from_utf8_lossy(&failed.stderr);
-    assert!(!failed.status.success() && said.contains("the payment was refused"), "{said}");
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert!(!failed.status.success() && stderr.contains("the payment was refused"), "{stderr}");
     assert_eq!(written(&pool).await, (0, 0));
 
     let placed = program.run(&database, "").await;
     assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
     within_timeout("the event arrives", seen.wait_for(1)).await;
-    relay.idle().await.expect("the store answers");
+    relay.idle().await.expect("the store works");
 
     let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.expect("one order");
     assert_eq!(written(&pool).await, (1, 1));
@@ -190,7 +190,7 @@ fn readme_contains_the_commands_that_run_here() {
     for producer in [PYTHON, NODE, GO, JAVA] {
         let failing = format!("{} --fail", producer.run);
         for line in [producer.run, &failing] {
-            assert!(readme.lines().any(|said| said.split("  #").next() == Some(line)), "{line}");
+            assert!(readme.lines().any(|shown| shown.split("  #").next() == Some(line)), "{line}");
         }
     }
 }

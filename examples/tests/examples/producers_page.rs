@@ -38,7 +38,7 @@ async fn delivered(store: impl Store) -> Vec<String> {
     let seen = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
     let relay = Outbox::builder(store, routes).start().expect("it starts");
-    relay.idle().await.expect("the store answers");
+    relay.idle().await.expect("the store works");
     relay.shutdown().await;
     let mut ids: Vec<String> = seen.ids().iter().map(|id| id.as_str().to_owned()).collect();
     ids.sort_unstable();
@@ -94,7 +94,7 @@ async fn minimal_privileges_are_enough_for_the_page_on_postgres() {
 async fn minimal_privileges_are_enough_for_the_page_on_mysql() {
     let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let server: MySqlConnectOptions = url.parse().expect("a URL");
-    let mut root = MySqlConnection::connect_with(&server).await.expect("the server is there");
+    let mut root = MySqlConnection::connect_with(&server).await.expect("the server is up");
     // The database has the same name as its user.
     let user = fresh_user();
     let (rights, written) = sql("MySQL", &user);

@@ -35,7 +35,7 @@ fn order_is_placed_and_its_event_is_delivered() {
 }
 
 fn run_in(dir: &Path, program: &str) -> String {
-    let output = Command::new(program).current_dir(dir).output().expect("it runs");
+    let output = Command::new(program).current_dir(dir).output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("it prints text")
 }

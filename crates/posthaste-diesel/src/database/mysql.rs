@@ -81,7 +81,7 @@ impl Dialect for MySql {
         _: &HashSet<i64>,
     ) -> CommitError {
         match &error {
-            Error::DatabaseError(_, said) if said.message().starts_with("Deadlock found") => {
+            Error::DatabaseError(_, info) if info.message().starts_with("Deadlock found") => {
                 CommitError::RolledBack(Self::failed(error))
             }
             _ => CommitError::Unknown(Self::failed(error)),
@@ -93,7 +93,7 @@ impl Dialect for MySql {
 async fn can_hold_a_savepoint<C: DieselConnection>(connection: &mut C) -> QueryResult<bool> {
     match connection.execute_text(&IS_IN_TRANSACTION.join("; ")).await {
         Ok(()) => Ok(true),
-        Err(Error::DatabaseError(_, said)) if said.message().contains("posthaste") => Ok(false),
+        Err(Error::DatabaseError(_, info)) if info.message().contains("posthaste") => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -107,8 +107,8 @@ impl<C: DieselConnection<Database = MySql>> MySqlSession for WriterSession<'_, C
 
     fn has_no_id(error: &Error) -> bool {
         match error {
-            Error::DatabaseError(DatabaseErrorKind::NotNullViolation, said) => {
-                said.message().contains("event_id")
+            Error::DatabaseError(DatabaseErrorKind::NotNullViolation, info) => {
+                info.message().contains("event_id")
             }
             _ => false,
         }

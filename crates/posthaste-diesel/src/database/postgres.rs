@@ -66,7 +66,7 @@ impl Dialect for Postgres {
         error: Error,
     ) -> StoreError {
         let other = match &error {
-            Error::DatabaseError(_, said) => statements.other_database(said.message()),
+            Error::DatabaseError(_, info) => statements.other_database(info.message()),
             _ => None,
         };
         other.unwrap_or_else(|| Self::failed(error))

@@ -46,7 +46,7 @@ impl Dialect for Sqlite {
     ) -> QueryResult<bool> {
         match connection.execute_text("PRAGMA temp.synchronous = OFF").await {
             Ok(()) => Ok(false),
-            Err(Error::DatabaseError(_, said)) if said.message().contains("inside a transaction") => Ok(true),
+            Err(Error::DatabaseError(_, info)) if info.message().contains("inside a transaction") => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -98,8 +98,8 @@ impl Dialect for Sqlite {
 
 fn is_refusal(error: &Error, present: &HashSet<i64>) -> bool {
     match error {
-        Error::DatabaseError(_, said) => {
-            !said.message().contains("no transaction is active") || present.is_empty()
+        Error::DatabaseError(_, info) => {
+            !info.message().contains("no transaction is active") || present.is_empty()
         }
         Error::RollbackErrorOnCommit { commit_error, .. } => is_refusal(commit_error, present),
         _ => false,

@@ -23,7 +23,7 @@ macro_rules! cases {
                         tx.write(event(&id)).await?;
                         Ok::<_, EarlyEnd>(())
                     });
-                    if drop_after(n % 12, work).await.is_some_and(|answer| answer.is_ok()) {
+                    if drop_after(n % 12, work).await.is_some_and(|result| result.is_ok()) {
                         committed.push(id.clone());
                     }
                     drop(connection);
@@ -32,10 +32,10 @@ macro_rules! cases {
                     next.batch_execute($db::STATEMENTS.business).await.expect("the connection works");
                     assert!(harness.db.orders().await > before, "{n}: the INSERT was not committed by itself");
                 }
-                harness.scene.outbox().idle().await.expect("the store answers");
+                harness.scene.outbox().idle().await.expect("the store works");
                 for id in &committed {
                     let row = harness.db.store.get(&EventId::from(id.as_str())).await;
-                    assert!(row.expect("the store answers").is_some(), "{id} was committed");
+                    assert!(row.expect("the store works").is_some(), "{id} was committed");
                 }
                 pool.close();
                 harness.scene.outbox().shutdown().await;
@@ -61,10 +61,10 @@ macro_rules! cases {
                 }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
-                let answer = tx.commit().await;
-                assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+                let result = tx.commit().await;
+                assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
                 drop(connection);
-                assert_eq!(harness.db.store.stats().await.expect("the store answers").new, 0);
+                assert_eq!(harness.db.store.stats().await.expect("the store works").new, 0);
                 let next = harness.run(Script { steps: vec![Step::Write(event("kept"))], end: End::Commit });
                 assert_eq!(next.await.expect("the commit works"), [EventId::from("kept")]);
                 harness.scene.outbox().shutdown().await;

@@ -37,12 +37,12 @@ async fn commit_async(writer: &AsyncPgWriter, url: &str, code: &str) -> Result<(
 }
 
 #[track_caller]
-fn assert_commit_error(answer: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
-    let outcome = answer.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
+fn assert_commit_error(result: &Result<(), BoxError>, code: &str, is_rolled_back: bool) {
+    let outcome = result.as_ref().expect_err("it fails").downcast_ref::<CommitError>();
     match outcome {
         Some(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: the outcome is unknown"),
         Some(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server refused it"),
-        _ => panic!("{code}: {answer:?}"),
+        _ => panic!("{code}: {result:?}"),
     }
 }
 
@@ -57,8 +57,8 @@ async fn commit_is_reported_as_rolled_back_only_if_the_server_itself_refused_it(
         (PgWriter::from_context(context.clone()), AsyncPgWriter::from_context(context));
     for (code, is_rolled_back) in ERROR_CODES {
         let (writer, url) = (blocking.clone(), db.url());
-        let answer = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
-        assert_commit_error(&answer, code, is_rolled_back);
+        let result = tokio::task::spawn_blocking(move || commit(&writer, &url, code)).await.unwrap();
+        assert_commit_error(&result, code, is_rolled_back);
         assert_commit_error(&commit_async(&asynchronous, &db.url(), code).await, code, is_rolled_back);
     }
     db.close().await;

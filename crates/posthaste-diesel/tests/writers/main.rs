@@ -4,6 +4,8 @@
 #[macro_use]
 mod support;
 
+#[cfg(feature = "async-sqlite")]
+mod any_transaction;
 #[cfg(all(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod async_cancel;
 #[cfg(feature = "async-mysql")]

@@ -59,25 +59,25 @@ impl Rival {
     }
 }
 
-fn assert_deadlock(answer: QueryResult<()>) {
-    let error = answer.expect_err("the server ends our transaction");
+fn assert_deadlock(result: QueryResult<()>) {
+    let error = result.expect_err("the server ends the transaction");
     assert!(error.to_string().contains("Deadlock"), "{error}");
 }
 
-fn assert_no_transaction(answer: Result<impl Sized, WriteError>) {
-    let error = answer.err().expect("nothing is written outside a transaction");
+fn assert_no_transaction(result: Result<impl Sized, WriteError>) {
+    let error = result.err().expect("nothing is written outside a transaction");
     assert!(matches!(error, WriteError::Store(StoreError::NoTransaction)), "{error:?}");
 }
 
-fn assert_rolled_back(answer: Result<(), EarlyEnd>) {
+fn assert_rolled_back(result: Result<(), EarlyEnd>) {
     let rolled_back =
-        matches!(answer, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
-    assert!(rolled_back, "{answer:?}");
+        matches!(result, Err(EarlyEnd::Script(ScriptError::Commit(CommitError::RolledBack(_)))));
+    assert!(rolled_back, "{result:?}");
 }
 
 async fn assert_nothing_stays(db: &MySql, scene: &Scene) {
-    assert_eq!(db.store.stats().await.expect("the store answers").new, 0);
-    scene.outbox().idle().await.expect("the store answers");
+    assert_eq!(db.store.stats().await.expect("the store works").new, 0);
+    scene.outbox().idle().await.expect("the store works");
     assert_eq!(db.orders().await, 0);
 }
 
@@ -101,7 +101,7 @@ async fn transaction_that_a_deadlock_ended_delivers_nothing_and_refuses_further_
                 assert_deadlock(connection.batch_execute(RIVAL_UPDATE_SQL));
                 runtime.block_on(rival.end());
             };
-            let answer = writer.transaction(&mut connection, |tx| {
+            let result = writer.transaction(&mut connection, |tx| {
                 tx.write(event("undone"))?;
                 tx.conn().batch_execute(MySql::STATEMENTS.business)?;
                 fight(tx.conn());
@@ -109,7 +109,7 @@ async fn transaction_that_a_deadlock_ended_delivers_nothing_and_refuses_further_
                 assert_no_transaction(tx.write(event("late")));
                 Ok::<_, EarlyEnd>(())
             });
-            assert_rolled_back(answer);
+            assert_rolled_back(result);
             let own = connection.transaction(|connection| {
                 fight(connection);
                 assert_no_transaction(writer.insert(connection, event("later")));
@@ -138,7 +138,7 @@ async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_refuses_fu
         assert_deadlock(connection.batch_execute(RIVAL_UPDATE_SQL).await);
         rival.end().await;
     };
-    let answer = writer.transaction(&mut connection, async |tx| {
+    let result = writer.transaction(&mut connection, async |tx| {
         tx.write(event("undone")).await?;
         tx.conn().batch_execute(MySql::STATEMENTS.business).await?;
         fight(tx.conn()).await;
@@ -146,7 +146,7 @@ async fn async_transaction_that_a_deadlock_ended_delivers_nothing_and_refuses_fu
         assert_no_transaction(tx.write(event("late")).await);
         Ok::<_, EarlyEnd>(())
     });
-    assert_rolled_back(answer.await);
+    assert_rolled_back(result.await);
     assert_nothing_stays(&db, &scene).await;
     db.close().await;
 }

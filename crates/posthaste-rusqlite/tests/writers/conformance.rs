@@ -29,7 +29,7 @@ impl Rusqlite {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("test.db");
         let url = format!("sqlite:{}?mode=rwc", file.display());
-        let builder = SqliteStore::builder(&url.parse().expect("a good URL"));
+        let builder = SqliteStore::builder(&url.parse().expect("a valid URL"));
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch(STATEMENTS.orders).expect("a table");
@@ -133,23 +133,23 @@ impl WriterHarness for Rusqlite {
         let copy = self.dir.path().join("copy.db");
         self.connection().execute("VACUUM INTO ?1", [copy.to_str()]).expect("a copy");
         let mut other = Connection::open(&copy).expect("the file opens");
-        let answer = match way {
+        let result = match way {
             Way::Transaction => self.writer.begin(&mut other).map_err(WriteError::from).and_then(|tx| {
-                let answer = tx.write(event).map(drop);
+                let result = tx.write(event).map(drop);
                 let _ = tx.commit();
-                answer
+                result
             }),
             Way::Receipt => {
                 let tx = other.transaction().expect("a transaction");
-                let answer = self.writer.insert(&tx, event).map(drop);
+                let result = self.writer.insert(&tx, event).map(drop);
                 tx.commit().expect("the commit works");
-                answer
+                result
             }
         };
         let stored: i64 =
             other.query_row("SELECT count(*) FROM outbox_event", [], |row| row.get(0)).expect("a count");
         std::fs::remove_file(copy).expect("it goes");
-        Some(Elsewhere { answer, stored: stored.cast_unsigned() })
+        Some(Elsewhere { answer: result, stored: stored.cast_unsigned() })
     }
 
     async fn business_rows(&self) -> Option<u64> {

@@ -28,44 +28,44 @@ impl Fixture {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("test.db");
         let url = format!("sqlite:{}?mode=rwc", file.display());
-        let builder = SqliteStore::builder(&url.parse().expect("a good URL"));
+        let builder = SqliteStore::builder(&url.parse().expect("a valid URL"));
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, item)").expect("a table");
         let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::builder(store.clone(), routes).single_node().hook(ends.clone());
-        let outbox = builder.start().expect("a good configuration");
+        let outbox = builder.start().expect("a valid configuration");
         let writer = SqliteWriter::new(&store, &outbox);
         Self { connection, store, outbox, writer, recorder, ends, _dir: dir }
     }
 
     fn ids(&self) -> Vec<String> {
         let query = self.connection.prepare("SELECT event_id FROM outbox_event ORDER BY seq");
-        let mut query = query.expect("a good query");
+        let mut query = query.expect("a valid query");
         let ids = query.query_map([], |row| row.get(0)).expect("rows");
         ids.collect::<Result<_, _>>().expect("texts")
     }
 
     async fn delivered(&self) -> Vec<String> {
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");
         delivered(&self.recorder)
     }
 }
 
-fn assert_no_transaction<T: std::fmt::Debug>(answer: Result<T, WriteError>) {
-    assert!(matches!(answer, Err(WriteError::Store(StoreError::NoTransaction))), "{answer:?}");
+fn assert_no_transaction<T: std::fmt::Debug>(result: Result<T, WriteError>) {
+    assert!(matches!(result, Err(WriteError::Store(StoreError::NoTransaction))), "{result:?}");
 }
 
 #[tokio::test]
 async fn transaction_commits_on_ok_and_rolls_back_on_an_error_and_a_panic() {
     let mut w = Fixture::new().await;
-    let answer = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
+    let result = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
         tx.execute("INSERT INTO orders DEFAULT VALUES", [])?;
         tx.write(event("kept"))?;
         Ok::<_, BoxError>(17)
     });
-    assert_eq!(answer.unwrap(), 17);
+    assert_eq!(result.unwrap(), 17);
     let failed = w.writer.transaction(&mut w.connection, |tx: &mut SqliteTx<'_>| {
         tx.write(event("failed"))?;
         Err::<(), BoxError>("no".into())
@@ -155,8 +155,8 @@ async fn nothing_is_written_after_a_full_disk_has_ended_the_transaction() {
     assert_no_transaction(tx.write(event("late")));
     assert_no_transaction(tx.write_all(vec![event("late"), event("later")]));
     assert_no_transaction(w.writer.insert(&*tx, event("late")));
-    let answer = tx.commit();
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit();
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.ends.take(), ["rolled back undone"]);
     assert!(w.ids().is_empty());
 }
@@ -167,15 +167,15 @@ async fn commit_of_a_transaction_that_an_sql_text_ended_reports_how_it_ended() {
     let tx = w.writer.begin(&mut w.connection).unwrap();
     tx.write(event("undone")).unwrap();
     tx.execute_batch("ROLLBACK").unwrap();
-    let answer = tx.commit();
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit();
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.ends.take(), ["rolled back undone"]);
 
     let tx = w.writer.begin(&mut w.connection).unwrap();
     tx.write(event("committed")).unwrap();
     tx.execute_batch("COMMIT").unwrap();
-    let answer = tx.commit();
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = tx.commit();
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert!(w.ends.take().is_empty());
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.delivered().await, ["committed"]);

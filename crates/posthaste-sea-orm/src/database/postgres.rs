@@ -20,8 +20,9 @@ pub(super) async fn insert(
 ) -> Result<Vec<Option<i64>>, StoreError> {
     insert_each(statements, tx, rows).await.map_err(|error| {
         // In another database than that of the outbox the INSERT itself fails.
-        let said = driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
-        said.and_then(|said| statements.other_database(said)).unwrap_or_else(|| failed(error))
+        let message =
+            driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
+        message.and_then(|message| statements.other_database(message)).unwrap_or_else(|| failed(error))
     })
 }
 

@@ -11,7 +11,7 @@ use crate::support::{Sea, Statements, connect, new_name, prepare};
 async fn new() -> Sea {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder =
-        PgStore::builder(&url.parse().expect("a good URL")).schema(schema.parse().expect("a good name"));
+        PgStore::builder(&url.parse().expect("a valid URL")).schema(schema.parse().expect("a good name"));
     let store = builder.migrate().connect().await.expect("the store opens");
     let db = connect(&url, 2, Some(&schema)).await;
     prepare(&db, &Statements::POSTGRES).await;
@@ -29,8 +29,8 @@ async fn new() -> Sea {
             admin.execute_unprepared(&drop).await.expect("it goes");
             let create = format!("CREATE DATABASE {schema} TEMPLATE template0");
             admin.execute_unprepared(&create).await.expect("a database");
-            let builder = PgStore::builder(&other.parse().expect("a good URL"));
-            let builder = builder.schema(schema.parse().expect("a good name"));
+            let builder = PgStore::builder(&other.parse().expect("a valid URL"));
+            let builder = builder.schema(schema.parse().expect("a valid name"));
             builder.migrate().connect().await.expect("the store opens").close().await;
             connect(&other, 1, Some(&schema)).await
         }) as _

@@ -10,7 +10,7 @@ use crate::support::{Sea, Statements, connect, new_name, prepare};
 async fn new() -> Sea {
     let dir = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
-    let options = url.parse().expect("a good URL");
+    let options = url.parse().expect("a valid URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
     let db = connect(&url, 2, None).await;
     prepare(&db, &Statements::SQLITE).await;

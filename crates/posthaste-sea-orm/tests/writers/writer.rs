@@ -1,6 +1,6 @@
 //! Tests of the Writer on SeaORM beyond the Writer conformance suite.
 
-use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
+use posthaste::{Admin as _, BoxError, CommitError, Event, EventId, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
 use posthaste_sql_writer::{Postgres, Sqlite, WriterContext};
 use posthaste_sqlx::{PgStore, SqliteStore};
@@ -47,12 +47,12 @@ async fn closure_that_fails_rolls_back() {
     let db = connect("sqlite::memory:", 1, None).await;
     db.execute_unprepared("CREATE TABLE orders (item TEXT)").await.unwrap();
     let writer = SeaWriter::from_context(WriterContext::<Sqlite>::writer_only().build());
-    let answer = writer.transaction(&db, async |tx: &SeaTx| {
+    let result = writer.transaction(&db, async |tx: &SeaTx| {
         tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?;
         tx.write(Event::json("OrderPlaced", &17)?).await?;
         Ok::<_, BoxError>(())
     });
-    let error = answer.await.expect_err("there is no outbox table");
+    let error = result.await.expect_err("there is no outbox table");
     assert!(format!("{error:?}").contains("outbox_event"), "{error:?}");
     let rows = sea_orm::Statement::from_string(db.get_database_backend(), "SELECT * FROM orders");
     assert!(db.query_one_raw(rows).await.unwrap().is_none());
@@ -107,8 +107,27 @@ async fn commit_is_reported_as_rolled_back_only_if_the_server_itself_refused_it(
         match tx.commit().await {
             Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: the outcome is unknown"),
             Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server refused it"),
-            answer => panic!("{code}: {answer:?}"),
+            result => panic!("{code}: {result:?}"),
         }
     }
     db.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+}
+
+/// Written once for the transactions of all drivers.
+async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+    tx.write(Event::builder("Tested").id(id).json_text("{}").build()?).await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+async fn function_over_any_transaction_takes_one_of_sea_orm() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
+    let store = SqliteStore::builder(&url.parse().unwrap()).migrate().connect().await.unwrap();
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
+    let db = Database::connect(&url).await.unwrap();
+
+    place(SeaWriter::new(&store, &outbox).begin(&db).await.unwrap(), "placed").await.unwrap();
+
+    assert!(store.get(&EventId::from("placed")).await.unwrap().is_some());
 }

@@ -16,7 +16,7 @@ const ROUNDS: usize = 400;
 /// before.
 async fn is_in_a_stale_transaction(pool: &Pool) -> bool {
     let client = pool.get().await.expect("a connection");
-    let rows = client.simple_query("SELECT now() = statement_timestamp()").await.expect("it answers");
+    let rows = client.simple_query("SELECT now() = statement_timestamp()").await.expect("the query works");
     let is_outside = rows.iter().any(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
         _ => false,
@@ -45,7 +45,7 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox =
-        Outbox::builder(db.store.clone(), routes).single_node().start().expect("a good configuration");
+        Outbox::builder(db.store.clone(), routes).single_node().start().expect("a valid configuration");
     let writer = PgWriter::new(&db.store, &outbox);
     let pool = db.pool(1);
     write(&writer, &pool, ROUNDS).await.expect("the first is not cancelled");
@@ -53,7 +53,7 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let (mut stale, mut cancelled) = (0, 0);
     for round in 0..ROUNDS {
         match drop_after(fastrand::usize(1..12), write(&writer, &pool, round)).await {
-            Some(answer) => answer.expect("a call that is not cancelled works"),
+            Some(result) => result.expect("a call that is not cancelled works"),
             None => cancelled += 1,
         }
         stale += usize::from(is_in_a_stale_transaction(&pool).await);

@@ -126,20 +126,20 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
         let other = self.db.copy().await;
         let mut connection = (self.connect)(other.config.clone()).await;
-        let answer = match way {
+        let result = match way {
             Way::Transaction => {
                 let tx = self.writer.begin(&mut connection).await.expect("a transaction");
-                let answer = tx.write(event).await.map(drop);
+                let result = tx.write(event).await.map(drop);
                 let _ = tx.commit().await;
-                answer
+                result
             }
             Way::Receipt => {
-                let answer = connection.insert(&self.writer, vec![event], OwnEnd::Commit).await;
-                answer.expect("the transaction works").map(drop)
+                let result = connection.insert(&self.writer, vec![event], OwnEnd::Commit).await;
+                result.expect("the transaction works").map(drop)
             }
         };
         drop(connection);
-        Some(Elsewhere { answer, stored: other.close().await })
+        Some(Elsewhere { answer: result, stored: other.close().await })
     }
 
     async fn business_rows(&self) -> Option<u64> {

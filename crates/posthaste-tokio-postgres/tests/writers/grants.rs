@@ -10,7 +10,7 @@ use crate::support::{Db, connect, event, events, within_timeout};
 
 async fn store_as(db: &Db, role: &str) -> PgStore {
     let url = url_as(db.schema.as_str(), role);
-    let builder = PgStore::builder(&url.parse().expect("a good URL")).schema(db.schema.clone());
+    let builder = PgStore::builder(&url.parse().expect("a valid URL")).schema(db.schema.clone());
     builder.connect().await.expect("the store opens")
 }
 

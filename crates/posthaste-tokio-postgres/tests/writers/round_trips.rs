@@ -28,9 +28,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let by_hand = client.prepare(by_hand).await.unwrap();
     let by_hand = round_trips(&proxy, async {
         let tx = client.transaction().await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     let by_hand = by_hand.await;
@@ -38,9 +38,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
 
     let bare = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     assert_eq!(bare.await, by_hand, "a bare client, from its first transaction on");
@@ -49,9 +49,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     writer.begin(&mut prepared).await.unwrap().commit().await.unwrap();
     let prepared = round_trips(&proxy, async {
         let tx = writer.begin(&mut prepared).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     assert_eq!(prepared.await, by_hand, "a client that keeps statements prepared");
@@ -62,9 +62,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let order = object.prepare_cached(INSERT_ORDER_SQL).await.unwrap();
     let pooled = round_trips(&proxy, async {
         let tx = writer.begin(&mut object).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     assert_eq!(pooled.await, by_hand, "a connection of a pool");
@@ -81,11 +81,11 @@ async fn many_events_and_their_proof_take_no_extra_round_trip() {
     let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
-        let answers =
+        let results =
             tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(INSERT_ORDER_SQL));
-        answers.0?;
-        answers.1?;
-        answers.2?;
+        results.0?;
+        results.1?;
+        results.2?;
         Ok(tx.commit().await?)
     });
     assert_eq!(taken.await, 3);

@@ -27,13 +27,13 @@ impl Fixture {
         let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone());
-        let outbox = builder.start().expect("a good configuration");
+        let outbox = builder.start().expect("a valid configuration");
         let writer = PgWriter::new(&db.store, &outbox);
         Self { db, outbox, writer, recorder, ends }
     }
 
     async fn delivered(&self) -> Vec<String> {
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
@@ -51,12 +51,12 @@ async fn transaction_commits_on_ok() {
     let w = Fixture::new().await;
     let pool = w.db.pool(1);
     let mut client = pool.get().await.unwrap();
-    let answer = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+    let result = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
         tx.execute("INSERT INTO orders DEFAULT VALUES", &[]).await?;
         tx.write(event("a")).await?;
         Ok::<_, BoxError>(17)
     });
-    assert_eq!(answer.await.unwrap(), 17);
+    assert_eq!(result.await.unwrap(), 17);
     assert_eq!(w.db.int("SELECT count(*) FROM orders").await, 1);
     assert_eq!(w.delivered().await, ["a"]);
     w.close().await;
@@ -107,6 +107,22 @@ async fn transaction_can_be_spawned() {
     w.close().await;
 }
 
+/// Written once for the transactions of all drivers.
+async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+    tx.write(event(id)).await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn function_over_any_transaction_takes_one_of_tokio_postgres() {
+    let w = Fixture::new().await;
+    let mut client = w.db.connect().await;
+    place(w.writer.begin(&mut client).await.unwrap(), "placed").await.unwrap();
+    assert_eq!(w.delivered().await, ["placed"]);
+    w.close().await;
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
@@ -139,8 +155,8 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
         let tx = w.writer.begin(&mut client).await.unwrap();
         tx.write(event(id)).await.unwrap();
         proxy.next_commit(fault);
-        let answer = tx.commit().await;
-        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fault:?}: {answer:?}");
+        let result = tx.commit().await;
+        assert!(matches!(result, Err(CommitError::Unknown(_))), "{fault:?}: {result:?}");
         assert!(w.ends.take().is_empty(), "{fault:?}");
     }
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
@@ -177,8 +193,8 @@ async fn commit_lost_by_a_pooler_is_unknown_and_delivered_only_if_it_applied() {
                 tx.write(event(&id)).await.unwrap();
             }
             proxy.next_commit(fault);
-            let answer = tx.commit().await;
-            assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}");
+            let result = tx.commit().await;
+            assert!(matches!(result, Err(CommitError::Unknown(_))), "{id}: {result:?}");
             assert!(ends.take().is_empty(), "{id}");
         }
     }

@@ -54,13 +54,13 @@ impl Service {
     async fn send(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.expect("the service listens");
         stream.write_all(request.as_bytes()).await.expect("the service reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("the service responds");
-        answer
+        let mut result = String::new();
+        stream.read_to_string(&mut result).await.expect("the service responds");
+        result
     }
 
     pub async fn stop(self) -> ShutdownReport {
-        self.stop.send(()).expect("it runs");
+        self.stop.send(()).expect("the program runs");
         self.running.await.expect("no panic").expect("no error")
     }
 }
@@ -103,11 +103,11 @@ impl Database {
 }
 
 fn server() -> PgConnectOptions {
-    variable("POSTHASTE_TEST_POSTGRES_URL").parse().expect("a good URL")
+    variable("POSTHASTE_TEST_POSTGRES_URL").parse().expect("a valid URL")
 }
 
 async fn run_on_the_server(sql: String) {
-    let mut connection = PgConnection::connect_with(&server()).await.expect("the server is there");
+    let mut connection = PgConnection::connect_with(&server()).await.expect("the server is up");
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the statement runs");
     connection.close().await.expect("the connection closes");
 }

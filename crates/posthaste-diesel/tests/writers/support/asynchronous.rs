@@ -156,28 +156,28 @@ macro_rules! async_harness {
             async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
                 let other = self.db.copy().await;
                 let mut connection = <$connection>::establish(&other.url()).await.expect("a connection");
-                let answer = match way {
+                let result = match way {
                     Way::Transaction => match self.writer.begin(&mut connection).await {
                         Err(error) => Err(error.into()),
                         Ok(mut tx) => {
-                            let answer = tx.write(event).await.map(drop);
+                            let result = tx.write(event).await.map(drop);
                             let _ = tx.commit().await;
-                            answer
+                            result
                         }
                     },
                     Way::Receipt => {
-                        let mut answer = Ok(());
+                        let mut result = Ok(());
                         let _ = connection
                             .transaction(async |connection| {
-                                answer = self.writer.insert(connection, event).await.map(drop);
+                                result = self.writer.insert(connection, event).await.map(drop);
                                 Ok::<_, EarlyEnd>(())
                             })
                             .await;
-                        answer
+                        result
                     }
                 };
                 drop(connection);
-                Some(Elsewhere { answer, stored: other.close_copy().await })
+                Some(Elsewhere { answer: result, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {

@@ -42,18 +42,18 @@ macro_rules! blocking_harness {
                 work: impl FnOnce(&mut $connection, Writer<$connection>) -> T + Send + 'static,
             ) -> T {
                 let (idle, writer, url) = (Arc::clone(&self.idle), self.writer.clone(), self.db.url());
-                let answer = tokio::task::spawn_blocking(move || {
+                let result = tokio::task::spawn_blocking(move || {
                     let waiting = idle.lock().expect("no test panics while it holds the lock").pop();
                     let mut connection = waiting.unwrap_or_else(|| {
                         let mut connection = <$connection>::establish(&url).expect("a connection");
                         connection.batch_execute($db::PREPARE_SQL).expect("the connection works");
                         connection
                     });
-                    let answer = work(&mut connection, writer);
+                    let result = work(&mut connection, writer);
                     idle.lock().expect("no test panics while it holds the lock").push(connection);
-                    answer
+                    result
                 });
-                answer.await.expect("the closure does not panic")
+                result.await.expect("the closure does not panic")
             }
         }
 
@@ -164,8 +164,8 @@ macro_rules! blocking_harness {
             }
 
             async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
-                let answer = self.with_connection(|connection, writer| run(&writer, connection, script));
-                answer.await.map_err(script_error)
+                let result = self.with_connection(|connection, writer| run(&writer, connection, script));
+                result.await.map_err(script_error)
             }
 
             async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
@@ -182,32 +182,32 @@ macro_rules! blocking_harness {
             async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
                 let other = self.db.copy().await;
                 let (writer, url) = (self.writer.clone(), other.url());
-                let answer = tokio::task::spawn_blocking(move || {
+                let result = tokio::task::spawn_blocking(move || {
                     let mut connection = <$connection>::establish(&url).expect("a connection");
                     match way {
                         Way::Transaction => {
-                            let mut answer = Ok(());
+                            let mut result = Ok(());
                             let ended = writer.transaction(&mut connection, |tx| {
-                                answer = tx.write(event).map(drop);
+                                result = tx.write(event).map(drop);
                                 Ok::<_, EarlyEnd>(())
                             });
-                            match (answer, ended) {
+                            match (result, ended) {
                                 (Ok(()), Err(EarlyEnd::Script(ScriptError::Write(refused)))) => Err(refused),
-                                (answer, _) => answer,
+                                (result, _) => result,
                             }
                         }
                         Way::Receipt => {
-                            let mut answer = Ok(());
+                            let mut result = Ok(());
                             let _ = connection.transaction(|connection| {
-                                answer = writer.insert(connection, event).map(drop);
+                                result = writer.insert(connection, event).map(drop);
                                 Ok::<_, EarlyEnd>(())
                             });
-                            answer
+                            result
                         }
                     }
                 });
-                let answer = answer.await.expect("the closure does not panic");
-                Some(Elsewhere { answer, stored: other.close_copy().await })
+                let result = result.await.expect("the closure does not panic");
+                Some(Elsewhere { answer: result, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {

@@ -68,7 +68,7 @@ impl MySql {
 }
 
 fn server() -> MySqlConnectOptions {
-    variable("POSTHASTE_TEST_MYSQL_URL").parse().expect("a good URL")
+    variable("POSTHASTE_TEST_MYSQL_URL").parse().expect("a valid URL")
 }
 
 async fn administrate(server: &MySqlConnectOptions, text: &str) {

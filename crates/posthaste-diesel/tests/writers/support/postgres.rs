@@ -20,8 +20,8 @@ impl Postgres {
     pub const PREPARE_SQL: &str = "SET client_min_messages = warning";
 
     pub async fn open() -> Self {
-        let options: PgConnectOptions = server().parse().expect("a good URL");
-        let schema: SchemaName = new_name().parse().expect("a good name");
+        let options: PgConnectOptions = server().parse().expect("a valid URL");
+        let schema: SchemaName = new_name().parse().expect("a valid name");
         let store = PgStore::builder(&options).schema(schema.clone()).migrate().connect().await;
         let options = options.options([("search_path", schema.as_str())]);
         let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
@@ -46,7 +46,7 @@ impl Postgres {
     pub async fn copy(&self) -> DatabaseCopy {
         let name = self.schema.to_string();
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
-        let options: PgConnectOptions = server().parse().expect("a good URL");
+        let options: PgConnectOptions = server().parse().expect("a valid URL");
         let builder = PgStore::builder(&options.clone().database(&name)).schema(self.schema.clone());
         builder.migrate().connect().await.expect("the store opens").close().await;
         DatabaseCopy { name, options }

@@ -88,34 +88,34 @@ impl WriterHarness for Sea {
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         let tx = self.db.begin().await.expect("a transaction");
         tx.execute_unprepared("COMMIT").await.expect("the transaction ends");
-        let answer = self.writer.insert(&tx, event).await;
+        let result = self.writer.insert(&tx, event).await;
         // The driver counts the transaction as open, and on SQLite its end would be an error.
         let _ = tx.execute_unprepared("BEGIN").await;
         tx.rollback().await.expect("the driver ends it too");
-        Some(answer)
+        Some(result)
     }
 
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
         let other = (self.copy)().await;
-        let answer = match way {
+        let result = match way {
             Way::Transaction => match self.writer.begin(&other).await {
                 Err(error) => Err(error.into()),
                 Ok(tx) => {
-                    let answer = tx.write(event).await.map(drop);
+                    let result = tx.write(event).await.map(drop);
                     let _ = tx.commit().await;
-                    answer
+                    result
                 }
             },
             Way::Receipt => {
                 let tx = other.begin().await.expect("a transaction");
-                let answer = self.writer.insert(&tx, event).await.map(drop);
+                let result = self.writer.insert(&tx, event).await.map(drop);
                 let _ = tx.commit().await;
-                answer
+                result
             }
         };
         let stored = count(&other, "SELECT COUNT(*) FROM outbox_event").await;
         other.close().await.expect("it closes");
-        Some(Elsewhere { answer, stored })
+        Some(Elsewhere { answer: result, stored })
     }
 
     async fn business_rows(&self) -> Option<u64> {
@@ -134,7 +134,7 @@ impl WriterHarness for Sea {
 
 async fn count(db: &DatabaseConnection, sql: &str) -> u64 {
     let count = sea_orm::Statement::from_string(db.get_database_backend(), sql);
-    let row = db.query_one_raw(count).await.expect("the table is there").expect("a row");
+    let row = db.query_one_raw(count).await.expect("the table exists").expect("a row");
     let rows: i64 = row.try_get_by(0).expect("a count");
     rows.cast_unsigned()
 }

@@ -33,10 +33,10 @@ impl Db {
     }
 
     pub async fn open(change: impl FnOnce(PgStoreBuilder) -> PgStoreBuilder) -> Self {
-        let schema: SchemaName = unique_name("p").parse().expect("a good name");
-        let builder = PgStore::builder(&url().parse().expect("a good URL")).schema(schema.clone());
+        let schema: SchemaName = unique_name("p").parse().expect("a valid name");
+        let builder = PgStore::builder(&url().parse().expect("a valid URL")).schema(schema.clone());
         let store = change(builder).migrate().connect().await.expect("the store opens");
-        let mut config: Config = url().parse().expect("a good URL");
+        let mut config: Config = url().parse().expect("a valid URL");
         config.options(format!("-c search_path={schema}"));
         let db = Self { store, schema, config };
         db.execute(Statements::POSTGRES.orders).await;
@@ -56,7 +56,7 @@ impl Db {
         let outbox = Outbox::builder(self.store.clone(), Routes::new())
             .writer_only()
             .build()
-            .expect("a good configuration");
+            .expect("a valid configuration");
         PgWriter::new(&self.store, &outbox)
     }
 
@@ -93,7 +93,7 @@ impl Db {
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
         let url = url();
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
-        let options = format!("{server}/{name}").parse().expect("a good URL");
+        let options = format!("{server}/{name}").parse().expect("a valid URL");
         let store = PgStore::builder(&options).schema(self.schema.clone());
         let store = store.migrate().connect().await.expect("the store opens");
         let mut config = self.config.clone();
@@ -121,7 +121,7 @@ impl DatabaseCopy {
 }
 
 pub async fn connect(config: &Config) -> Client {
-    let (client, connection) = config.connect(NoTls).await.expect("the server is there");
+    let (client, connection) = config.connect(NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     client
 }
