@@ -11,7 +11,7 @@
 //! use posthaste_admin::{AdminApi, AdminOutbox, Role, Token};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let store = MemoryStore::new();
 //! let admin = Arc::new(AdminOutbox::open("shop", vec!["OrderPlaced".to_owned()], store.clone()));
 //! let routes = Routes::new().handle("OrderPlaced", async |_: Delivery| {});

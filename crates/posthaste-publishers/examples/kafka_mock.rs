@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 
 use rdkafka::mocking::MockCluster;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), posthaste::BoxError> {
     let cluster = MockCluster::new(3)?;
     println!("{}", cluster.bootstrap_servers());
     std::io::stdout().flush()?;

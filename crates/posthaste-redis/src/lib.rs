@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_redis::RedisStore;
+//! use posthaste_redis::{RedisStore, RedisWriter};
 //!
 //! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let client = redis::Client::open("redis://localhost/")?;
@@ -12,7 +12,7 @@
 //! let store = RedisStore::connect("redis://localhost/").await?;
 //! let routes = Routes::new().handle("TicketMinted", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = RedisWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin();
 //! tx.set(format!("{}:ticket:17", store.tag("17")), "minted");
@@ -64,9 +64,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use posthaste::StoreError;
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
-use posthaste::{Outbox, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use builder::RedisStoreBuilder;
@@ -135,11 +135,6 @@ impl RedisStore {
     #[cfg(feature = "cluster")]
     pub fn cluster<'u>(nodes: impl IntoIterator<Item = &'u str>) -> Result<RedisStoreBuilder, OpenError> {
         RedisStoreBuilder::cluster(nodes)
-    }
-
-    /// The Writer of this outbox. Make it once; it is cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
-        RedisWriter::new(self.clone(), outbox.writer_core().with_notifier(self.remote_notifier()))
     }
 
     /// The hash tag of this aggregate's shard, such as `{outbox:0}`. A key of the service that contains it is on the

@@ -8,7 +8,7 @@
 //! use posthaste_relay::config::Source;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let config = Source::File("posthaste.toml".into()).load()?;
 //! Relay::run(config, async { drop(tokio::signal::ctrl_c().await) }).await?;
 //! # Ok(())

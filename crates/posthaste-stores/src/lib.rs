@@ -8,7 +8,7 @@
 //! ```no_run
 //! use posthaste_stores::{Purpose, SecretUrl, StoreSpec};
 //!
-//! # async fn look() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn look() -> Result<(), posthaste::BoxError> {
 //! let spec = StoreSpec::new(SecretUrl::new("postgres://shop@db.example/shop"));
 //! let store = posthaste_stores::open(&spec, Purpose::Look).await?;
 //! println!("{} events are DEAD", store.admin().stats().await?.dead);

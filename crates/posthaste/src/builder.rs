@@ -27,7 +27,7 @@ impl Outbox {
     /// Builds an outbox of any mode from a configuration.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
     /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
     ///
     /// let mut config = Config::default();

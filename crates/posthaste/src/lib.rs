@@ -57,7 +57,7 @@ pub use event::{
 };
 pub use handler::{Handler, State, handler, handler_with};
 pub use interceptor::Interceptor;
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, MemoryWriter};
 pub use outbox::{Outbox, ShutdownReport, StartError};
 /// Makes a type an event: see [`TypedEvent`].
 pub use posthaste_macros::Event;

@@ -21,8 +21,8 @@ use crate::writer_hook::WriterHook;
 /// finishes what is under way, so that nothing has to be delivered twice.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use posthaste::{Delivery, Event, MemoryStore, Outbox, Routes};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
+/// use posthaste::{Delivery, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// let store = MemoryStore::new();
 /// let routes = Routes::new().handle("UserCreated", async |event: Delivery| {
@@ -30,7 +30,7 @@ use crate::writer_hook::WriterHook;
 /// });
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 ///
-/// let mut tx = store.writer(&outbox).begin().await?;
+/// let mut tx = MemoryWriter::new(&store, &outbox).begin().await?;
 /// tx.write(Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?).await?;
 /// tx.commit().await?;
 ///
@@ -139,7 +139,7 @@ impl Outbox {
     /// overtake each other.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
     /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
     ///
     /// let store = MemoryStore::new();
@@ -175,7 +175,8 @@ impl Outbox {
         drop(state);
     }
 
-    /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
+    /// The part of a Writer that every driver shares. For drivers; services call the `new` of their driver's Writer:
+    /// `SqliteWriter::new(&store, &outbox)` for example.
     pub fn writer_core(&self) -> WriterCore {
         let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
         WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)

@@ -77,7 +77,12 @@ impl RedisStore {
     /// The tickets of this outbox. Make it once; it is cheap to clone.
     pub fn expiry(&self, outbox: &Outbox) -> RedisExpiry {
         let scripts = Arc::new(ExpiryScripts::after(""));
-        RedisExpiry { writer: self.writer(outbox), scripts, retention: DEFAULT_RETENTION, now: None }
+        RedisExpiry {
+            writer: RedisWriter::new(self, outbox),
+            scripts,
+            retention: DEFAULT_RETENTION,
+            now: None,
+        }
     }
 }
 

@@ -2,18 +2,18 @@
 //!
 //! ```
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::SqliteStore;
+//! use posthaste_sqlx::{SqliteStore, SqliteWriter};
 //! use sqlx::SqlitePool;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let pool = SqlitePool::connect("sqlite::memory:").await?;
 //! sqlx::query("CREATE TABLE orders (id INTEGER PRIMARY KEY)").execute(&pool).await?;
 //!
 //! let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = SqliteWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -52,8 +52,8 @@ mod write_queue;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -74,8 +74,7 @@ pub type SqliteStore = SqlStore<Sqlite>;
 /// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`], and those of this database.
 pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
 
-/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool). Its methods are those of [`Writer`].
 pub type SqliteWriter = Writer<Sqlite>;
 
 /// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
@@ -100,11 +99,6 @@ impl SqliteStore {
         SqliteStoreBuilder::new(options.clone())
     }
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        Sqlite::writer_context(self, outbox.writer_core())
-    }
-
     async fn open(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
         let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
@@ -114,6 +108,13 @@ impl SqliteStore {
         let database = DatabaseFile::new(found.map_err(|error| connections.explain(error))?);
         let state = WriterState::new(connections.write_queue.clone());
         Ok(Self::new(connections, sql, statements.bound_to(database), state))
+    }
+}
+
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::Sqlite> for SqliteStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
+        Sqlite::writer_context(self, outbox.writer_core())
     }
 }
 

@@ -36,7 +36,7 @@ async fn nothing_is_written_by_a_transaction_that_was_ended_by_text() {
         assert_no_transaction(w.writer.insert_all(&mut tx, events(&["c", "d"])).await);
         drop(tx);
         // A pool of its own for each: the driver does not notice that its transaction is gone.
-        let own = w.db.store.writer(&w.outbox);
+        let own = Writer::new(&w.db.store, &w.outbox);
         let pool = sqlx::SqlitePool::connect_with(w.db.options.clone()).await.unwrap();
         let mut tx = own.begin(&pool).await.unwrap();
         tx.execute(end).await.unwrap();
@@ -113,7 +113,7 @@ async fn one_database_in_memory_is_told_from_another() {
     };
     let ((pool, store), (other, _other_store)) = (memory().await, memory().await);
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     let mut tx = writer.begin(&pool).await.unwrap();
     tx.write(event("kept")).await.unwrap();
     tx.commit().await.unwrap();

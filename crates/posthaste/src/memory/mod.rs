@@ -26,7 +26,6 @@ pub use writer::MemoryWriter;
 
 use crate::event::EventId;
 use crate::mutex::lock;
-use crate::outbox::Outbox;
 use crate::row::EventRow;
 use crate::store::Notifier;
 use crate::time::Timestamp;
@@ -63,11 +62,6 @@ impl MemoryStore {
     /// A new connection, as a pool would return it.
     pub fn connect(&self) -> MemoryConnection {
         MemoryConnection::new(self.clone())
-    }
-
-    /// The Writer of this store, with the hooks, limits and hot path of this outbox.
-    pub fn writer(&self, outbox: &Outbox) -> MemoryWriter {
-        MemoryWriter::new(self.clone(), outbox.writer_core())
     }
 
     /// The store's clock. It follows Tokio's clock, including a paused one.

@@ -76,7 +76,7 @@ pub enum Fault {
 /// A store whose calls fail on demand. It counts its calls. Clones are the same store.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::testing::{Call, Fault, FaultyStore};
 /// use posthaste::{Outbox, Routes};
 ///

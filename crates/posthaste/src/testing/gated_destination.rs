@@ -84,9 +84,9 @@ impl Drop for Waiting<'_> {
 /// A destination whose calls wait at a [`Gate`] before another destination gets the events.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::testing::Gated;
-/// use posthaste::{Event, MemoryStore, Outbox, Recorder, Route, Routes, Status};
+/// use posthaste::{Event, MemoryStore, MemoryWriter, Outbox, Recorder, Route, Routes, Status};
 ///
 /// let mail = Gated::new(Recorder::new());
 /// let store = MemoryStore::new();
@@ -94,7 +94,7 @@ impl Drop for Waiting<'_> {
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 /// let event = Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?;
 /// let id = event.id().clone();
-/// let mut tx = store.writer(&outbox).begin().await?;
+/// let mut tx = MemoryWriter::new(&store, &outbox).begin().await?;
 /// tx.write(event).await?;
 /// tx.commit().await?;
 ///

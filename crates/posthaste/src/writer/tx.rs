@@ -1,4 +1,4 @@
-//! `Tx`: what the transactions of all drivers have in common.
+//! The trait that the transactions of all asynchronous SQL drivers implement.
 
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
@@ -6,13 +6,20 @@ use crate::event::{Event, EventId};
 /// A transaction in which events are written, whatever its driver. For code that runs on one store in production and on
 /// a [`MemoryStore`](crate::MemoryStore) in tests.
 ///
-/// Drivers begin a transaction in different ways, from a pool or on a connection, so the caller begins it. A
-/// transaction that is dropped unfinished is rolled back.
+/// How a transaction begins differs from driver to driver (from a pool, on a connection), so the caller begins it. A
+/// transaction that is dropped before it ends is rolled back.
+///
+/// Implemented by [`MemoryTx`](crate::memory::MemoryTx), and by the transactions of `posthaste-sqlx`,
+/// `posthaste-tokio-postgres`, `posthaste-sea-orm` and, for diesel-async, `posthaste-diesel`. Three kinds of
+/// transaction cannot implement it:
+///
+/// - those of rusqlite and of diesel without async: they block their thread, and are not `Send`;
+/// - those of `posthaste-redis`: its commit takes the service's connection and returns the replies of the commands.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::writer::Tx;
-/// use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
+/// use posthaste::{BoxError, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
 ///     tx.write(Event::json("UserCreated", &serde_json::json!({ "name": name }))?).await?;
@@ -22,7 +29,7 @@ use crate::event::{Event, EventId};
 ///
 /// let store = MemoryStore::new();
 /// let outbox = Outbox::builder(store.clone(), Routes::new()).build()?;
-/// create_user(store.writer(&outbox).begin().await?, "Ada").await?;
+/// create_user(MemoryWriter::new(&store, &outbox).begin().await?, "Ada").await?;
 /// assert_eq!(store.len(), 1);
 /// # Ok(()) }
 /// ```

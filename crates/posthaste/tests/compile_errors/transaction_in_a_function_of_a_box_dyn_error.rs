@@ -3,12 +3,12 @@
 
 use std::error::Error;
 
-use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
+use posthaste::{BoxError, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
     let outbox = Outbox::builder(store.clone(), Routes::new()).start()?;
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     writer
         .transaction(async |tx| {
             tx.write(Event::json_text("OrderPlaced", "{}")?).await?;

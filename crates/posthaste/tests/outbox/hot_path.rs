@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use posthaste::config::QueueConfig;
 use posthaste::memory::CommitFault;
 use posthaste::{
-    Admin, Event, EventId, MemoryStore, Outbox, Outcome, Receipt, Recorder, Route, Routes, Source, Status,
-    WriterHook,
+    Admin, Event, EventId, MemoryStore, MemoryWriter, Outbox, Outcome, Receipt, Recorder, Route, Routes,
+    Source, Status, WriterHook,
 };
 use tokio::time::{Instant, sleep};
 
@@ -24,7 +24,7 @@ pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
 async fn insert_and_commit(store: &MemoryStore, outbox: &Outbox, event: Event) -> Receipt {
     let mut connection = store.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.writer(outbox).insert(&mut connection, event).await.expect("insert");
+    let receipt = MemoryWriter::new(&store, outbox).insert(&mut connection, event).await.expect("insert");
     connection.commit().await.expect("commit");
     receipt
 }
@@ -127,7 +127,7 @@ async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_f
 
 /// Commits one event. Returns whether its row was born leased.
 async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut Vec<EventId>) -> bool {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("not suppressed");
     tx.commit().await.expect("commit");
     ids.push(id.clone());
@@ -142,7 +142,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
     store.inner.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let paused = tx.write(event("Made")).await.expect("write").expect("id");
     let open = tx.write(event("Other")).await.expect("write").expect("id");
     tx.commit().await.expect("commit");
@@ -171,7 +171,7 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let writer = store.inner.writer(&outbox);
+    let writer = MemoryWriter::new(&store.inner, &outbox);
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     connection.savepoint().await.expect("savepoint");
@@ -198,7 +198,7 @@ async fn savepoint_of_a_tx_passes_its_events_up_unless_it_is_rolled_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let outer = tx.write(event("Made")).await.expect("write").expect("id");
     let mut savepoint = tx.savepoint().await.expect("savepoint");
     let released = savepoint.write(event("Made")).await.expect("write").expect("id");
@@ -223,7 +223,7 @@ async fn savepoint_of_a_tx_passes_its_events_up_unless_it_is_rolled_back() {
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
     let undone = tx.write(event("Made")).await.expect("write").expect("id");
@@ -253,7 +253,7 @@ async fn commit_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(7)).await;
     tx.commit().await.expect("commit");
@@ -270,7 +270,7 @@ async fn commit_with_enough_lease_left_is_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(6)).await;
     tx.commit().await.expect("commit");
@@ -285,7 +285,7 @@ async fn commit_with_enough_lease_left_is_hot() {
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
     tx.commit().await.expect("commit");
@@ -325,7 +325,8 @@ async fn dropped_receipts_beyond_the_bound_are_all_delivered_within_the_hot_leas
     connection.begin().await.expect("begin");
     let batch = events("Made", 12_000);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     drop(receipt);
 
@@ -347,7 +348,8 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
     connection.begin().await.expect("begin");
     let batch = events("Made", 20);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     outbox.committed(receipt);
 
@@ -366,7 +368,10 @@ async fn commit_reported_too_early_delivers_nothing_until_it_happens() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     let id = only_id(&receipt);
     outbox.committed(receipt);
     sleep(secs(3)).await;
@@ -386,7 +391,10 @@ async fn committed_after_a_rollback_delivers_nothing() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.rollback().await.expect("rollback");
     outbox.committed(receipt);
     sleep(HOUR).await;
@@ -402,12 +410,15 @@ async fn aborted_transaction_whose_commit_returns_ok_delivers_nothing() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.abort();
     connection.commit().await.expect("PostgreSQL says Ok, and stores nothing");
     outbox.committed(receipt);
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let aborted = tx.write(event("Made")).await.expect("write").expect("id");
     tx.abort();
     tx.commit().await.expect_err("the proof finds out");
@@ -426,7 +437,7 @@ async fn lost_reply_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied()
         let builder = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
-        let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+        let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
         tx.write(event("Made")).await.expect("write");
         tx.fail_next_commit(fault);
         tx.commit().await.expect_err("the reply was lost");
@@ -444,7 +455,7 @@ async fn lost_reply_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied()
 async fn commit_that_the_server_rolls_back_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");

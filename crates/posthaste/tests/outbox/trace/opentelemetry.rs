@@ -10,7 +10,8 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Routes, WriterHook,
+    Delivery, Event, EventBuilder, Headers, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, Routes,
+    WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing::subscriber::DefaultGuard;
@@ -68,7 +69,7 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
 }
 
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 }
