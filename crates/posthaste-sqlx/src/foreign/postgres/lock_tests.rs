@@ -1,4 +1,4 @@
-//! Tests: the server finds out that a session with the lock of a table has vanished, and operators hold nothing up.
+//! Tests of the table lock on PostgreSQL: a vanished machine loses it, and operators delay nothing.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::postgres::connection::Login;
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,
   aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload JSONB)";
 
-/// A schema of its own.
+/// A new schema.
 async fn schema(test: &str) -> TestPlace {
     let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let options: PgConnectOptions = url.parse().expect("a good URL");
@@ -30,12 +30,12 @@ async fn schema(test: &str) -> TestPlace {
     let connect = Box::new(move |port: Option<u16>| {
         let options = options.clone();
         let options = port.map_or(options.clone(), |port| options.host("127.0.0.1").port(port));
-        Arc::new(PgServer::new(&Login(options))) as Arc<_>
+        Arc::new(PgServer::new(&Login::new(options))) as Arc<_>
     });
     TestPlace { owner, schema, connect, port, drop: format!("DROP SCHEMA {name} CASCADE") }
 }
 
-/// The same with the table of the order service and a row that waits.
+/// The same with the table of the order service and one pending row.
 async fn one_order(test: &str) -> TestPlace {
     let row = "INSERT INTO outbox VALUES (gen_random_uuid(), 'Order', gen_random_uuid(), 'Made', '{}', 'NEW', now())";
     schema(test).await.with(&[include_str!("../../../tests/layouts/postgres/order-service.sql"), row]).await
