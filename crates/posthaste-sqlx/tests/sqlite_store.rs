@@ -3,6 +3,7 @@
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
+    pub(crate) mod adopt;
     pub(crate) mod cancel;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
@@ -16,7 +17,7 @@ mod cases {
 }
 
 mod sqlite {
-    mod adopt;
+    pub(crate) mod adopt;
     mod conformance;
     pub(crate) mod database;
     mod diagnose;
@@ -46,4 +47,4 @@ mod sqlite {
 mod support;
 
 // The names by which the cases of every database know what is its own.
-use sqlite::{database, rows};
+use sqlite::{adopt, database, rows};

@@ -15,8 +15,10 @@ use posthaste::{
 use posthaste_sqlx::foreign::{Field, State};
 use posthaste_sqlx::{ForeignTableStore, Layout, OpenError};
 
-use crate::foreign::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL};
-use crate::foreign::{builder, odd_table, stamped_table};
+use crate::foreign::builder;
+use crate::foreign::{
+    DEBEZIUM_SQL, ODD_ID, ODD_TABLE_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL, STAMPED_TABLE_SQL,
+};
 use crate::support::*;
 
 /// The tests of this file.
@@ -61,6 +63,31 @@ pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State
     let layout =
         columns.iter().fold(layout, |layout, (field, name)| layout.column(*field, name.parse().unwrap()));
     values.iter().fold(layout, |layout, (state, value)| layout.value(*state, value.parse().unwrap()))
+}
+
+async fn stamped_table(db: &Db) -> Layout {
+    db.execute(STAMPED_TABLE_SQL).await;
+    let columns = [
+        (Field::Id, "id"),
+        (Field::EventType, "kind"),
+        (Field::Payload, "body"),
+        (Field::SentAt, "processed_at"),
+    ];
+    described("messages", &columns, &[])
+}
+
+async fn odd_table(db: &Db) -> Layout {
+    db.execute(ODD_TABLE_SQL).await;
+    let columns = [
+        (Field::Id, "messageId"),
+        (Field::EventType, "eventType"),
+        (Field::Tenant, "tenant"),
+        (Field::Headers, "head"),
+        (Field::Payload, "content"),
+        (Field::Status, "phase"),
+    ];
+    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
+    described("Order", &columns, &values)
 }
 
 pub(crate) async fn open(db: &Db, layout: Layout) -> ForeignTableStore {
@@ -337,7 +364,7 @@ pub(crate) async fn rows_without_a_status_get_the_time_of_their_delivery() {
 /// Bytes, enumerations, numbers, and names that need their quotes.
 pub(crate) async fn types_of_all_kinds_are_read_and_written() {
     let db = Db::new().await;
-    let (layout, id) = odd_table(&db).await;
+    let (layout, id) = (odd_table(&db).await, ODD_ID);
     let store = open(&db, layout).await;
     let claimed = claim(&store, 10).await;
     let event = &claimed.events[0].event;
@@ -570,7 +597,7 @@ pub(crate) async fn table_that_does_not_fit_is_refused_with_everything_that_is_w
         layout.column(Field::Tenant, "tenant".parse().unwrap()).value(State::Sent, "DONE".parse().unwrap());
     let error = refused(layout).await.to_string();
     assert!(error.contains("no column tenant") && error.contains("sent_at is"), "{error}");
-    let (layout, _) = odd_table(&db).await;
+    let layout = odd_table(&db).await;
     let error = refused(layout.value(State::Sent, "DONE".parse().unwrap())).await.to_string();
     assert!(error.contains("cannot be DONE") && error.contains("'gone out'"), "{error}");
     let error = refused(Layout::new("outbox".parse().unwrap())).await.to_string();

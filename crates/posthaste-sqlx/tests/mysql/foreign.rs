@@ -3,9 +3,8 @@
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
 use posthaste::store::{Owner, Purge, Purgeable, Store as _};
-use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
-use crate::cases::foreign as cases;
 use crate::support::*;
 
 crate::cases::foreign::foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
@@ -28,43 +27,19 @@ pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStor
     ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
 }
 
-/// Two rows that wait because they have no time.
-pub(crate) async fn stamped_table(db: &Db) -> Layout {
-    db.execute(
-        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind VARCHAR(64) NOT NULL, body JSON NOT NULL,
-           processed_at DATETIME);
-         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', NOW())",
-    )
-    .await;
-    let columns = [
-        (Field::Id, "id"),
-        (Field::EventType, "kind"),
-        (Field::Payload, "body"),
-        (Field::SentAt, "processed_at"),
-    ];
-    cases::described("messages", &columns, &[])
-}
+/// A table with two pending rows, which have no time, and a delivered one.
+pub(crate) const STAMPED_TABLE_SQL: &str =
+    "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind VARCHAR(64) NOT NULL, body JSON NOT NULL,
+       processed_at DATETIME);
+     INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', NOW())";
 
-/// A table with an enumeration, bytes and an id in sixteen of them; and the id of its row.
-pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
-    db.execute(
-        r#"CREATE TABLE `Order` (`messageId` BINARY(16) PRIMARY KEY, `eventType` VARCHAR(64) CHARACTER SET latin1,
-           tenant VARCHAR(64), head JSON, content BLOB, phase ENUM('waiting', 'gone out', 'lost') NOT NULL);
-         INSERT INTO `Order` VALUES (UNHEX('0193a1b2c3d47e5f8a9b0c1d2e3f4a5b'), 'Made', 'acme', '{"region": "eu"}',
-           UNHEX('009f9296'), 'waiting')"#,
-    )
-    .await;
-    let columns = [
-        (Field::Id, "messageId"),
-        (Field::EventType, "eventType"),
-        (Field::Tenant, "tenant"),
-        (Field::Headers, "head"),
-        (Field::Payload, "content"),
-        (Field::Status, "phase"),
-    ];
-    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    (cases::described("Order", &columns, &values), "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
-}
+/// A table with an enumeration, bytes, and an id of sixteen bytes.
+pub(crate) const ODD_TABLE_SQL: &str = r#"CREATE TABLE `Order` (`messageId` BINARY(16) PRIMARY KEY,
+       `eventType` VARCHAR(64) CHARACTER SET latin1, tenant VARCHAR(64), head JSON, content BLOB,
+       phase ENUM('waiting', 'gone out', 'lost') NOT NULL);
+     INSERT INTO `Order` VALUES (UNHEX('0193a1b2c3d47e5f8a9b0c1d2e3f4a5b'), 'Made', 'acme', '{"region": "eu"}',
+       UNHEX('009f9296'), 'waiting')"#;
+pub(crate) const ODD_ID: &str = "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
 /// How many rows of the table were read, as MariaDB counts them.
 async fn rows_read(db: &Db) -> i64 {

@@ -28,7 +28,8 @@ async fn dropped_key_is_found_and_the_advice_brings_it_back() {
     for key in ["seq", "id"] {
         db.execute(&format!("ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_{key}_key")).await;
         let findings = diagnosed(&db.store).await;
-        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is gone")]);
+        let finding =
+            assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is missing")]);
         for statement in statement_of(finding, "create it again: ").split(", then ") {
             db.execute(statement).await;
         }
@@ -46,7 +47,7 @@ async fn invalid_index_is_found_and_the_advice_builds_it_anew() {
         .await;
     let findings = diagnosed(&db.store).await;
     let finding = assert_found(&findings, "unused-index", &["outbox_event_due", "INVALID"]);
-    db.execute(&statement_of(finding, "build it anew: ")).await;
+    db.execute(&statement_of(finding, "build it again: ")).await;
     assert_eq!(diagnosed(&db.store).await, []);
     db.close().await;
 }
@@ -229,7 +230,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     assert_found(
         &findings,
         "notify-queue",
-        &["the queue of NOTIFY", "a session that listens stays in a transaction"],
+        &["the queue of NOTIFY", "a listening session stays in a transaction"],
     );
     store.close().await;
 }

@@ -3,7 +3,7 @@
 use posthaste::admin::Filter;
 use posthaste::store::{Owner, Purge, Purgeable, Settled, Store as _, Verdict};
 use posthaste::{Admin, Status};
-use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
 use crate::cases::foreign as cases;
 use crate::support::*;
@@ -29,43 +29,18 @@ pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStor
     ForeignTableStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
 }
 
-/// Two rows that wait because they have no time.
-pub(crate) async fn stamped_table(db: &Db) -> Layout {
-    db.execute(
-        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind TEXT NOT NULL, body JSON NOT NULL,
-           processed_at TIMESTAMPTZ);
-         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', now())",
-    )
-    .await;
-    let columns = [
-        (Field::Id, "id"),
-        (Field::EventType, "kind"),
-        (Field::Payload, "body"),
-        (Field::SentAt, "processed_at"),
-    ];
-    cases::described("messages", &columns, &[])
-}
+/// A table with two pending rows, which have no time, and a delivered one.
+pub(crate) const STAMPED_TABLE_SQL: &str =
+    "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind TEXT NOT NULL, body JSON NOT NULL,
+       processed_at TIMESTAMPTZ);
+     INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', now())";
 
-/// A table with an enumeration, a `bytea` and mixed case; and the id of its row.
-pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
-    db.execute(
-        r#"CREATE TYPE phase AS ENUM ('waiting', 'gone out', 'lost');
-         CREATE TABLE "Order" ("messageId" TEXT PRIMARY KEY, "eventType" TEXT, tenant TEXT, head JSONB,
-           content BYTEA, phase phase NOT NULL DEFAULT 'waiting');
-         INSERT INTO "Order" VALUES ('m-1', 'Made', 'acme', '{"region": "eu"}', '\x009f9296')"#,
-    )
-    .await;
-    let columns = [
-        (Field::Id, "messageId"),
-        (Field::EventType, "eventType"),
-        (Field::Tenant, "tenant"),
-        (Field::Headers, "head"),
-        (Field::Payload, "content"),
-        (Field::Status, "phase"),
-    ];
-    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    (cases::described("Order", &columns, &values), "m-1".to_owned())
-}
+/// A table with an enumeration, a `bytea` and names in mixed case.
+pub(crate) const ODD_TABLE_SQL: &str = r#"CREATE TYPE phase AS ENUM ('waiting', 'gone out', 'lost');
+     CREATE TABLE "Order" ("messageId" TEXT PRIMARY KEY, "eventType" TEXT, tenant TEXT, head JSONB,
+       content BYTEA, phase phase NOT NULL DEFAULT 'waiting');
+     INSERT INTO "Order" VALUES ('m-1', 'Made', 'acme', '{"region": "eu"}', '\x009f9296')"#;
+pub(crate) const ODD_ID: &str = "m-1";
 
 /// How often the table was read from its beginning to its end.
 const SEQ_SCAN_COUNT_SQL: &str =

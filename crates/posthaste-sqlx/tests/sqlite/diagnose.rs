@@ -22,8 +22,11 @@ async fn index_that_claims_cannot_use_is_found_and_the_advice_mends_it() {
     db.execute("DROP INDEX outbox_event_due; CREATE INDEX outbox_event_due ON outbox_event (event_type)")
         .await;
     let findings = diagnosed(&db.store).await;
-    let finding =
-        assert_found(&findings, "unused-index", &["outbox_event_due", "not as the migrations make it"]);
+    let finding = assert_found(
+        &findings,
+        "unused-index",
+        &["outbox_event_due", "differs from the one that the migrations create"],
+    );
     db.execute(&finding.advice).await;
     assert_eq!(diagnosed(&db.store).await, []);
 }

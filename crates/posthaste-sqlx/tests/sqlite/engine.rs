@@ -126,7 +126,7 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
 }
 
 #[tokio::test]
-async fn ordered_mode_delivers_in_the_order_of_insertion() {
+async fn strict_mode_delivers_in_the_order_of_insertion() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "event-07" => Outcome::retry("this one fails"),

@@ -183,16 +183,7 @@ pub async fn write(writer: &Writer, pool: &Pool, events: Vec<Event>) {
 
 /// A claim of a few events for a while, without any other bound.
 pub fn claim_for(owner: &Owner) -> Claim<'_> {
-    Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(30),
-        limit: 9,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    }
+    Claim::new(owner, Duration::from_secs(30), 9)
 }
 
 pub async fn run(on: impl Executor<'_, Database = Database>, sql: &str) -> Result<(), sqlx::Error> {
