@@ -1,4 +1,4 @@
-//! The INSERT: one statement, whether for one event or for a thousand.
+//! The INSERT on SQLite: one statement, for one event and for a thousand.
 
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
@@ -8,8 +8,8 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use crate::sql::ready;
 
-/// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-/// where the id existed already.
+/// Inserts rows into the open transaction of this connection. Returns their `seq`s; `None` for an id that exists
+/// already.
 pub(super) async fn insert(
     statements: &Statements,
     connection: &mut SqliteConnection,
