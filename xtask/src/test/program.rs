@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::options::Options;
-use super::targets;
+use super::targets::{self, Binary};
 
 /// A test program that has been built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,16 +52,34 @@ pub(super) fn build(
     let mut command = if clippy { cargo.by_clippy() } else { cargo }.nice();
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut diagnostics = Vec::new();
+    let (mut held, mut missing) = (Vec::new(), targets::binaries());
     for message in BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines() {
         let message = message?;
         let program = Program::read(&message);
-        program
-            .filter(|program| options.want_program(&program.package, &program.target))
-            .into_iter()
-            .for_each(&built);
+        held.extend(program.filter(|program| options.want_program(&program.package, &program.target)));
+        let binary = binary(&message);
+        missing.retain(|other| Some(other) != binary.as_ref());
+        take_ready(&mut held, &missing).into_iter().for_each(&built);
         diagnostics.extend(diagnostic(&message));
     }
+    held.into_iter().for_each(&built);
     Ok((child.wait()?.success(), diagnostics))
+}
+
+/// Takes the programs whose package has all of its binaries. Tests run the binaries of their package, and cargo links
+/// both at the same time.
+fn take_ready(held: &mut Vec<Program>, missing: &[Binary]) -> Vec<Program> {
+    held.extract_if(.., |program| !missing.iter().any(|(package, _)| *package == program.package)).collect()
+}
+
+/// The package and the name of a binary, from one of cargo's messages.
+fn binary(message: &str) -> Option<Binary> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_binary = message["reason"] == "compiler-artifact"
+        && message["target"]["kind"][0] == "bin"
+        && message["profile"]["test"] == false;
+    let package = is_binary.then(|| package_name(message["package_id"].as_str()?)).flatten()?;
+    Some((package.to_owned(), message["target"]["name"].as_str()?.to_owned()))
 }
 
 /// Reads a warning or an error from one of cargo's messages. Cargo repeats those of crates that were built before.
@@ -136,6 +154,20 @@ mod tests {
         assert_eq!(diagnostic(message).as_deref(), Some("warning: x\n"));
         assert_eq!(diagnostic(&message.replace("compiler-message", "compiler-artifact")), None);
         assert_eq!(diagnostic("   Compiling something"), None);
+    }
+
+    #[test]
+    fn test_program_waits_for_the_binaries_of_its_package() {
+        let program =
+            |package: &str| Program { package: package.to_owned(), ..Program::of("cli".into(), ".".into()) };
+        let mut held = vec![program("posthaste-cli"), program("posthaste")];
+        let message = r#"{"reason":"compiler-artifact","package_id":"path+file:///x/posthaste-cli#0.1.0",
+            "target":{"name":"posthaste","kind":["bin"]},"profile":{"test":false}}"#;
+        let posthaste = binary(message).unwrap();
+        assert_eq!(posthaste, ("posthaste-cli".to_owned(), "posthaste".to_owned()));
+        assert_eq!(binary(&message.replace("\"test\":false", "\"test\":true")), None, "unit tests of it");
+        assert_eq!(take_ready(&mut held, &[posthaste]), [program("posthaste")]);
+        assert_eq!(take_ready(&mut held, &[]), [program("posthaste-cli")]);
     }
 
     #[test]

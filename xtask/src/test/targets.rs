@@ -32,6 +32,15 @@ pub(super) fn build_command(options: &Options) -> Option<Cargo> {
     (!filters.is_empty()).then(|| command.args(&filters.concat()))
 }
 
+/// A package and one of its binaries.
+pub(super) type Binary = (String, String);
+
+/// The binaries of the packages that have tests which may run them.
+pub(super) fn binaries() -> Vec<Binary> {
+    let binaries = all().into_iter().filter(|target| target.kind == "bin");
+    binaries.map(|target| (target.package, target.name)).collect()
+}
+
 fn all() -> Vec<Target> {
     let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
     let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();

@@ -143,11 +143,11 @@ pub(super) async fn slow_questions_hold_nothing_up(place: TestPlace, question: &
         let owner = Owner::from("tester");
         let claimed = store.claim(&claim(&owner)).await.expect("a claim");
         assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
-        let verdict = Verdict::Done;
-        let lease = claimed.events[0].lease.clone();
-        let settlements = [Settlement::new(lease, verdict)];
-        let settle = Settle::new(&owner, &settlements);
-        assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
+        let settlements = [Settlement::new(claimed.events[0].lease.clone(), Verdict::Done)];
+        assert_eq!(
+            store.settle(&Settle::new(&owner, &settlements)).await.expect("a settlement"),
+            [Settled::Done]
+        );
         let purge = Purge::new(Purgeable::Done, Duration::ZERO, 1);
         assert_eq!(store.purge_batch(&purge).await.expect("a purge of the engine's"), 1);
         let purged = posthaste::Admin::purge(&store, &purge, "ann").await;

@@ -101,7 +101,7 @@ pub(crate) async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered(
 
         let recorder = Recorder::new().publisher(100);
         // What was delivered long ago is not purged while others are counted.
-        let kept = PurgeConfig { done: Retention::KEEP, ..PurgeConfig::default() };
+        let kept = PurgeConfig::default().with_done(Retention::KEEP);
         let outbox = engine(&store, &recorder).poll_batch(500).purge(kept).start().unwrap();
         within_timeout("the engine is idle", outbox.idle()).await.unwrap();
         let pending = |n: &u32| n.is_multiple_of(2) && n % 100 != 2;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
-    Settle, Settled, Settlement, Store as _, Unpark, Verdict,
+    Backoff, ClaimOrder, Claimed, Lease, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settled,
+    Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
@@ -174,7 +174,7 @@ pub(crate) async fn try_claim(
     order: ClaimOrder,
 ) -> Result<Claimed, posthaste::StoreError> {
     let owner = Owner::from("tester");
-    store.claim(&Claim { limit, order, ..claim_for(&owner) }).await
+    store.claim(&claim_for(&owner).with_limit(limit).with_order(order)).await
 }
 
 pub(crate) async fn settle(store: &ForeignTableStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
@@ -408,7 +408,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
 
     let owner = Owner::from("tester");
     let leases = leases_of(&claimed);
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
+    let renew = Renew::new(&owner, &leases, LEASE_DURATION);
     // The first answer may be that its connection is gone.
     let renewed = match first.renew(&renew).await {
         Ok(renewed) => renewed,
@@ -495,13 +495,13 @@ pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
     let owner = Owner::from("tester");
     let parked = claim(&store, 10).await;
     let leases = leases_of(&parked);
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
+    let park = Park::new(&owner, &leases, "mail", LEASE_DURATION);
     assert_eq!(store.park(&park).await.unwrap(), 10);
     assert_eq!(store.park(&park).await.unwrap(), 0, "they are held no more");
     let next = claim(&store, 4).await;
     assert_eq!(ids_of(&next), (10..14).map(uuid).collect::<Vec<_>>());
     let leases = leases_of(&next);
-    let release = Release { owner: &owner, leases: &leases, now: None };
+    let release = Release::new(&owner, &leases);
     assert_eq!(store.release(&release).await.unwrap(), 4);
     assert_eq!(store.unpark(&Unpark::new("mail", 3)).await.unwrap(), 3);
     assert_eq!(ids_of(&claim(&store, 5).await), [0, 1, 2, 10, 11].map(uuid));

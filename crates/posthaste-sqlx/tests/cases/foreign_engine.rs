@@ -82,7 +82,7 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
         row(&db, "outbox_record", "status", &format!("aggregate_id = '{}'", uuid(aggregate))).await
     };
     let owner = Owner::from("tester");
-    let lapses = Claim { lease: Duration::ZERO, ..claim_for(&owner) };
+    let lapses = claim_for(&owner).with_lease(Duration::ZERO);
     let first = store.claim(&lapses).await.unwrap();
     assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
     db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;
@@ -123,8 +123,7 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
         let claimed = claim(&store, 10_000).await;
         assert_eq!((claimed.events.len(), warnings()), (10_000, times - 1));
         let leases = leases_of(&claimed);
-        let park =
-            Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
+        let park = Park::new(&owner, &leases, "mail", LEASE_DURATION);
         store.park(&park).await.unwrap();
         for _ in 0..3 {
             assert_eq!(
@@ -147,7 +146,7 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     db.execute(&format!("UPDATE outbox SET payload = '{payload}' WHERE id <> '{}'", uuid(0))).await;
     let owner = Owner::from("tester");
     let bytes = async |max_bytes: usize| {
-        let claimed = store.claim(&Claim { max_bytes, ..claim_for(&owner) }).await.unwrap();
+        let claimed = store.claim(&claim_for(&owner).with_max_bytes(max_bytes)).await.unwrap();
         (ids_of(&claimed), claimed.cut)
     };
     assert_eq!(bytes(10_000).await, (vec![uuid(0)], true), "a large row is not overtaken");

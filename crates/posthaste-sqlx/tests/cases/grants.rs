@@ -101,7 +101,7 @@ pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         _ => Outcome::done(),
     });
     let dead = Retention::delete_after(Duration::ZERO);
-    let purge = PurgeConfig { on_done: OnDone::Archive, dead, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Archive).with_dead(dead);
     let outbox = engine(&store, &recorder).purge(purge).start().unwrap();
     write(&store.writer(&outbox), &pool, events(&["hot", "dead"])).await;
     within_timeout("the hot path delivers", recorder.wait_for(2)).await;
@@ -139,12 +139,10 @@ pub(crate) async fn viewer_reads_everything_and_changes_nothing() {
     assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
     w.db.store.pause("a", "me").await.unwrap();
-    let strict = Tolerance {
-        paused: Duration::ZERO,
-        transaction: Duration::ZERO,
-        dead_rows: u64::MAX,
-        ..Tolerance::default()
-    };
+    let strict = Tolerance::default()
+        .with_paused(Duration::ZERO)
+        .with_transaction(Duration::ZERO)
+        .with_dead_rows(u64::MAX);
     let findings = diagnosed_with(&store, strict).await;
     assert_eq!(findings.len(), 2, "the transactions of others are not shown: {findings:?}");
     assert_found(&findings, "paused-route", &["by \"me\""]);

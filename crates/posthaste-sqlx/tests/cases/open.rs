@@ -200,7 +200,7 @@ pub(crate) fn assert_name_works(new_place: impl AsyncFnOnce() -> Place, table: T
         let pool = place.pool(1).await;
         write(&plain_writer(&store), &pool, events(&["a", "b"])).await;
         let recorder = Recorder::new();
-        let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+        let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
         let outbox = engine(&store, &recorder).purge(purge).start().expect("a good configuration");
         within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
         assert_eq!((delivered(&recorder).len(), store.stats().await.expect("it works").archived), (2, 2));

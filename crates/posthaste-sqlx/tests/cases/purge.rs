@@ -29,8 +29,8 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
             _ => Outcome::done(),
         });
         let base_delay = Duration::from_millis(20);
-        let retry = RetryPolicy { max_attempts: 3, base_delay, ..RetryPolicy::default() };
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let retry = RetryPolicy::default().with_max_attempts(3).with_base_delay(base_delay);
+        let purge = PurgeConfig::default().with_on_done(on_done);
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
         db.write(&db.store.writer(&outbox), &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
@@ -55,12 +55,10 @@ pub(crate) async fn purge_takes_what_is_old_enough_and_nothing_else() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_secs(60)))
+        .with_dead(Retention::archive_after(Duration::from_secs(60)))
+        .with_batch(2);
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
     db.write(&db.store.writer(&outbox), &ids).await;

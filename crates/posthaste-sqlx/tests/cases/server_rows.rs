@@ -74,7 +74,7 @@ pub(crate) async fn times_at_the_ends_of_the_calendar_and_beyond_spoil_nothing()
     for delivery in recorder.deliveries() {
         let _ = (delivery.occurred_at().to_string(), format!("{delivery:?}"));
     }
-    let old = Purge { what: Purgeable::Any, older_than: HOUR, archive: true, limit: 500, now: None };
-    posthaste::Store::purge(&db.store, &old).await.expect("a purge");
+    let old = Purge::new(Purgeable::Any, HOUR, 500).with_archive(true);
+    db.store.purge_batch(&old).await.expect("a purge");
     db.close().await;
 }

@@ -100,7 +100,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
     let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
-    let claim = Claim { limit: 400, max_bytes: 1500, ..claim_for(&owner) };
+    let claim = claim_for(&owner).with_limit(400).with_max_bytes(1500);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // What a session has read is known when it ends.

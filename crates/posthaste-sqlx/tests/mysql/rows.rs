@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use posthaste::store::{Claim, OnDone, Owner, Renew, Settle, Settlement, Store as _, Verdict};
+use posthaste::store::{Owner, Renew, Settle, Settlement, Store as _, Verdict};
 use posthaste::writer::NewRow;
 use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
@@ -171,7 +171,7 @@ async fn process_in_newfoundland() {
     }
 
     let (owner, lease) = (Owner::random("me"), Duration::from_micros(30_000_007));
-    let claim = async |now| store.claim(&Claim { lease, now, ..claim_for(&owner) }).await.unwrap().events;
+    let claim = async |now| store.claim(&claim_for(&owner).with_lease(lease).at(now)).await.unwrap().events;
     let claimed = claim(None).await;
     assert_eq!(claimed.iter().map(|leased| leased.lease.id.as_str()).collect::<Vec<_>>(), ["plain"]);
     assert_eq!(claimed[0].event.occurred_at(), occurred_at);
