@@ -328,7 +328,7 @@ mod tests {
 
     #[cfg(feature = "postgres")]
     #[test]
-    fn one_ring_is_planned_for_each_sweep() {
+    fn one_wake_up_is_planned_for_each_sweep() {
         let floor = ClaimFloor::new();
         floor.end(&floor.begin(NOW), position(5), true, SLOW);
         assert!(floor.plan_wake_up().is_some());
@@ -360,7 +360,7 @@ mod tests {
 
     /// A refused connection, for example, says nothing about the duration of a sweep.
     #[test]
-    fn sweep_that_failed_at_once_is_soon_repeated_as_a_whole() {
+    fn sweep_that_failed_quickly_is_soon_repeated_whole() {
         let floor = ClaimFloor::new();
         let sweep = floor.begin(NOW);
         floor.lock().sweeping = Instant::now().checked_sub(MINUTE);

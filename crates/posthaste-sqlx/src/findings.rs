@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_routes_ends_whatever_the_database_answers() {
+    fn reading_routes_ends_whatever_the_database_returns() {
         let mut routes = ParkedRoutes::default();
         routes.add(parked("mail", 3));
         assert_eq!(routes.last().as_deref(), Some("mail"));

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn names_are_looked_at_once_a_second_and_when_an_operator_changed_something() {
+    async fn names_are_refreshed_once_a_second_and_after_a_change_by_an_operator() {
         let parked = ParkedNames::default();
         assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
         assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn look_that_fails_leaves_the_names_as_they_were() {
+    async fn failed_refresh_keeps_the_names() {
         let parked = ParkedNames::default();
         told(&parked, &["mail"]).await;
         tokio::time::sleep(MIN_REST).await;
@@ -136,7 +136,7 @@ mod tests {
 
     /// The claim stops waiting, and a later claim gets the names.
     #[tokio::test(start_paused = true)]
-    async fn slow_look_keeps_no_claim_waiting_and_takes_a_tenth_of_the_time() {
+    async fn slow_refresh_delays_no_claim_and_uses_a_tenth_of_the_time() {
         let parked = ParkedNames::default();
         let (started, slow) = (Instant::now(), 3 * CLAIM_WAIT);
         assert_eq!(parked.names(|| after(slow, Ok(set(&["mail"])))).await, set(&[]));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn look_that_never_ends_is_given_up() {
+    async fn endless_refresh_is_given_up() {
         let parked = ParkedNames::default();
         assert_eq!(parked.names(pending).await, set(&[]));
         tokio::time::sleep(REFRESH_TIMEOUT * (1 + REST_FACTOR) + Duration::from_millis(10)).await;

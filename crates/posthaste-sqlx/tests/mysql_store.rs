@@ -1,4 +1,4 @@
-//! The MySQL and MariaDB store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the MySQL and MariaDB store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "mysql")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
@@ -68,5 +68,5 @@ mod mysql {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
+// The names under which the cases refer to the modules of their database.
 use mysql::{adopt, database, foreign, foreign_open, grants, rows};

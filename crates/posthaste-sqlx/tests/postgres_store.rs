@@ -1,4 +1,4 @@
-//! The PostgreSQL store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the PostgreSQL store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "postgres")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
@@ -73,5 +73,5 @@ mod postgres {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
+// The names under which the cases refer to the modules of their database.
 use postgres::{adopt, database, foreign, foreign_open, grants, rows};

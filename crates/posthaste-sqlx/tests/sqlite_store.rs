@@ -1,4 +1,4 @@
-//! The SQLite store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the SQLite store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "sqlite")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
@@ -46,5 +46,5 @@ mod sqlite {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
+// The names under which the cases refer to the modules of their database.
 use sqlite::{adopt, database, rows};

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_does_not_measure_every_row_that_waits() {
+    fn claim_does_not_measure_every_pending_row() {
         const MIB: usize = 1 << 20;
         assert_eq!(divide(16 * MIB, &[MIB; 500]), (16, 484, vec![16, 16]), "what is behind the last is left");
         assert_eq!(divide(16 * MIB, &[20 * MIB; 500]), (1, 499, vec![16]), "the first one whatever its size");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_gone_are_neither_taken_nor_left() {
+    fn deleted_rows_are_neither_taken_nor_left() {
         let key = |id: &str| RowKey { id: id.into(), parts: Vec::new(), written: None };
         let mut split = ByteBudget::new(10).split(["a", "b", "c"].map(key).into());
         let keys = split.next_step().expect("a step");

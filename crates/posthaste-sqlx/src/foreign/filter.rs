@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_column_can_hold_is_asked_for() {
+    fn only_values_that_a_column_can_contain_are_queried() {
         for (text, kind, could) in [
             ("0f8fad5b-d9cb-469f-a165-70867728950e", ColumnKind::Uuid, true),
             ("0f8fad5bd9cb-469f-a165-70867728950e-", ColumnKind::Uuid, false),

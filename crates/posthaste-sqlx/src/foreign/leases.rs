@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn leased_row_is_free_when_its_lease_has_lapsed() {
+    fn leased_row_is_due_when_its_lease_has_expired() {
         let now = Instant::now();
         let leases = three(now);
         assert_eq!(leases.waiting(now), 3);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_that_failed_gives_back_what_it_leased_and_nothing_else() {
+    fn failed_claim_releases_its_leases_and_no_others() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.lease(key("d"), 8.into(), now + SECOND);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
+    fn parked_rows_return_oldest_first_up_to_the_limit() {
         let now = Instant::now();
         let mut leases = three(now);
         for id in ["c", "a", "b"] {
@@ -364,7 +364,7 @@ mod tests {
 
     /// On an unstable connection, attempts would be spent one after the other.
     #[test]
-    fn lost_lock_makes_nothing_due_that_waits_for_its_time() {
+    fn lost_lock_does_not_make_waiting_rows_due() {
         let now = Instant::now();
         let mut leases = three(now);
         assert!(leases.put_off(&lease("a", 7), now + 9 * SECOND, None));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_lock_voids_every_lease_and_keeps_what_was_counted() {
+    fn lost_lock_voids_every_lease_and_keeps_counts() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.set_attempts(&"a".into(), 3);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn outcome_of_a_row_is_never_that_of_another_with_its_id() {
+    fn outcome_is_never_applied_to_another_row_with_the_same_id() {
         let now = Instant::now();
         let mut leases = Leases::default();
         let [x, y] = [twins()[0].clone(), twins()[1].clone()];
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
+    fn rows_with_the_same_id_are_leased_one_after_the_other() {
         let now = Instant::now();
         let mut leases = Leases::default();
         let first = leases.free(twins(), 9, now);
@@ -430,7 +430,7 @@ mod tests {
 
     /// A node without a route for an event has a shorter limit than the node whose destination is busy.
     #[test]
-    fn longest_limit_since_a_row_is_put_off_counts() {
+    fn longest_put_off_limit_counts() {
         let now = Instant::now();
         for limits in [[9, 2], [2, 9]].map(|limits| limits.map(|seconds| seconds * SECOND)) {
             let mut leases = three(now);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_putting_off_ends_with_its_time() {
+    fn put_off_limit_ends_with_its_time() {
         let now = Instant::now();
         let mut leases = three(now);
         assert!(!leases.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_asks_for_are_forgotten() {
+    fn unused_rows_are_forgotten() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.prune(now + SECOND);

@@ -116,7 +116,7 @@ pub(super) async fn lock_of_a_silent_leader_is_free_again(
 
 /// A key is used again after the keys were read and before the rows are read. The new row must not be taken for the old
 /// one.
-pub(super) async fn row_of_another_time_is_not_read(place: TestPlace) {
+pub(super) async fn row_written_at_another_time_is_not_read(place: TestPlace) {
     let table = place.open(Layout::order_service(), None).await;
     let owner = Owner::from("tester");
     for (written, rows) in [(Some("2000-01-01 00:00:00"), 0), (None, 1)] {
@@ -135,7 +135,7 @@ pub(super) async fn row_of_another_time_is_not_read(place: TestPlace) {
 
 /// With a pending row in the table, the engine and the changes of operators go on while more operators run this query
 /// than there are connections for them.
-pub(super) async fn slow_questions_hold_nothing_up(place: TestPlace, question: &str) {
+pub(super) async fn slow_queries_block_nothing(place: TestPlace, question: &str) {
     let store = ForeignTableStore::new(place.open(Layout::order_service(), None).await, true);
     let ask = || store.table().query(Caller::Operator, question.to_owned(), Vec::new());
     let questions = join_all((0..8).map(|_| ask()));

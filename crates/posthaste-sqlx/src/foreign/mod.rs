@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_the_tables_of_the_documents() {
+    fn presets_match_the_documented_tables() {
         let columns = |layout: &Layout| {
             let mut names: Vec<String> = layout.columns.values().map(ToString::to_string).collect();
             names.sort();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_reported_at_once() {
+    fn all_problems_are_reported_together() {
         let layout = Layout::new(TableName::default()).column(Field::Status, "s".parse().unwrap());
         let keys: Vec<&str> = layout.problems().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["id", "event_type", "payload", "pending", "sent"]);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_lacks_is_said() {
+    fn limits_of_a_table_are_listed() {
         let said = |layout: &Layout| layout.limits().join("; ");
         assert!(said(&Layout::order_service()).contains("attempts are counted in the relay's memory"));
         assert!(!said(&Layout::outbox_record()).contains("attempts"));

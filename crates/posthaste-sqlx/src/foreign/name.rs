@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_could_end_a_quote_is_a_name() {
+    fn name_cannot_contain_a_character_that_ends_a_quote() {
         let too_long = "a".repeat(65);
         for text in ["", "1st", "a b", "a\"", "a`", "a'", "a;", "a\0", "ä", "{table}", &too_long] {
             assert!(text.parse::<ColumnName>().is_err(), "{text:?}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_names_are_taken_as_they_are() {
+    fn common_names_are_accepted_unchanged() {
         for text in ["id", "_id", "aggregateId", "ORDER"] {
             assert_eq!(text.parse::<ColumnName>().map(|name| name.to_string()).as_deref(), Ok(text));
         }

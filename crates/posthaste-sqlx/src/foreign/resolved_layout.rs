@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_does_not_tell_rows_apart_is_refused() {
+    fn key_that_is_not_unique_is_refused() {
         let found = columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("part", "integer")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let both = layout.clone().key(["part", "id"].map(|name| name.parse().unwrap()));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn status_that_its_column_cannot_have_is_refused() {
+    fn status_value_that_its_column_cannot_contain_is_refused() {
         let layout = |value: &str| {
             let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
             let layout = layout.column(Field::Status, "status".parse().unwrap());
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_that_is_wrong_is_named() {
+    fn every_unsuitable_column_is_named() {
         let found =
             columns(&[("id", "circle"), ("type", "text"), ("payload", "integer"), ("aggregatetype", "text")]);
         let layout = Layout::debezium();
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn row_without_a_status_waits_while_it_has_no_time() {
+    fn row_without_a_status_is_pending_while_it_has_no_time() {
         let found =
             columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("processed_at", TIME)]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);

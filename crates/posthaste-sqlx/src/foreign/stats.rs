@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_too_much_to_count_is_estimated() {
+    fn only_counts_beyond_the_limit_are_estimated() {
         let counts = Counts { pending: 3, sent: MAX_COUNTED_ROWS, failed: 2, archived: 0, total: 10_000_005 };
         let stats = counts.stats();
         assert_eq!((stats.new, stats.due, stats.dead, stats.done), (3, 3, 2, 10_000_000));
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_is_never_less_than_what_was_counted() {
+    fn estimate_is_never_less_than_the_count() {
         let counts =
             Counts { pending: MAX_COUNTED_ROWS, sent: MAX_COUNTED_ROWS, failed: 0, archived: 0, total: 0 };
         assert_eq!((counts.stats().new, counts.stats().done), (MAX_COUNTED_ROWS, MAX_COUNTED_ROWS));

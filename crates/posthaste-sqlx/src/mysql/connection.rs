@@ -258,7 +258,7 @@ mod tests {
     /// After a lock timeout the server keeps the transaction open, with all its locks.
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn transaction_that_met_a_lock_gives_its_own_locks_back() {
+    async fn transaction_with_a_lock_timeout_releases_its_locks() {
         let (store, mut other, database) = open("locks").await;
         let sql = store.sql();
         let rows =
@@ -281,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn questions_are_ended_by_the_server() {
+    async fn slow_queries_are_cancelled_by_the_server() {
         let (store, mut other, database) = open("questions").await;
         let limit = match store.0.state.flavour {
             Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED)",
@@ -298,7 +298,7 @@ mod tests {
     /// Queries may be slow and numerous.
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn changes_do_not_wait_for_questions() {
+    async fn changes_do_not_wait_for_queries() {
         let (store, mut other, database) = open("changes").await;
         let asked = tokio::sync::Semaphore::new(0);
         let question = async |_: &mut MySqlConnection| {

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn step_that_finds_fewer_is_the_last() {
+    fn step_that_is_not_full_is_the_last() {
         assert_eq!(steps(500, 20), (vec![16, 64], 20));
         assert_eq!(steps(500, 0), (vec![16], 0));
     }

@@ -171,7 +171,7 @@ mod tests {
 
     // F40: the first versions with SKIP LOCKED.
     #[test]
-    fn servers_that_are_too_old_are_refused_with_what_is_needed() {
+    fn too_old_servers_are_refused_with_the_needed_version() {
         for good in ["10.6.0-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB-log", "12.0.1-MariaDB"] {
             assert_eq!(judge(good).ok(), Some(Flavour::MariaDb), "{good}");
         }

@@ -129,7 +129,7 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
 /// InnoDB reads all of each row that it locks, so a claim must not lock more rows than fit.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn claim_reads_no_payloads_but_those_that_it_takes() {
+async fn claim_reads_only_the_payloads_of_its_rows() {
     const ROW_BYTES: usize = 1024 * 1024;
     const PAGES_PER_ROW: u64 = ROW_BYTES as u64 / (16 * 1024);
     // A server of its own, because the counter is global to all connections.

@@ -137,7 +137,7 @@ pub(super) async fn store(test: &str) -> PgStore {
 // S0-09, S2-17, S3-29
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn kept_plans_use_the_right_index_also_when_they_were_made_for_an_empty_table() {
+async fn cached_plans_use_the_right_index_even_if_made_for_an_empty_table() {
     let store = store("kept_plans").await;
     let (sql, kept) = (store.sql(), kept(&store.0.statements));
     let checked = store.connections().engine(async |connection| {
@@ -199,7 +199,7 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
+async fn operator_queries_read_in_the_order_of_an_index() {
     let store = store("bounded_plans").await;
     let sql = store.sql();
     let checked = store.read(async |connection| {

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn question_that_takes_too_long_is_ended_and_the_next_is_answered() {
+    async fn slow_query_is_cancelled_and_the_next_one_succeeds() {
         let options = engine_options(&"sqlite::memory:".parse().expect("a good URL"));
         let connections = Connections::open(options).await.expect("a database");
         let long = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n";

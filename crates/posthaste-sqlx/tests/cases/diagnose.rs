@@ -1,4 +1,4 @@
-//! What is found wrong with an outbox, whatever the database.
+//! Diagnosis of an outbox, on every database.
 
 use posthaste::Recorder;
 use posthaste::admin::Severity;

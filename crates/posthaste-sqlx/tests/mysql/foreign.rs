@@ -1,4 +1,4 @@
-//! Outbox tables of others, on MySQL and MariaDB.
+//! Foreign tables on MySQL and MariaDB.
 
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
@@ -9,20 +9,20 @@ use crate::support::*;
 
 crate::cases::foreign::foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// Document 004's table with its indexes, as Hibernate would make it.
+/// The table of the order service with its indexes, as Hibernate creates it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
 
-/// Document 000's.
+/// The table of the preset `outbox-record`.
 pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/mysql/outbox-record.sql");
 
-/// Debezium's outbox event router's.
+/// The table of Debezium's outbox event router.
 pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/mysql/debezium.sql");
 
 pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options, layout)
 }
 
-/// The same by way of another port of this host.
+/// The same through another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
 }
@@ -41,7 +41,7 @@ pub(crate) const ODD_TABLE_SQL: &str = r#"CREATE TABLE `Order` (`messageId` BINA
        UNHEX('009f9296'), 'waiting')"#;
 pub(crate) const ODD_ID: &str = "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
-/// How many rows of the table were read, as MariaDB counts them.
+/// The number of rows that were read from the table, as MariaDB counts them.
 async fn rows_read(db: &Db) -> i64 {
     let read = "SELECT COALESCE(MAX(rows_read), 0) FROM information_schema.table_statistics
       WHERE table_schema = DATABASE() AND table_name = 'outbox_record'";
@@ -50,7 +50,7 @@ async fn rows_read(db: &Db) -> i64 {
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
+async fn operators_change_a_few_rows_without_reading_all() {
     if !is_mariadb().await {
         return; // MySQL counts only for all tables together.
     }
@@ -73,7 +73,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     let purged = Admin::purge(&store, &purge(Purgeable::Done, false, HOUR), "ann").await;
     let kept = Admin::purge(&store, &purge(Purgeable::Dead, false, 4 * HOUR), "ann").await;
     assert_eq!([archived, replayed, purged, kept].map(|rows| rows.expect("a change")), [10, 10, 10, 0]);
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;
@@ -81,10 +81,10 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     db.close().await;
 }
 
-/// The server reads the whole of a row to know how large it is.
+/// To measure a row, the server reads all of it.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn claim_does_not_measure_every_row_that_waits() {
+async fn claim_does_not_measure_every_pending_row() {
     if !is_mariadb().await {
         return; // MySQL counts only for all tables together.
     }
@@ -103,7 +103,7 @@ async fn claim_does_not_measure_every_row_that_waits() {
     let claim = claim_for(&owner).with_limit(400).with_max_bytes(1500);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;

@@ -1,5 +1,5 @@
-//! Connections that are lost around a COMMIT: the caller is told what is known, no hook runs on a guess,
-//! and the poller decides by what is in the table.
+//! Connections that break around a COMMIT: the caller learns what is known, no hook runs on a guess, and the poller
+//! decides by the rows in the table.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Fixture {
     recorder: Recorder,
     log: HookCalls,
     proxy: BrokenCommit,
-    /// The service's pool, whose way to the server breaks.
+    /// The pool of the service, behind a proxy that breaks connections.
     pool: PgPool,
 }
 
@@ -35,7 +35,7 @@ impl Fixture {
         Self { db, outbox, writer, recorder, log, proxy, pool }
     }
 
-    /// Writes one event and commits, with this fate of the COMMIT.
+    /// Writes one event and commits, with this fault.
     async fn write(&self, id: &str, fault: CommitFault) -> Result<(), CommitError> {
         let mut tx = self.writer.begin(&self.pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
@@ -52,7 +52,7 @@ impl Fixture {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
+async fn commit_whose_reply_is_lost_is_unknown_and_the_poller_delivers_it() {
     let w = Fixture::new().await;
     let answer = w.write("committed", CommitFault::ResponseLost).await;
     assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
@@ -61,7 +61,7 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"]);
     assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
-    // What the error says to do is safe.
+    // The advice of the error is safe.
     w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
@@ -80,7 +80,7 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     assert_eq!(w.db.ids().await, ["kept"]);
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
-    // As the error says: again with the same id.
+    // As the error advises: again with the same id.
     w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
@@ -110,10 +110,10 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     w.close().await;
 }
 
-/// A pooler answers for a server that it has lost, and does not know more than we do.
+/// A pooler that has lost its server replies, and knows no more than the client.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_delivers_it() {
+async fn commit_whose_reply_a_pooler_lost_is_unknown_and_the_poller_delivers_it() {
     let db = Db::open(1, PgStoreBuilder::pgbouncer).await;
     let (recorder, log) = (Recorder::new(), HookCalls::default());
     let engine = db.engine(&recorder).poll_interval(Duration::from_millis(50)).hook(log.clone());
@@ -143,7 +143,7 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
     db.close().await;
 }
 
-/// What a trigger says that waits for the COMMIT is the server's own word, whatever its code.
+/// An error of a deferred trigger is a reply of the server, whatever its code is.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
@@ -165,7 +165,7 @@ async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
     w.close().await;
 }
 
-/// The proof finds nobody there, so the server has rolled back.
+/// The proof finds that the session has ended, so the server has rolled back.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn session_that_is_ended_before_the_commit_is_rolled_back() {
@@ -184,7 +184,7 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     w.close().await;
 }
 
-/// A server that gives up a transaction by itself.
+/// A server that aborts a transaction by itself.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_that_the_server_gave_up_is_rolled_back() {

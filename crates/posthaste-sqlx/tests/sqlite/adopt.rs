@@ -9,7 +9,7 @@ use crate::support::*;
 
 crate::cases::adopt::adopt_tests!();
 
-/// The types of the columns. SQLite has one way to write them that matters: the affinity.
+/// The types of the columns. Only their affinity matters to SQLite.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnTypes {
     pub(crate) payload: &'static str,
@@ -58,7 +58,7 @@ pub(crate) fn create_table_sql(types: ColumnTypes) -> String {
     )
 }
 
-/// What a program sends that knows the old table.
+/// The INSERT of a program that knows the old table.
 pub(crate) fn insert_of_an_old_program(_: ColumnTypes) -> String {
     "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload,
        headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at)
@@ -170,7 +170,7 @@ async fn adopted_schema_is_the_same_as_a_new_one() {
     assert_eq!(old.place.contents().await, Place::migrated().await.contents().await);
 }
 
-/// What a service has built on its table goes on to work.
+/// Views of the service on its table continue to work.
 #[tokio::test]
 async fn view_on_the_table_shows_the_new_one_afterwards() {
     let view = "CREATE VIEW waiting AS SELECT event_id FROM outbox_event WHERE status = 0;";

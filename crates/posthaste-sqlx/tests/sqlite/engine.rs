@@ -1,5 +1,5 @@
-//! The engine on SQLite, from end to end: retries, the dead and their replay, closed routes, order,
-//! what becomes of delivered rows, shutdown, and a database in trouble.
+//! The engine on SQLite, end to end: retries, replays of dead events, closed routes, order, delivered rows, shutdown,
+//! and a database in trouble.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
     assert!(row.done_at.is_some() && row.locked_by.is_none());
 }
 
-/// A file that was restored from a copy gives numbers for the second time.
+/// A file that was restored from a copy assigns numbers a second time.
 #[tokio::test]
 async fn two_events_with_the_same_number_are_archived_both() {
     let db = Db::new().await;
@@ -147,7 +147,7 @@ async fn strict_mode_delivers_in_the_order_of_insertion() {
 }
 
 #[tokio::test]
-async fn shutdown_gives_back_what_it_did_not_start() {
+async fn shutdown_releases_events_that_it_did_not_start() {
     let db = Db::new().await;
     let (started, never) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (start, wait) = (Arc::clone(&started), Arc::clone(&never));
@@ -188,7 +188,7 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     let insert =
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-other', 'Tested', '{}')";
     other.execute(insert).await.unwrap();
-    // Writers wait for the lock; the engine cannot even settle.
+    // Writers wait for the lock, and the engine cannot settle.
     let waiting = tokio::spawn({
         let (writer, pool) = (db.store.writer(&outbox), db.pool.clone());
         async move {
@@ -208,7 +208,7 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     assert_eq!(delivered(&recorder), ["before", "by-other", "waited"], "once each");
 }
 
-/// Longer than the busy timeout: calls of the engine fail, and it goes on afterwards.
+/// Longer than the busy timeout: calls of the engine fail, and it recovers afterwards.
 #[tokio::test]
 async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing() {
     let db = Db::new().await;
@@ -255,13 +255,13 @@ async fn full_disk_is_survived() {
     }
     tx.execute("UPDATE outbox_event SET available_at = 9000000000000000").await.unwrap();
     tx.commit().await.unwrap();
-    // Until nothing fits any more, then smaller and smaller.
+    // Until nothing fits, with smaller and smaller payloads.
     for size in [20_000, 4_000, 500, 50] {
         while run(&db.pool, &format!("INSERT INTO ballast VALUES (zeroblob({size}))")).await.is_ok() {}
     }
     let long = "x".repeat(120);
     db.execute(&format!("INSERT INTO outbox_event_control VALUES ('{long}', 0, 'x')")).await;
-    // Archiving, claiming and settling need pages that are not there.
+    // Archiving, claiming and settling need free pages.
     db.execute("UPDATE outbox_event SET available_at = 0").await;
     let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is full");
     let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is still full");

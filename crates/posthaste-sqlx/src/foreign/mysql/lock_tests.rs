@@ -14,8 +14,8 @@ use super::MySqlServer;
 use crate::foreign::Layout;
 use crate::foreign::lock_session::LockSession;
 use crate::foreign::lock_tests::{
-    TestPlace, lock_of_a_silent_leader_is_free_again, row_of_another_time_is_not_read, run, shown,
-    slow_questions_hold_nothing_up,
+    TestPlace, lock_of_a_silent_leader_is_free_again, row_written_at_another_time_is_not_read, run, shown,
+    slow_queries_block_nothing,
 };
 use crate::foreign::server::Caller;
 use crate::mysql::connection::Login;
@@ -56,7 +56,7 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn leader_that_polls_seldom_keeps_its_session() {
+async fn leader_that_polls_rarely_keeps_its_session() {
     let place = database("layout_pulse").await;
     let session = LockSession::new((place.connect)(None));
     let session = session.with_keepalive_interval(Duration::from_millis(500));
@@ -80,18 +80,18 @@ async fn leader_that_polls_seldom_keeps_its_session() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
-    slow_questions_hold_nothing_up(one_order("layout_questions").await, "SELECT SLEEP(60)").await;
+    slow_queries_block_nothing(one_order("layout_questions").await, "SELECT SLEEP(60)").await;
 }
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
-    row_of_another_time_is_not_read(one_order("layout_keys").await).await;
+async fn new_row_with_the_key_of_a_claimed_one_is_not_read() {
+    row_written_at_another_time_is_not_read(one_order("layout_keys").await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn questions_about_a_foreign_table_are_ended_by_the_server() {
+async fn slow_queries_of_a_foreign_table_are_cancelled_by_the_server() {
     let mut place = database("layout_limits").await.with(&[TABLE]).await;
     let table = place.open(Layout::debezium(), None).await;
     let version = shown(&mut *place.owner, "SELECT VERSION() AS shown").await.expect("a version");
