@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::config::PurgeConfig;
-use posthaste::store::{OnDone, Purge, Purgeable};
+use posthaste::store::{OnDone, Purge, Purgeable, Store as _};
 use posthaste::{Admin as _, Recorder};
 use posthaste_sqlx::PgStore;
 

@@ -194,7 +194,7 @@ async fn claim_does_not_measure_every_pending_row() {
     let (before, all) = (db.int(read).await, db.int(all).await);
     let store = builder(&db, Layout::debezium()).connect().await.expect("the table opens");
     let owner = Owner::from("tester");
-    let claim = Claim { limit: 200, max_bytes: 100_000, ..claim_for(&owner) };
+    let claim = claim_for(&owner).with_limit(200).with_max_bytes(100_000);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
     // The statistics of a session are complete when it has ended.

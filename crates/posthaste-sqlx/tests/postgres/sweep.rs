@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::StoreError;
-use posthaste::store::{Claim, Claimed, Owner, Store as _};
+use posthaste::store::{Claimed, Owner, Store as _};
 use posthaste_sqlx::PgStore;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
@@ -56,7 +56,7 @@ impl RestrictedStore {
 
     async fn claim(&self, limit: usize) -> Result<Claimed, StoreError> {
         let (owner, lease) = (Owner::from("tester"), Duration::from_secs(1));
-        self.store.claim(&Claim { lease, limit, ..claim_for(&owner) }).await
+        self.store.claim(&claim_for(&owner).with_lease(lease).with_limit(limit)).await
     }
 
     /// Claims, and gives up if the claim is blocked.

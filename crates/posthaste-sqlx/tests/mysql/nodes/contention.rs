@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{
-    Backoff, Claim, Leased, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
+    Backoff, Leased, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::{Event, Status};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
@@ -60,7 +60,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
     let owner = Owner::random("node");
     let mut done = Vec::new();
     loop {
-        let claim = Claim { limit: 100, ..claim_for(&owner) };
+        let claim = claim_for(&owner).with_limit(100);
         let claimed = store.claim(&claim).await.expect("no error escapes a claim").events;
         if claimed.is_empty() {
             if Instant::now() > end {
