@@ -29,11 +29,11 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Some(future) = &mut self.0 else { return Poll::Pending };
-        let answer = future.as_mut().poll(context);
-        if answer.is_ready() {
+        let result = future.as_mut().poll(context);
+        if result.is_ready() {
             self.0 = None;
         }
-        answer
+        result
     }
 }
 

@@ -10,7 +10,7 @@
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
-    doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
+    doc = "\nThe module [`foreign`] is for existing outbox tables with other columns."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(private_bounds, reason = "the traits of the databases are of no use to others")]

@@ -97,41 +97,41 @@ mod tests {
     }
 
     /// The names that a claim gets if a refresh finds these.
-    async fn told(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
+    async fn names_for_claim(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
         let found = set(found);
         parked.names(|| ready(Ok(found))).await
     }
 
-    async fn after<T>(time: Duration, answer: T) -> T {
+    async fn after<T>(time: Duration, value: T) -> T {
         tokio::time::sleep(time).await;
-        answer
+        value
     }
 
     #[tokio::test(start_paused = true)]
     async fn names_are_refreshed_once_a_second_and_after_a_change_by_an_operator() {
         let parked = ParkedNames::default();
-        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["mail"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]));
         parked.forget();
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
         tokio::time::sleep(MIN_REST).await;
-        assert_eq!(told(&parked, &[]).await, set(&[]));
+        assert_eq!(names_for_claim(&parked, &[]).await, set(&[]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn failed_refresh_keeps_the_names() {
         let parked = ParkedNames::default();
-        told(&parked, &["mail"]).await;
+        names_for_claim(&parked, &["mail"]).await;
         tokio::time::sleep(MIN_REST).await;
         let failed = parked.names(|| ready(Err(StoreError::backend("broken", "no")))).await;
         assert_eq!(failed, set(&["mail"]));
         assert_eq!(
-            told(&parked, &["search"]).await,
+            names_for_claim(&parked, &["search"]).await,
             set(&["mail"]),
-            "a failed look is followed by a rest too"
+            "a failed refresh is followed by a pause too"
         );
         tokio::time::sleep(MIN_REST).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
     }
 
     /// The claim stops waiting, and a later claim gets the names.
@@ -141,13 +141,13 @@ mod tests {
         let (started, slow) = (Instant::now(), 3 * CLAIM_WAIT);
         assert_eq!(parked.names(|| after(slow, Ok(set(&["mail"])))).await, set(&[]));
         assert_eq!(started.elapsed(), CLAIM_WAIT);
-        assert_eq!(told(&parked, &["search"]).await, set(&[]), "one look at a time");
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&[]), "one refresh at a time");
         tokio::time::sleep_until(started + slow * 2).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]));
         tokio::time::sleep_until(started + slow * (1 + REST_FACTOR) - Duration::from_millis(10)).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]), "it rests");
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]), "it pauses");
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
     }
 
     #[tokio::test(start_paused = true)]
@@ -155,6 +155,6 @@ mod tests {
         let parked = ParkedNames::default();
         assert_eq!(parked.names(pending).await, set(&[]));
         tokio::time::sleep(REFRESH_TIMEOUT * (1 + REST_FACTOR) + Duration::from_millis(10)).await;
-        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["mail"]).await, set(&["mail"]));
     }
 }

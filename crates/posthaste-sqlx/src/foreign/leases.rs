@@ -403,14 +403,14 @@ mod tests {
         let mut leases = Leases::default();
         let [x, y] = [twins()[0].clone(), twins()[1].clone()];
         leases.lease(x.clone(), 7.into(), now);
-        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "the outcome of the first is not known yet");
         assert_eq!(leases.free(twins(), 9, now), twins()[..1], "that one may be tried again");
         leases.lease(x, 8.into(), now + SECOND);
         assert!(leases.put_off(&lease("a", 8), now, None));
         assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
         leases.forget(&"a".into());
         leases.lease(y.clone(), 9.into(), now + SECOND);
-        assert!(leases.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
+        assert!(leases.key(&lease("a", 7)).is_none(), "a late outcome is not of the second");
         leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
         assert_eq!((leases.key(&lease("a", 9)), leases.history(&"a".into()).progress.len()), (Some(&y), 0));
     }

@@ -118,8 +118,8 @@ async fn keep_alive(slot: Weak<Slot>, keepalive_interval: Duration) {
 impl SessionGuard<'_> {
     /// Keeps the connection after a reply of the server, also after an error: the connection still works, and a refused
     /// statement must not cost the lock.
-    pub(crate) fn end<T>(self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
-        let works = match &answer {
+    pub(crate) fn end<T>(self, result: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        let works = match &result {
             Ok(_) => true,
             Err(sqlx::Error::Database(error)) => !error.code().is_some_and(|code| ends_session(&code)),
             Err(_) => false,
@@ -127,7 +127,7 @@ impl SessionGuard<'_> {
         if works {
             self.give_back();
         }
-        answer
+        result
     }
 
     /// Returns the connection to its slot, still usable.

@@ -63,7 +63,7 @@ pub(super) async fn run(session: &mut dyn Session, text: &str) {
 pub(super) async fn shown(session: &mut dyn Session, text: &str) -> Option<String> {
     let query = BoundQuery::new(text, Vec::new());
     let read = |row: &QueryRow| Ok(row.text("shown").ok().flatten().map(str::to_owned));
-    let shown: Vec<Option<String>> = session.rows(&query, read).await.expect("an answer");
+    let shown: Vec<Option<String>> = session.rows(&query, read).await.expect("a result");
     shown.into_iter().next().flatten()
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn row_written_at_another_time_is_not_read(place: TestPlace) {
     place.drop().await;
 }
 
-/// With a pending row in the table, the engine and the changes of operators go on while more operators run this query
+/// With a pending row in the table, the engine and the changes of operators continue while more operators run this query
 /// than there are connections for them.
 pub(super) async fn slow_queries_block_nothing(place: TestPlace, question: &str) {
     let store = ForeignTableStore::new(place.open(Layout::order_service(), None).await, true);

@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(refused(&layout, Some(&[&["part"], &["id"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id", "part"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id"]]), false), "", "a part of the key is enough");
-        assert_eq!(refused(&layout, None, true), "", "nobody knows of a view");
+        assert_eq!(refused(&layout, None, true), "", "a view has no indexes to check");
         let same = refused(&layout, Some(&[&["id", "part"], &["part"]]), false);
         assert!(same.contains("the same id") && same.contains("primary key"), "{same}");
         assert!(refused(&layout, Some(&[]), false).contains("the same id"));

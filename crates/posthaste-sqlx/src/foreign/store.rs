@@ -123,7 +123,7 @@ impl ForeignTableStore {
     }
 
     /// Writes back deliveries. They come first, so that no error of another outcome keeps them from being written.
-    async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+    async fn settle_delivered(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Result<(), StoreError> {
         let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
         let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
         let (indexes, keys): (Vec<usize>, Vec<RowKey>) =
@@ -134,7 +134,7 @@ impl ForeignTableStore {
         let written = self.table().settle_delivered(&keys, settle.on_done).await?;
         for (index, key) in indexes.into_iter().zip(keys) {
             if written.contains(&key.id) {
-                answers[index] = Settled::Done;
+                results[index] = Settled::Done;
             }
             self.leases().forget_row(&key);
         }
@@ -152,19 +152,19 @@ impl ForeignTableStore {
     }
 
     /// Settles failed attempts for a table that counts them.
-    async fn settle_counted(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+    async fn settle_counted(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Result<(), StoreError> {
         let failures = self.failures(settle);
-        let told: Vec<FailedAttempt> = failures
+        let failed: Vec<FailedAttempt> = failures
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
                 let (error, max_attempts) = (self.table().resolved().cut_error(error), backoff.max_attempts);
                 Some(FailedAttempt { key: self.key_of(lease)?, error, max_attempts })
             })
             .collect();
-        if told.is_empty() {
+        if failed.is_empty() {
             return Ok(());
         }
-        let Some(counted) = self.table().count_failures(&told).await? else {
+        let Some(counted) = self.table().count_failures(&failed).await? else {
             self.lock_lost();
             return Ok(());
         };
@@ -178,19 +178,19 @@ impl ForeignTableStore {
             let attempts = count.attempts;
             if count.is_dead {
                 leases.forget(&lease.id);
-                answers[index] = Settled::Dead { attempts };
+                results[index] = Settled::Dead { attempts };
                 continue;
             }
             let delay = backoff.after(attempts).unwrap_or_default();
             leases.put_off(lease, now + delay, None);
-            answers[index] = Settled::Retry { attempts, delay };
+            results[index] = Settled::Retry { attempts, delay };
         }
         Ok(())
     }
 
     /// Counts failed attempts in memory, for a table without such a column. Returns the rows to give up, with their
     /// indexes.
-    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+    fn count_here(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let failures = self.failures(settle);
         let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
         for (index, lease, error, backoff) in failures {
@@ -198,7 +198,7 @@ impl ForeignTableStore {
             let delay = match backoff.after(attempts) {
                 Some(delay) => delay,
                 None if self.layout().can_fail() => {
-                    answers[index] = Settled::Dead { attempts };
+                    results[index] = Settled::Dead { attempts };
                     spent.extend(leases.key(lease).map(|key| (index, key.clone(), error.to_owned())));
                     continue;
                 }
@@ -209,14 +209,14 @@ impl ForeignTableStore {
             };
             leases.set_attempts(&lease.id, attempts);
             leases.put_off(lease, now + delay, None);
-            answers[index] = Settled::Retry { attempts, delay };
+            results[index] = Settled::Retry { attempts, delay };
         }
         spent
     }
 
     /// Rows to give up because they can never be delivered or were put off for too long. If the layout has no state for
     /// that, they wait instead.
-    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+    fn rejected(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let (now, mut leases) = (Instant::now(), self.leases());
         let mut rejected = Vec::new();
         for (index, settlement) in settle.settlements.iter().enumerate() {
@@ -234,12 +234,12 @@ impl ForeignTableStore {
                 _ => continue,
             };
             if self.layout().can_fail() {
-                answers[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
+                results[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
                 rejected.extend(leases.key(lease).map(|key| (index, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id);
                 leases.put_off(lease, now + UNDELIVERABLE_RETRY_DELAY, None);
-                answers[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
+                results[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
             }
         }
         rejected
@@ -258,22 +258,22 @@ impl ForeignTableStore {
     async fn give_up(
         &self,
         rows: Vec<(usize, RowKey, String)>,
-        answers: &mut [Settled],
+        results: &mut [Settled],
     ) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
         let resolved = self.table().resolved();
-        let told: Vec<(RowKey, String)> =
+        let rows: Vec<(RowKey, String)> =
             rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
-        let written = self.table().give_up(&told).await?;
+        let written = self.table().give_up(&rows).await?;
         if written.is_none() {
             self.lock_lost();
         }
         let written = written.unwrap_or_default();
         for (index, key, _) in rows {
             if !written.contains(&key.id) {
-                answers[index] = Settled::Stale;
+                results[index] = Settled::Stale;
             }
             self.leases().forget(&key.id);
         }
@@ -290,9 +290,9 @@ impl ForeignTableStore {
     }
 
     /// Settles the outcomes that are kept in memory only.
-    fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
+    fn settle_waiting(&self, settle: &Settle<'_>, results: &mut [Settled]) {
         let (now, mut leases) = (Instant::now(), self.leases());
-        for (settlement, answer) in settle.settlements.iter().zip(answers) {
+        for (settlement, result) in settle.settlements.iter().zip(results) {
             leases.add_progress(&settlement.lease, &settlement.delivered);
             let (delay, park) = match &settlement.verdict {
                 Verdict::Deferred { delay } => (*delay, None),
@@ -300,7 +300,7 @@ impl ForeignTableStore {
                 _ => continue,
             };
             if leases.put_off(&settlement.lease, now + delay, park) {
-                *answer = Settled::Waiting { delay };
+                *result = Settled::Waiting { delay };
                 if matches!(settlement.verdict, Verdict::Deferred { .. }) {
                     leases.add_deferral(&settlement.lease.id);
                 }
@@ -319,20 +319,20 @@ impl Store for ForeignTableStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        let mut answers = vec![Settled::Stale; settle.settlements.len()];
+        let mut results = vec![Settled::Stale; settle.settlements.len()];
         if self.knows_nothing_of(settle) {
             self.table().write_nothing().await?;
         }
-        self.settle_delivered(settle, &mut answers).await?;
+        self.settle_delivered(settle, &mut results).await?;
         self.end_putting_off(settle);
-        let mut given_up = self.rejected(settle, &mut answers);
+        let mut given_up = self.rejected(settle, &mut results);
         match self.layout().counts() {
-            true => self.settle_counted(settle, &mut answers).await?,
-            false => given_up.extend(self.count_here(settle, &mut answers)),
+            true => self.settle_counted(settle, &mut results).await?,
+            false => given_up.extend(self.count_here(settle, &mut results)),
         }
-        self.give_up(given_up, &mut answers).await?;
-        self.settle_waiting(settle, &mut answers);
-        Ok(answers)
+        self.give_up(given_up, &mut results).await?;
+        self.settle_waiting(settle, &mut results);
+        Ok(results)
     }
 
     /// Ignores whether the attempt has started: attempts in memory end with the process anyway.

@@ -93,7 +93,7 @@ impl Connections {
         loop {
             match self.engine.with(work.clone()).await {
                 Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
-                answer => return answer.map_err(|error| self.failed(error)),
+                result => return result.map_err(|error| self.failed(error)),
             }
         }
     }
@@ -130,7 +130,7 @@ impl Connections {
         loop {
             match pool.in_transaction(BEGIN, work.clone()).await {
                 Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
-                answer => return answer.map_err(|error| self.failed(error)),
+                result => return result.map_err(|error| self.failed(error)),
             }
         }
     }
@@ -290,8 +290,8 @@ mod tests {
         let read = async |connection: &mut MySqlConnection| {
             store.sql().scalar::<MySql, i64>(limit).fetch_one(connection).await
         };
-        assert_eq!(store.connections().viewer(read).await.expect("an answer"), 15_000);
-        assert_eq!(store.connections().operator(read).await.expect("an answer"), 0, "changes are not");
+        assert_eq!(store.connections().viewer(read).await.expect("a result"), 15_000);
+        assert_eq!(store.connections().operator(read).await.expect("a result"), 0, "changes are not");
         run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }
 
@@ -315,7 +315,7 @@ mod tests {
         tokio::select! {
             _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
             _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
-            answer = change => assert_eq!(answer.expect("a connection of its own"), 1),
+            result = change => assert_eq!(result.expect("a connection of its own"), 1),
         }
         run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }

@@ -28,9 +28,9 @@ impl RowSteps {
 
     /// Records the rows that a step has changed. A step that was not full is the last one.
     pub(super) fn found(&mut self, rows: u64) {
-        let asked = self.next.min(self.left);
+        let limit = self.next.min(self.left);
         self.found += rows;
-        self.left = if rows < asked as u64 { 0 } else { self.left - asked };
+        self.left = if rows < limit as u64 { 0 } else { self.left - limit };
         self.next *= 4;
     }
 
@@ -46,14 +46,14 @@ mod tests {
 
     /// Returns the sizes of the steps, and the number of rows that they changed.
     fn steps(limit: usize, mut rows: usize) -> (Vec<usize>, u64) {
-        let (mut steps, mut asked) = (RowSteps::new(limit), Vec::new());
+        let (mut steps, mut sizes) = (RowSteps::new(limit), Vec::new());
         while let Some(next) = steps.next() {
-            asked.push(next);
+            sizes.push(next);
             let found = next.min(rows);
             rows -= found;
             steps.found(found as u64);
         }
-        (asked, steps.total())
+        (sizes, steps.total())
     }
 
     #[test]

@@ -40,10 +40,10 @@ pub(super) async fn watch(store: Weak<Inner<MySql>>, stop: CancellationToken, wa
 }
 
 async fn is_anything_due(store: &MySqlStore) -> bool {
-    let look = async |connection: &mut MySqlConnection| {
+    let query = async |connection: &mut MySqlConnection| {
         store.sql().query::<MySql>(ANYTHING_DUE).fetch_optional(connection).await
     };
-    match store.connections().engine(look).await {
+    match store.connections().engine(query).await {
         Ok(row) => row.is_some(),
         Err(error) => {
             // Only a hint is lost: the poller of the engine is sufficient and reports the error.

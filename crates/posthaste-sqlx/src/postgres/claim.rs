@@ -227,8 +227,8 @@ impl TakenRows {
 /// Streams the rows, so that each is in memory only once.
 async fn read(query: PgQuery, connection: &mut PgConnection, claim: &Claim<'_>) -> sqlx::Result<TakenRows> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
-    let mut answer = query.fetch(connection);
-    while let Some(row) = answer.try_next().await? {
+    let mut stream = query.fetch(connection);
+    while let Some(row) = stream.try_next().await? {
         order.extend(row.try_get::<Option<Vec<i64>>, _>("in_order")?.unwrap_or_default());
         last_due = Some(row.try_get::<Time, _>("last_due")?.0);
         rows.push(leased(&row, claim));

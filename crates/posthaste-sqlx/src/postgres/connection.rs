@@ -140,10 +140,10 @@ impl Connections {
         work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> sqlx::Result<T>,
     ) -> sqlx::Result<T> {
         let mut another = self.viewer.open_another().await?;
-        let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
+        let result = self.viewer.with(async |connection| work(connection, &mut another).await).await;
         // The work is done, and an error of closing changes nothing.
         let _ = another.close().await;
-        answer
+        result
     }
 
     pub(super) fn path(&self) -> ConnectionPath {

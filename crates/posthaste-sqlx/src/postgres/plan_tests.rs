@@ -60,7 +60,7 @@ fn by(name: &'static str, statement: &str, values: [&'static str; 2], index: &'s
 fn kept(writer: &Statements) -> Vec<Expected> {
     vec![
         by("claim by due time", claim::BY_DUE, CLAIM, "outbox_event_due"),
-        by("look at names", claim::PARKED_NAMES, ["text", "''"], "outbox_event_parked"),
+        by("parked names", claim::PARKED_NAMES, ["text", "''"], "outbox_event_parked"),
         by("settle, lean", settle::DONE, MEANT, "outbox_event_seq_key"),
         by("settle, lean, delete", settle::DELETE, MEANT, "outbox_event_seq_key"),
         by("proof before commit", &writer.present, SEQS, "outbox_event_seq_key"),

@@ -236,6 +236,6 @@ mod tests {
         assert!(matches!(connections.explain(error), OpenError::TookTooLong { .. }));
         drop(connection);
         let mut connection = connections.reader().await.expect("a connection");
-        sqlx::query("SELECT 1").execute(&mut *connection).await.expect("it answers again");
+        sqlx::query("SELECT 1").execute(&mut *connection).await.expect("it works again");
     }
 }

@@ -28,7 +28,7 @@ const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 const EXPECTED: [Expected<'static>; 24] = [
     // One search per name, and nothing that reads all parked rows.
     by(
-        "look at names",
+        "parked names",
         claim::PARKED_NAMES,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked>?)",
     ),
@@ -104,11 +104,11 @@ async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
     let (pending, all) = (placed(stats::SAMPLE_OF_PENDING), placed(stats::SAMPLE_OF_ALL));
     let proofs = [
         by(
-            "a look at what is pending",
+            "sample of pending rows",
             &pending,
             "SEARCH outbox_event USING INDEX outbox_event_pending (seq>?)",
         ),
-        by("a look at everything", &all, "SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"),
+        by("sample of all rows", &all, "SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"),
         by("proof before commit", &statements.missing, BY_KEY),
         by("proof before commit, of one row", &statements.present, BY_KEY),
     ];

@@ -88,7 +88,7 @@ impl Fixture {
             .execute(&format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL} WHERE status = 0"))
             .await;
         wait_until("everything is delivered", async || {
-            self.outbox.idle().await.expect("the store answers");
+            self.outbox.idle().await.expect("the store works");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })
         .await;

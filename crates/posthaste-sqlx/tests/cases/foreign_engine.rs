@@ -49,7 +49,7 @@ pub(crate) async fn engine_purges_only_if_configured() {
     assert_eq!(posthaste::Admin::purge(&store, &purge, "ann").await.unwrap(), 1, "an operator may");
     store.close().await;
     let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
-    assert_eq!(store.purge_batch(&purge).await.unwrap(), 1, "and who was told to");
+    assert_eq!(store.purge_batch(&purge).await.unwrap(), 1, "a store opened with purge");
     assert_eq!(store.stats().await.unwrap().done, 0);
     close(&store, &db).await;
 }
@@ -87,7 +87,7 @@ pub(crate) async fn late_outcome_is_not_applied_to_another_row_with_the_same_id(
     assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
     db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;
 
-    assert_eq!(claim(&store, 9).await.events.len(), 0, "nobody has told what became of the first");
+    assert_eq!(claim(&store, 9).await.events.len(), 0, "the outcome of the first is not known");
     assert_eq!(settle(&store, &first, Verdict::Done).await, [Settled::Stale]);
     assert_eq!(status(8).await, "PENDING", "the second was not delivered");
     let second = claim(&store, 9).await;
@@ -110,7 +110,7 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
     let (owner, probe) = (Owner::from("tester"), [Settlement::new(lease, verdict)]);
     let settle = Settle::new(&owner, &probe);
     assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
-    assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
+    assert!(cut_off.settle(&settle).await.is_err(), "the store does not work");
     close(&store, &db).await;
 }
 

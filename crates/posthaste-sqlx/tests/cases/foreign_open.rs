@@ -45,7 +45,7 @@ pub(crate) async fn missing_right_is_detected_before_any_delivery() {
             .read_only()
             .connect()
             .await
-            .expect("one who only looks")
+            .expect("a read-only store")
             .close()
             .await;
         user.grant(&db, right, &table).await;

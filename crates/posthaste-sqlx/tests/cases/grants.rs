@@ -110,7 +110,7 @@ pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(w.db.count(Status::Dead).await, 1);
     assert_eq!(outbox.purge_once().await.unwrap(), 1);
-    let stats = store.stats().await.expect("a relay may look");
+    let stats = store.stats().await.expect("a relay may read");
     assert_eq!((stats.archived, stats.dead), (2, 0), "{stats:?}");
     assert!(w.db.ids().await.is_empty());
     w.assert_archive_is_prepared().await;
@@ -130,13 +130,13 @@ pub(crate) async fn viewer_reads_everything_and_changes_nothing() {
     let w = Logins::new().await;
     w.insert("a", 0).await;
     w.insert("dead", 3).await;
-    let store = w.builder("viewer").read_only().connect().await.expect("it may look");
+    let store = w.builder("viewer").read_only().connect().await.expect("it may read");
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.new, stats.dead), (1, 1));
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
     assert_eq!(store.list(&Filter::default(), &PageRequest::first(10)).await.unwrap().items.len(), 2);
     assert!(store.get(&"a".into()).await.unwrap().is_some());
-    assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
+    assert!(store.get(&"no-event".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
     w.db.store.pause("a", "me").await.unwrap();
     let strict = Tolerance::default()

@@ -203,7 +203,7 @@ pub(crate) fn assert_name_works(new_place: impl AsyncFnOnce() -> Place, table: T
         let recorder = Recorder::new();
         let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
         let outbox = engine(&store, &recorder).purge(purge).start().expect("a good configuration");
-        within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", outbox.idle()).await.expect("the store works");
         assert_eq!((delivered(&recorder).len(), store.stats().await.expect("it works").archived), (2, 2));
         outbox.shutdown().await;
         store.close().await;

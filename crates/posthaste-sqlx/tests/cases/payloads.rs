@@ -48,7 +48,7 @@ pub(crate) use payload_tests;
 
 async fn assert_round_trip(db: &Db, events: &[Event]) {
     for event in events {
-        let stored = db.store.get(event.id()).await.expect("the store answers").expect("a row");
+        let stored = db.store.get(event.id()).await.expect("the store works").expect("a row");
         assert_eq!(stored.row.malformed, None, "{}", event.id());
         assert_eq!(all_of(&stored.event), all_of(event));
     }
@@ -170,7 +170,7 @@ pub(crate) async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
         plus_seconds_sql("inserted_at", 80),
         plus_seconds_sql("inserted_at", 90),
     );
-    assert_eq!(db.int(&delayed).await, 3, "due later, held by nobody");
+    assert_eq!(db.int(&delayed).await, 3, "due later, not leased");
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["at-once"]);
     outbox.shutdown().await;

@@ -27,7 +27,7 @@ pub(crate) use row_tests;
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store works");
     outbox.shutdown().await;
     recorder
 }

@@ -109,7 +109,7 @@ fn all_texts(error: &(dyn Error + 'static)) -> String {
 }
 
 fn assert_no_secret(what: &str, text: &str) {
-    assert!(!text.contains(SECRET), "the password stands in {what}: {text}");
+    assert!(!text.contains(SECRET), "the password is in {what}: {text}");
 }
 
 // S3

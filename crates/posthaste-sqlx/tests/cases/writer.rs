@@ -61,7 +61,7 @@ impl Fixture {
         // Includes rows that are leased to an owner that no longer exists.
         let due = format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL}");
         self.db.execute(&format!("{due} WHERE locked_by IS NULL AND status IN (0, 2)")).await;
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");
         delivered(&self.recorder)
     }
 

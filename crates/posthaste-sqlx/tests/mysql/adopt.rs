@@ -139,7 +139,7 @@ async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
         CONSTRAINT mine FOREIGN KEY (event_id) REFERENCES outbox_event (event_id))";
     run(&old.pool, notes).await.unwrap();
     let before = (outbox_columns(&old.place).await, old.text(FINGERPRINT_SQL).await);
-    let error = old.adopt().await.expect_err("the key stands in the way");
+    let error = old.adopt().await.expect_err("the key prevents it");
     assert!(error.to_string().contains("mine"), "{error}");
     assert_eq!((outbox_columns(&old.place).await, old.text(FINGERPRINT_SQL).await), before);
     run(&old.pool, "DROP TABLE notes").await.unwrap();

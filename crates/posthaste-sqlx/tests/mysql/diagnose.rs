@@ -45,7 +45,7 @@ async fn transaction_that_delays_clean_up_is_found_with_its_session() {
     let mut findings = Vec::new();
     // The server refreshes its list of transactions only if no query has read it for a tenth of a second.
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
-    within_timeout("the server tells both", async {
+    within_timeout("the server shows both", async {
         while findings.len() != 2 {
             ticks.tick().await;
             findings = diagnosed_with(&store, strict.clone()).await;

@@ -41,7 +41,7 @@ async fn leases_of_an_open_transaction_are_not_waited_for() {
     assert_eq!(db.store.park(&park).await.unwrap(), 0);
     let release = Release::new(&owner, &leases).at(now);
     assert_eq!(db.store.release(&release).await.unwrap(), 1);
-    assert_eq!(db.store.repeated_calls(), 0, "nobody has waited for a lock");
+    assert_eq!(db.store.repeated_calls(), 0, "no call has waited for a lock");
     tx.commit().await.unwrap();
     db.close().await;
 }

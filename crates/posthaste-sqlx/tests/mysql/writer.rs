@@ -31,7 +31,7 @@ async fn deadlock(w: &Fixture, victim: &mut MySqlTx) {
         victim.execute("UPDATE orders SET total = 1 WHERE id = 2"),
         other.execute("UPDATE orders SET total = 2 WHERE id = 1"),
     );
-    others.expect("the other one goes on");
+    others.expect("the other one continues");
     let error = victims.expect_err("a deadlock");
     assert!(error.to_string().contains("Deadlock"), "{error}");
     other.rollback().await.expect("done");
@@ -45,8 +45,8 @@ async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commi
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     deadlock(&w, &mut tx).await;
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
 
     let mut tx = w.db.pool.begin().await.unwrap();
@@ -70,8 +70,8 @@ async fn write_after_a_deadlock_is_refused() {
     deadlock(&w, &mut tx).await;
     assert_no_transaction(tx.write(event("invented")).await);
     assert_no_transaction(tx.write_all(events(&["invented-2", "invented-3"])).await);
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert!(w.delivered().await.is_empty());
     assert!(w.db.ids().await.is_empty());
     assert_eq!(w.db.int("SELECT total FROM orders WHERE id = 1").await, 0);
@@ -93,8 +93,8 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
         both => panic!("one of them is the victim: {both:?}"),
     };
     assert_no_transaction(victim.write(event("invented")).await);
-    let answer = victim.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = victim.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     winner.commit().await.unwrap();
     let delivered = w.delivered().await;
     assert_eq!(delivered.len(), 2, "{delivered:?}");
@@ -138,7 +138,7 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
     })
     .await;
     first.commit().await.unwrap();
-    let (ids, committed) = within_timeout("the second one goes on", wait).await.unwrap();
+    let (ids, committed) = within_timeout("the second one continues", wait).await.unwrap();
     assert_eq!(ids.unwrap().len(), 2);
     committed.unwrap();
     assert_eq!(w.delivered().await, ["other", "same"]);

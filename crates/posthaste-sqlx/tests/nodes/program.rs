@@ -40,7 +40,7 @@ async fn run(config: Config) {
                 write_as_service(&writer, &pool, name, count, config.delay, report).await;
                 report("WROTE", name);
             }
-            _ => panic!("told {line}"),
+            _ => panic!("unknown command {line}"),
         }
     }
     outbox.shutdown().await;

@@ -105,7 +105,7 @@ async fn grants_and_foreign_keys_stay() {
         .await
         .expect("it refers to a row that exists");
     let refused =
-        run(&old.pool, "INSERT INTO notes VALUES ('nobody', 'x')").await.expect_err("no such event");
+        run(&old.pool, "INSERT INTO notes VALUES ('missing', 'x')").await.expect_err("no such event");
     assert!(refused.to_string().contains("foreign key"), "{refused}");
     run(&old.pool, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
     old.close().await;
@@ -120,7 +120,7 @@ async fn view_on_the_table_is_named_and_nothing_is_changed() {
         .await
         .unwrap();
     let before = state(&old).await;
-    let error = old.adopt().await.expect_err("the view stands in the way");
+    let error = old.adopt().await.expect_err("the view prevents it");
     assert!(error.to_string().contains("view"), "{error}");
     assert_eq!(state(&old).await, before);
     run(&old.pool, "DROP VIEW waiting").await.unwrap();

@@ -180,7 +180,7 @@ async fn without_the_right_to_create_partitions_the_default_one_takes_all_rows()
     archive_one(&db, &store, "a").await;
     assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
     let warning = || log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);
-    wait_until("somebody is told", async || warning().is_some()).await;
+    wait_until("it is logged", async || warning().is_some()).await;
     let warning = warning().expect("a line");
     assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
     // A user who may create partitions later is not affected by the rows of today in the default one.

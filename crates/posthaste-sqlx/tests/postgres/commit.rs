@@ -54,13 +54,13 @@ impl Fixture {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_whose_reply_is_lost_is_unknown_and_the_poller_delivers_it() {
     let w = Fixture::new().await;
-    let answer = w.write("committed", CommitFault::ResponseLost).await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = w.write("committed", CommitFault::ResponseLost).await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"]);
-    assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
+    assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "the result was unknown");
     // The advice of the error is safe.
     w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
@@ -72,9 +72,9 @@ async fn commit_whose_reply_is_lost_is_unknown_and_the_poller_delivers_it() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     let w = Fixture::new().await;
-    let answer = w.write("lost", CommitFault::Lost).await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
-    assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
+    let result = w.write("lost", CommitFault::Lost).await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
+    assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "the result was unknown");
     w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
@@ -93,11 +93,11 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     let w = Fixture::new().await;
     for n in 0..30 {
         let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
-        let answer = w.write(&format!("event{n}"), fault).await;
+        let result = w.write(&format!("event{n}"), fault).await;
         match fault {
-            CommitFault::Passes => answer.expect("the way is whole"),
+            CommitFault::Passes => result.expect("the way is whole"),
             CommitFault::Lost | CommitFault::ResponseLost => {
-                assert!(matches!(answer, Err(CommitError::Unknown(_))), "{n}: {answer:?}");
+                assert!(matches!(result, Err(CommitError::Unknown(_))), "{n}: {result:?}");
             }
         }
     }
@@ -128,16 +128,20 @@ async fn commit_whose_reply_a_pooler_lost_is_unknown_and_the_poller_delivers_it(
         let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
         proxy.next_commit(fault);
-        let answer = tx.commit().await;
+        let result = tx.commit().await;
         match fault {
-            CommitFault::Passes => answer.expect("the way is whole"),
-            _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
+            CommitFault::Passes => result.expect("the way is whole"),
+            _ => assert!(matches!(result, Err(CommitError::Unknown(_))), "{id}: {result:?}"),
         }
     }
     within_timeout("the poller delivers it", recorder.wait_for(2)).await;
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["committed", "kept"]);
-    assert_eq!((log.of("after_commit").len(), log.of("after_rollback").len()), (1, 0), "nobody knew");
+    assert_eq!(
+        (log.of("after_commit").len(), log.of("after_rollback").len()),
+        (1, 0),
+        "the result was unknown"
+    );
     outbox.shutdown().await;
     pool.close().await;
     db.close().await;
@@ -158,8 +162,8 @@ async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.execute("INSERT INTO orders VALUES (1)").await.unwrap();
     tx.write(event("undone")).await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
     assert!(w.db.ids().await.is_empty());
     w.close().await;
@@ -174,8 +178,8 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     assert_eq!(terminate(&format!("pid = {pid}")).await, 1);
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
     w.write("kept", CommitFault::Passes).await.expect("the pool has another connection");
     within_timeout("it is delivered", w.recorder.wait_for(1)).await;
@@ -195,8 +199,8 @@ async fn transaction_that_the_server_gave_up_is_rolled_back() {
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
     wait_until("the server gives up", async || w.db.int(&is_there).await == 0).await;
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert!(w.db.ids().await.is_empty());
     w.close().await;
 }

@@ -340,7 +340,7 @@ pub fn drop_index_sql(name: &str) -> String {
 /// that of its transaction unless the transaction began earlier.
 pub async fn is_outside_a_transaction(connection: &mut PgConnection) -> bool {
     let row = sqlx::raw_sql("SELECT now() = statement_timestamp()").fetch_one(connection).await;
-    row.expect("the server answers").get(0)
+    row.expect("a reply of the server").get(0)
 }
 
 /// The `psql` shell on the server.

@@ -147,7 +147,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     assert_eq!(cases::ids_of(&claimed), ["m-1"], "without the blanks");
     assert_eq!(claimed.events[0].event.aggregate_id(), Some("o-1"));
     assert_eq!(cases::settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
-    let detail = store.get(&"m-1".into()).await.expect("an answer").expect("the row is there");
+    let detail = store.get(&"m-1".into()).await.expect("a result").expect("the row is there");
     assert_eq!((detail.row.id.as_str(), detail.row.status), ("m-1", Status::Done));
     let of = Filter::default().with_aggregate_id("o-1");
     store.close().await;
@@ -158,7 +158,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
         "the table was not read from its beginning to its end"
     );
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
-    assert_eq!(store.count(&of).await.expect("an answer"), 1);
+    assert_eq!(store.count(&of).await.expect("a result"), 1);
     store.close().await;
     db.close().await;
 }

@@ -11,7 +11,7 @@ async fn slow_query_is_cancelled_by_the_server() {
     let db = Db::new().await;
     let mut tx = db.pool.begin().await.expect("a transaction");
     sqlx::raw_sql("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE").execute(&mut *tx).await.unwrap();
-    let error = within_timeout("an end", db.store.stats()).await.expect_err("nobody waits for ever");
+    let error = within_timeout("an end", db.store.stats()).await.expect_err("the query is cancelled");
     assert!(format!("{error:?}").contains("57014"), "{error:?}");
     drop(tx);
     db.close().await;

@@ -93,7 +93,7 @@ fn row(id: &str, status: i64, time: &str, rest: &str) -> String {
 }
 
 async fn get(store: &Store, id: &str) -> EventDetail {
-    store.get(&EventId::from(id)).await.expect("the store answers").unwrap_or_else(|| panic!("no row {id}"))
+    store.get(&EventId::from(id)).await.expect("the store works").unwrap_or_else(|| panic!("no row {id}"))
 }
 
 #[tokio::test]
@@ -187,6 +187,6 @@ async fn foreign_key_to_the_table_refers_to_the_new_one_afterwards() {
     old.adopt().await.expect("an outbox");
     run(&old.pool, "INSERT INTO notes VALUES ('a', 'again')").await.expect("it refers to a row that exists");
     let refused =
-        run(&old.pool, "INSERT INTO notes VALUES ('nobody', 'x')").await.expect_err("no such event");
+        run(&old.pool, "INSERT INTO notes VALUES ('missing', 'x')").await.expect_err("no such event");
     assert!(refused.to_string().contains("FOREIGN KEY"), "{refused}");
 }

@@ -84,11 +84,11 @@ async fn replay_wakes_the_engine() {
         until_status(&db, id, Status::Dead).await;
     }
     mended.store(true, Ordering::SeqCst);
-    assert!(db.store.replay(&EventId::from("a"), &Replay::by("somebody")).await.unwrap());
+    assert!(db.store.replay(&EventId::from("a"), &Replay::by("ann")).await.unwrap());
     within_timeout("the poller, which would sleep for an hour, is woken", recorder.wait_for(3)).await;
     until_status(&db, "a", Status::Done).await;
     assert_eq!(recorder.deliveries()[2].replays, 1);
-    assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("somebody")).await.unwrap(), 1);
+    assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await.unwrap(), 1);
     within_timeout("it is woken again", recorder.wait_for(4)).await;
     until_status(&db, "b", Status::Done).await;
 }
@@ -113,7 +113,7 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
     let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
     tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();
     tx.commit().await.unwrap();
-    within_timeout("another route goes on", open.wait_for(1)).await;
+    within_timeout("another route continues", open.wait_for(1)).await;
     wait_until("they are parked", async || db.store.stats().await.unwrap().parked >= 3).await;
     let page = PageRequest::first(10);
     let waiting = db.store.list(&Filter::status(Status::New), &page).await.unwrap().items;
@@ -165,7 +165,7 @@ async fn shutdown_releases_events_that_it_did_not_start() {
     within_timeout("the engine stops", outbox.shutdown()).await;
     assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND status = 0").await, 3);
     let due = "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at <= inserted_at + 60000000";
-    assert_eq!(db.int(due).await, 3, "due at once");
+    assert_eq!(db.int(due).await, 3, "due immediately");
 
     let recorder = Recorder::new();
     let next = db.start(&recorder);
@@ -231,7 +231,7 @@ async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing(
     locked.add_permits(1);
     let started = Instant::now();
     wait_until("six seconds are over", async || started.elapsed() > Duration::from_secs(6)).await;
-    assert_eq!(db.count(Status::New).await, 1, "nobody could settle it");
+    assert_eq!(db.count(Status::New).await, 1, "it could not be settled");
     other.execute("ROLLBACK").await.unwrap();
     write(&db, &outbox, &["afterwards"]).await;
     wait_until("both are settled", async || db.count(Status::Done).await == 2).await;
@@ -263,8 +263,8 @@ async fn full_disk_is_survived() {
     db.execute(&format!("INSERT INTO outbox_event_control VALUES ('{long}', 0, 'x')")).await;
     // Archiving, claiming and settling need free pages.
     db.execute("UPDATE outbox_event SET available_at = 0").await;
-    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is full");
-    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is still full");
+    let _ = db.store.pause(&"y".repeat(100_000), "ann").await.expect_err("the disk is full");
+    let _ = db.store.pause(&"y".repeat(100_000), "ann").await.expect_err("the disk is still full");
     db.execute("DROP TABLE ballast").await;
     within_timeout("everything is delivered", recorder.wait_for(20)).await;
     wait_until("everything is settled", async || db.count(Status::Done).await == 20).await;

@@ -50,15 +50,15 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     tx.execute("ROLLBACK").await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
 
     let mut tx = w.begin().await;
     tx.write(event("committed")).await.unwrap();
     tx.execute("COMMIT").await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert!(!w.log.lines().iter().any(|line| line.ends_with("commit committed")), "{:?}", w.log.lines());
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(delivered(&w.recorder), ["committed"]);

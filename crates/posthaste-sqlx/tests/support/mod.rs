@@ -97,18 +97,18 @@ impl Db {
     }
 
     pub async fn status(&self, id: &str) -> Option<Status> {
-        let detail = self.store.get(&EventId::from(id)).await.expect("the store answers");
+        let detail = self.store.get(&EventId::from(id)).await.expect("the store works");
         detail.map(|detail| detail.row.status)
     }
 
     pub async fn count(&self, status: Status) -> u64 {
-        self.store.count(&Filter::status(status)).await.expect("the store answers")
+        self.store.count(&Filter::status(status)).await.expect("the store works")
     }
 
     /// Waits until every row is DONE or DEAD.
     pub async fn until_nothing_waits(&self) {
         wait_until("everything is settled", async || {
-            let stats = self.store.stats().await.expect("the store answers");
+            let stats = self.store.stats().await.expect("the store works");
             stats.new + stats.retry == 0
         })
         .await;

@@ -100,7 +100,7 @@ async fn slow_queries_of_a_foreign_table_are_cancelled_by_the_server() {
         Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED) AS ms",
     };
     for (caller, expected) in [(Caller::Operator, 15_000), (Caller::Engine, 0)] {
-        let rows = table.query(caller, limit.to_owned(), Vec::new()).await.expect("an answer");
+        let rows = table.query(caller, limit.to_owned(), Vec::new()).await.expect("a result");
         assert_eq!(rows[0].number("ms").expect("a number"), Some(expected), "{caller:?}");
     }
     table.close().await;

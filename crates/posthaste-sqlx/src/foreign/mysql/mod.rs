@@ -149,10 +149,10 @@ async fn end_rows(
 /// A deadlock has already rolled back the transaction; any other error rolls it back here.
 async fn end_transaction<T>(
     session: &mut dyn Session,
-    answer: Result<T, sqlx::Error>,
+    result: Result<T, sqlx::Error>,
 ) -> Result<T, sqlx::Error> {
-    session.execute_raw(if answer.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
-    answer
+    session.execute_raw(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+    result
 }
 
 async fn count_each(

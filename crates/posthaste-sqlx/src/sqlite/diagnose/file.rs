@@ -11,8 +11,8 @@ use super::super::SqliteStore;
 
 /// Leaves out checks that fail, for example on a file that cannot be written.
 pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Vec<Finding> {
-    let answers = [journal(store).await, log(store, tolerance).await];
-    answers.into_iter().filter_map(Result::ok).flatten().collect()
+    let results = [journal(store).await, log(store, tolerance).await];
+    results.into_iter().filter_map(Result::ok).flatten().collect()
 }
 
 async fn journal(store: &SqliteStore) -> Result<Option<Finding>, StoreError> {

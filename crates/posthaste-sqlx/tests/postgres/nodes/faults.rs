@@ -310,7 +310,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
     while recorder.count() < 66 {
         tick.tick().await;
         let backends = sqlx::query(look).bind(db.schema.as_str()).fetch_all(&mut connection).await;
-        for backend in backends.expect("the server answers") {
+        for backend in backends.expect("a reply of the server") {
             let (name, waits): (String, Option<bool>) = (backend.get(0), backend.get(1));
             assert_ne!(
                 waits,
@@ -322,7 +322,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
         }
         looks += 1;
     }
-    println!("{looks} looks at {names:?}");
+    println!("{looks} checks of {names:?}");
     assert!(looks > 20);
     assert!(names.iter().all(|name| name.contains(": posthaste")), "{names:?}");
     for part in ["engine", "listen"] {
