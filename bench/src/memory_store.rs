@@ -54,7 +54,7 @@ impl BenchTables for MemoryTables {
     }
 
     fn writer(&self, outbox: &Outbox) -> MemoryTablesWriter {
-        MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
+        MemoryTablesWriter { writer: MemoryWriter::new(&self.store, outbox), business: self.business.clone() }
     }
 
     async fn business(&self, (number, body): Business<'_>) -> anyhow::Result<()> {

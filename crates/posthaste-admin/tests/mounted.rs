@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use posthaste::memory::RawRow;
-use posthaste::{Event, MemoryStore, Outbox, Recorder, Route, Routes};
+use posthaste::{Event, MemoryStore, MemoryWriter, Outbox, Recorder, Route, Routes};
 use posthaste_admin::{AdminApi, AdminOutbox, Client, ClientError, Role, Secret, Token, router, wire};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -95,7 +95,7 @@ async fn tail_shows_what_the_service_delivers() {
         Some(&b"\n"[..]),
         "from here nothing is missed"
     );
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let mut tx = writer.begin().await.expect("a transaction");
     tx.write(Event::builder("OrderPlaced").id("e-1").json_text("{}").build().expect("an event"))
         .await

@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_redis::RedisStore;
+//! use posthaste_redis::{RedisStore, RedisWriter};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = redis::Client::open("redis://localhost/")?;
@@ -12,7 +12,7 @@
 //! let store = RedisStore::connect("redis://localhost/").await?;
 //! let routes = Routes::new().handle("TicketMinted", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = RedisWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin();
 //! tx.set(format!("{}:ticket:17", store.tag("17")), "minted");
@@ -64,9 +64,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use posthaste::StoreError;
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
-use posthaste::{Outbox, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use builder::RedisStoreBuilder;
@@ -128,11 +128,6 @@ impl RedisStore {
     #[cfg(feature = "cluster")]
     pub fn cluster<'u>(nodes: impl IntoIterator<Item = &'u str>) -> Result<RedisStoreBuilder, OpenError> {
         RedisStoreBuilder::cluster(nodes)
-    }
-
-    /// The Writer of this outbox. Made once; cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
-        RedisWriter::new(self.clone(), outbox.writer_core().with_notifier(self.remote_notifier()))
     }
 
     /// What the service's own keys of this aggregate have to contain, such as `{outbox:0}`: then a

@@ -20,7 +20,7 @@ use posthaste_testkit::{HOUR, variable};
 use redis::{FromRedisValue, ToRedisArgs};
 
 use crate::scripts::{Scripts, fault};
-use crate::{Inner, OutboxName, RedisStore};
+use crate::{Inner, OutboxName, RedisStore, RedisWriter};
 
 /// For commands that take nothing but their key.
 pub(crate) const NO_ARGS: &[&str] = &[];
@@ -340,7 +340,7 @@ macro_rules! fault_cases {
 fault_cases! {
     enqueue: Kept, async |_, store| {
         let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-        let writer = store.writer(&outbox.expect("a good configuration"));
+        let writer = RedisWriter::new(&store, &outbox.expect("a good configuration"));
         writer.write_all(vec![event(), event()]).await.map(|_| ()).map_err(|error| match error {
             posthaste::WriteError::Store(error) => error,
             other => panic!("{other}"),

@@ -1,7 +1,7 @@
 //! The Writer: stores events together with the service's own changes.
 
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
-use posthaste::{Event, EventId, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, StoreError, WriteError};
 
 use crate::event_body;
 use crate::field_escape::escape;
@@ -9,7 +9,7 @@ use crate::keys::StreamId;
 use crate::store::micros;
 use crate::{RedisStore, error};
 
-/// Stores events together with the service's own changes; made by [`RedisStore::writer`], cheap to clone.
+/// Stores events together with the service's own changes; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RedisWriter {
     store: RedisStore,
@@ -17,8 +17,10 @@ pub struct RedisWriter {
 }
 
 impl RedisWriter {
-    pub(crate) fn new(store: RedisStore, core: WriterCore) -> Self {
-        Self { store, core }
+    /// A Writer for this outbox. Create it once and clone it.
+    pub fn new(store: &RedisStore, outbox: &Outbox) -> Self {
+        let core = outbox.writer_core().with_notifier(store.remote_notifier());
+        Self { store: store.clone(), core }
     }
 
     pub(crate) fn store(&self) -> &RedisStore {

@@ -99,7 +99,7 @@ async fn run_engine(
         _ => start_engine(&store, recorder.clone()),
     };
     report("READY", "");
-    let journal = write_for(time, writers, "second", &store.writer(&outbox), &outbox, &pool).await;
+    let journal = write_for(time, writers, "second", &Writer::new(&store, &outbox), &outbox, &pool).await;
     while commands.recv().await.is_some() {}
     outbox.shutdown().await;
     journal.committed.iter().for_each(|id| report("COMMITTED", id));
@@ -121,7 +121,8 @@ async fn hold_events(store: SqliteStore, mut commands: mpsc::UnboundedReceiver<S
 
 /// Writes the requested events, like a service without an engine.
 async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::UnboundedReceiver<String>) {
-    let writer = store.writer(
+    let writer = Writer::new(
+        &store,
         &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
     );
     report("READY", "");
@@ -261,7 +262,7 @@ async fn writers_engines_purgers_and_a_second_process_share_a_file_without_busy_
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, recorder.clone());
     let second = second_process_of(&db, "soak").await;
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let journal = write_for(soak_time(), 8, "first", &writer, &outbox, &db.pool).await;
     db.until_nothing_waits().await;
     let output = second.stop().await;
@@ -308,7 +309,7 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
     // Half of them take the hot path here; the other half is for any engine.
-    let (hot, cold) = (db.store.writer(&outbox), db.plain_writer());
+    let (hot, cold) = (Writer::new(&db.store, &outbox), db.plain_writer());
     for n in 0..300 {
         let ids = [format!("hot{n}"), format!("cold{n}")];
         for (writer, id) in [&hot, &cold].into_iter().zip(&ids) {

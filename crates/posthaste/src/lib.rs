@@ -56,7 +56,7 @@ pub use event::{
 };
 pub use handler::{Handler, State, handler, handler_with};
 pub use interceptor::Interceptor;
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, MemoryWriter};
 pub use outbox::{Outbox, ShutdownReport, StartError};
 /// Describes the event that a type stands for; see [`TypedEvent`].
 pub use posthaste_macros::Event;

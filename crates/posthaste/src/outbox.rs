@@ -22,7 +22,7 @@ use crate::writer_hook::WriterHook;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use posthaste::{Delivery, Event, MemoryStore, Outbox, Routes};
+/// use posthaste::{Delivery, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// let store = MemoryStore::new();
 /// let routes = Routes::new().handle("UserCreated", async |event: Delivery| {
@@ -30,7 +30,7 @@ use crate::writer_hook::WriterHook;
 /// });
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 ///
-/// let mut tx = store.writer(&outbox).begin().await?;
+/// let mut tx = MemoryWriter::new(&store, &outbox).begin().await?;
 /// tx.write(Event::json("UserCreated", "Ada")?).await?;
 /// tx.commit().await?;
 ///
@@ -176,7 +176,8 @@ impl Outbox {
         drop(state);
     }
 
-    /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
+    /// The part of a Writer that every driver shares. For drivers; services call the `new` of their driver's Writer:
+    /// `SqliteWriter::new(&store, &outbox)` for example.
     pub fn writer_core(&self) -> WriterCore {
         let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
         WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)

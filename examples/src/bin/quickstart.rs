@@ -1,7 +1,7 @@
 //! An order and its event in one transaction, and a handler in the same process.
 
 use posthaste::{Delivery, Event, Outbox, Routes};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 
 #[tokio::main]
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = store.writer(&outbox);
+    let writer = SqliteWriter::new(&store, &outbox);
 
     // Both are committed, or neither is.
     let mut tx = writer.begin(&pool).await?;

@@ -1,4 +1,4 @@
-//! The example that the README begins with, and the same on other drivers.
+//! Tests the first example of the README, and the same example on other drivers.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn readme_shows_exactly_this_program() {
 #[test]
 fn order_is_placed_and_its_event_is_delivered() {
     let dir = tempfile::tempdir().unwrap();
-    // One after the other, on the same file.
+    // The programs run one after the other on the same file.
     let programs = [
         env!("CARGO_BIN_EXE_quickstart"),
         env!("CARGO_BIN_EXE_rusqlite"),
@@ -35,7 +35,7 @@ fn order_is_placed_and_its_event_is_delivered() {
 }
 
 fn run_in(dir: &Path, program: &str) -> String {
-    let output = Command::new(program).current_dir(dir).output().expect("it runs");
+    let output = Command::new(program).current_dir(dir).output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("it prints text")
 }

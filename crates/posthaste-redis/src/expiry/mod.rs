@@ -79,7 +79,12 @@ impl RedisStore {
     /// Tickets that expire. Made once; cheap to clone.
     pub fn expiry(&self, outbox: &Outbox) -> RedisExpiry {
         let scripts = Arc::new(ExpiryScripts::after(""));
-        RedisExpiry { writer: self.writer(outbox), scripts, retention: DEFAULT_RETENTION, now: None }
+        RedisExpiry {
+            writer: RedisWriter::new(self, outbox),
+            scripts,
+            retention: DEFAULT_RETENTION,
+            now: None,
+        }
     }
 }
 

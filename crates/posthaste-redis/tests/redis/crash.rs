@@ -95,7 +95,11 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let (store, elsewhere) = (open(&server).await, open(&server).await);
     let engines = [engine(&store), engine(&elsewhere)];
     let journal = Arc::new(Mutex::new(Journal::default()));
-    let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), writer_of(&elsewhere)];
+    let writers = [
+        RedisWriter::new(&store, &engines[0].0),
+        RedisWriter::new(&store, &engines[0].0),
+        writer_of(&elsewhere),
+    ];
     let minters: Vec<_> = writers
         .map(|writer| tokio::spawn(mint_until(url.clone(), writer, Arc::clone(&journal), MINTS)))
         .into_iter()
@@ -158,7 +162,7 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
     let mut server = RedisServer::durable(&[]).started().await;
     let store = open(&server).await;
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let mut minted = 0;
     for round in 0..6 {
         let mut connection = connect(&server.url()).await;

@@ -1,7 +1,7 @@
 //! What is found wrong with a Redis server, each by a server of the test's own that has it.
 
 use posthaste::admin::{Finding, Severity, Tolerance};
-use posthaste_redis::RedisStore;
+use posthaste_redis::{RedisStore, RedisWriter};
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{assert_found, diagnosed, diagnosed_with, within_timeout};
 
@@ -21,7 +21,7 @@ async fn healthy_outbox_has_no_findings() {
     let store = open(&server).await;
     assert_eq!(diagnosed(&store).await, []);
     let (outbox, recorder) = engine(&store);
-    store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is written");
+    RedisWriter::new(&store, &outbox).write(event("TicketMinted", "17")).await.expect("it is written");
     within_timeout("it is delivered", recorder.wait_for(1)).await;
     within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
     assert_eq!(diagnosed(&store).await, []);

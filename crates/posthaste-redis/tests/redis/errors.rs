@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste::admin::{Admin as _, Filter, PageRequest};
 use posthaste::store::{Claim, Store as _};
 use posthaste::{Event, Status};
-use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
+use posthaste_redis::{OpenError, RedisCommitError, RedisStore, RedisWriter};
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
@@ -104,7 +104,7 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
     let store =
         builder(&fresh_name()).repair_every(Duration::from_millis(1)).connect().await.expect("it opens");
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let mut connection = connect(&server_url()).await;
     let pass = async |store: &RedisStore| store.repair().await.expect("the repair works");
     for _ in 0..50 {
@@ -152,7 +152,7 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     let store = open(&server).await;
     let mut connection = connect(&server.url()).await;
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     writer.write(event("Before", "1")).await.expect("it is stored");
     config_set(&server, "maxmemory", 1).await;
     let mut tx = writer.begin();
@@ -288,7 +288,7 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
     };
     let store = open("localhost", &root).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
-    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    RedisWriter::new(&store, &outbox).write(event("A", "1")).await.expect("it is stored");
     within_timeout("it is delivered", recorder.wait_for(1)).await;
     outbox.shutdown().await;
     assert!(open("localhost", &other_root).await.is_err(), "another authority");

@@ -56,7 +56,7 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
     let there = write_at(&new, "After").await;
     within_timeout("the second is delivered", recorder.wait_for(2)).await;
     wait_until("it is settled where it was written", async || is_empty(&there).await).await;
-    wait_until_written(&store.writer(&outbox), "Later").await;
+    wait_until_written(&RedisWriter::new(&store, &outbox), "Later").await;
     within_timeout("it is delivered", recorder.wait_for(3)).await;
     outbox.shutdown().await;
 }
@@ -86,7 +86,7 @@ async fn wake_up_is_heard_from_the_new_primary() {
     within_timeout("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
     demote(&old, 1).await;
     address.redirect_to(new.port());
-    wait_until_written(&store.writer(&outbox), "Own").await;
+    wait_until_written(&RedisWriter::new(&store, &outbox), "Own").await;
     within_timeout("it is delivered", recorder.wait_for(2)).await;
     let stranger = writer_of(&open(&new).await);
     // The listener connects a moment later, so that the first wake-ups may be missed.

@@ -285,7 +285,7 @@ mod tests {
         let (store, mut other, database) = open("questions").await;
         let limit = match store.0.state.flavour {
             Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED)",
-            Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
+            _ => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
         };
         let read = async |connection: &mut MySqlConnection| {
             store.sql().scalar::<MySql, i64>(limit).fetch_one(connection).await

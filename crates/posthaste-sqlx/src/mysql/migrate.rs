@@ -157,7 +157,7 @@ fn judge(version: &str) -> Result<Flavour, OpenError> {
     let flavour = Flavour::of(version);
     let (oldest, needed) = match flavour {
         Flavour::MariaDb => (OLDEST_MARIADB, "MariaDB 10.6"),
-        Flavour::MySql => (OLDEST_MYSQL, "MySQL 8.0.13 or MariaDB 10.6"),
+        _ => (OLDEST_MYSQL, "MySQL 8.0.13 or MariaDB 10.6"),
     };
     match numbers.as_slice() >= oldest.as_slice() {
         true => Ok(flavour),

@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::MySqlStore;
+//! use posthaste_sqlx::{MySqlStore, MySqlWriter};
 //! use sqlx::MySqlPool;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,7 @@
 //! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = MySqlWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -46,8 +46,8 @@ mod wake_up;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::mysql::Statements;
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::MySql;
 use sqlx::mysql::MySqlConnectOptions;
 
@@ -68,8 +68,7 @@ pub type MySqlStore = SqlStore<MySql>;
 /// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`].
 pub type MySqlStoreBuilder = StoreBuilder<MySql>;
 
-/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool). Created by [`MySqlStore::writer`]; its methods
-/// are those of [`Writer`].
+/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool). Its methods are those of [`Writer`].
 pub type MySqlWriter = Writer<MySql>;
 
 /// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection). Its methods are those
@@ -92,14 +91,16 @@ impl MySqlStore {
         MySqlStoreBuilder::new(Login::new(options.clone()))
     }
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
-        MySql::writer_context(self, outbox.writer_core())
-    }
-
     /// The number of calls that were repeated so far because of a deadlock or a lock timeout. A few are normal.
     pub fn repeated_calls(&self) -> u64 {
         self.connections().repeated()
+    }
+}
+
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::MySql> for MySqlStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
+        MySql::writer_context(self, outbox.writer_core())
     }
 }
 

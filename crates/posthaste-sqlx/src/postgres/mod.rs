@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::PgStore;
+//! use posthaste_sqlx::{PgStore, PgWriter};
 //! use sqlx::PgPool;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,7 +11,7 @@
 //! let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = PgWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -44,7 +44,7 @@ mod wake_up;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::Postgres;
 use sqlx::postgres::PgConnectOptions;
 
@@ -66,8 +66,7 @@ pub type PgStore = SqlStore<Postgres>;
 /// Opens a [`PgStore`]. Its options are those of [`StoreBuilder`], and the ones below.
 pub type PgStoreBuilder = StoreBuilder<Postgres>;
 
-/// Writes events in transactions of a [`PgPool`](sqlx::PgPool). Created by [`PgStore::writer`]; its methods are those
-/// of [`Writer`].
+/// Writes events in transactions of a [`PgPool`](sqlx::PgPool). Its methods are those of [`Writer`].
 pub type PgWriter = Writer<Postgres>;
 
 /// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`](sqlx::PgConnection). Its methods are those of
@@ -89,9 +88,11 @@ impl PgStore {
     pub fn builder(options: &PgConnectOptions) -> PgStoreBuilder {
         PgStoreBuilder::new(Login::new(options.clone()))
     }
+}
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::Postgres> for PgStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
         Postgres::writer_context(self, outbox.writer_core())
     }
 }

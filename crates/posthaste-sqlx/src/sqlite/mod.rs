@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::SqliteStore;
+//! use posthaste_sqlx::{SqliteStore, SqliteWriter};
 //! use sqlx::SqlitePool;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -13,7 +13,7 @@
 //! let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = SqliteWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -52,8 +52,8 @@ mod write_queue;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -74,8 +74,7 @@ pub type SqliteStore = SqlStore<Sqlite>;
 /// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`].
 pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
 
-/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool). Created by [`SqliteStore::writer`]; its methods
-/// are those of [`Writer`].
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool). Its methods are those of [`Writer`].
 pub type SqliteWriter = Writer<Sqlite>;
 
 /// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection). Its methods are
@@ -99,11 +98,6 @@ impl SqliteStore {
         SqliteStoreBuilder::new(options.clone())
     }
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        Sqlite::writer_context(self, outbox.writer_core())
-    }
-
     async fn open(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
         let statements = Statements::new(sql.table_ref());
         let found = match connections.reader().await {
@@ -113,6 +107,13 @@ impl SqliteStore {
         let database = DatabaseFile::new(found.map_err(|error| connections.explain(error))?);
         let state = WriterState::new(connections.write_queue.clone());
         Ok(Self::new(connections, sql, statements.bound_to(database), state))
+    }
+}
+
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::Sqlite> for SqliteStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
+        Sqlite::writer_context(self, outbox.writer_core())
     }
 }
 

@@ -19,7 +19,7 @@ use posthaste::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::writer::{NewRow, WriterCore};
-use posthaste::{Outbox, StoreError, Timestamp};
+use posthaste::{StoreError, Timestamp};
 use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::tx::TxDialect;
-use crate::writer::{Statements, Writer};
+use crate::writer::Statements;
 use claim::ClaimDialect;
 use diagnose::DiagnoseDialect;
 use lease::LeaseDialect;
@@ -114,13 +114,7 @@ pub(crate) struct Inner<D: StoreDialect> {
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// The Writer on sqlx. Made once; cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> Writer<D> {
-        let context = D::writer_context(self, outbox.writer_core());
-        Writer { context, state: D::writer_state(self) }
-    }
-
-    /// The INSERT alone, for the conformance suite: without hooks, limits or receipt. Services use a [`Writer`].
+    /// The INSERT alone, for the conformance suite: without hooks, limits or receipt. Services use a [`Writer`](crate::Writer).
     #[doc(hidden)]
     pub async fn insert_rows(
         &self,

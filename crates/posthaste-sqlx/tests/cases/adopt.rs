@@ -121,7 +121,7 @@ pub(crate) async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered(
         // An unchanged program continues to write, and a new one writes a payload that is not JSON.
         run(&old.pool, &insert_of_an_old_program(types)).await.expect("an old statement");
         let text = encoding_cases::bytes("text", "text/plain", "no JSON: 😀");
-        write(&store.writer(&outbox), &old.pool, vec![text]).await;
+        write(&Writer::new(&store, &outbox), &old.pool, vec![text]).await;
         wait_until("both are delivered", async || {
             outbox.idle().await.unwrap();
             recorder.count() as u32 == ROWS * 49 / 100 + 2

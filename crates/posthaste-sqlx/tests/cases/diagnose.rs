@@ -22,7 +22,7 @@ pub(crate) async fn healthy_outbox_has_no_findings() {
     assert_eq!(diagnosed(&db.store).await, []);
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    db.write(&db.store.writer(&outbox), &["a", "b"]).await;
+    db.write(&Writer::new(&db.store, &outbox), &["a", "b"]).await;
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
     outbox.shutdown().await;

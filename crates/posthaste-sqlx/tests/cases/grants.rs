@@ -103,7 +103,7 @@ pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let dead = Retention::delete_after(Duration::ZERO);
     let purge = PurgeConfig::default().with_on_done(OnDone::Archive).with_dead(dead);
     let outbox = engine(&store, &recorder).purge(purge).start().unwrap();
-    write(&store.writer(&outbox), &pool, events(&["hot", "dead"])).await;
+    write(&Writer::new(&store, &outbox), &pool, events(&["hot", "dead"])).await;
     within_timeout("the hot path delivers", recorder.wait_for(2)).await;
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.insert("cold", 0).await;

@@ -104,7 +104,7 @@ pub(crate) async fn thousand_events_in_one_call_arrive_unchanged() {
     let db = Db::new().await;
     let recorder = Recorder::new();
     let outbox = db.engine(&recorder).workers(16).start().unwrap();
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let event_no = |n: usize| {
         let builder = Event::builder("Tested").id(format!("event-{n}")).header("n", n.to_string());
         let builder = builder.aggregate("Order", format!("№{n}"));
@@ -162,9 +162,14 @@ pub(crate) async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
     };
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    write(&db, &db.store.writer(&outbox), &[delayed("single")], false).await;
-    write(&db, &db.store.writer(&outbox), &[delayed("batch"), delayed("batch-2"), event("at-once")], true)
-        .await;
+    write(&db, &Writer::new(&db.store, &outbox), &[delayed("single")], false).await;
+    write(
+        &db,
+        &Writer::new(&db.store, &outbox),
+        &[delayed("batch"), delayed("batch-2"), event("at-once")],
+        true,
+    )
+    .await;
     let delayed = format!(
         "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at > {} AND available_at <= {}",
         plus_seconds_sql("inserted_at", 80),
@@ -233,7 +238,7 @@ impl WriterHook for Editor {
 pub(crate) async fn hook_before_a_write_may_change_leave_out_and_refuse_events() {
     let db = Db::new().await;
     let outbox = Outbox::builder(db.store.clone(), Routes::new()).writer_only().hook(Editor).build().unwrap();
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let mut tx = writer.begin(&db.pool).await.unwrap();
     assert_eq!(tx.write(event("suppress")).await.unwrap(), None);
     assert_eq!(tx.write(event("rename")).await.unwrap(), Some(EventId::from("renamed")));

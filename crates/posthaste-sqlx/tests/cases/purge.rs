@@ -32,7 +32,7 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
         let retry = RetryPolicy::default().with_max_attempts(3).with_base_delay(base_delay);
         let purge = PurgeConfig::default().with_on_done(on_done);
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
-        db.write(&db.store.writer(&outbox), &["a", "fails-once", "b"]).await;
+        db.write(&Writer::new(&db.store, &outbox), &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
         db.until_nothing_waits().await;
         let stats = db.store.stats().await.unwrap();
@@ -61,7 +61,7 @@ pub(crate) async fn purge_removes_only_rows_that_are_old_enough() {
         .with_batch(2);
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
-    db.write(&db.store.writer(&outbox), &ids).await;
+    db.write(&Writer::new(&db.store, &outbox), &ids).await;
     wait_until("all are settled", async || {
         db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
     })

@@ -131,7 +131,7 @@ pub(crate) async fn password_is_in_no_debug_output_or_error() {
     let builder = place.builder_as(&login);
     let store = builder.clone().migrate().connect().await.expect("the password is right");
     let outbox = engine(&store, &Recorder::new()).start().unwrap();
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     let pool = place.pool_as(&login).await;
     let tx = writer.begin(&pool).await.unwrap();
     let things: [(&str, &dyn Debug); 6] = [

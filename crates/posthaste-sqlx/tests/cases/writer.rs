@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use posthaste::{Admin as _, BoxError, Outbox, Recorder};
+use posthaste::{Admin as _, BoxError, MemoryStore, MemoryWriter, Outbox, Recorder, Routes};
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::support::*;
@@ -18,6 +18,7 @@ macro_rules! writer_tests {
             transaction_commits_on_ok,
             transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped,
             tx_is_the_connection_that_sqlx_takes,
+            function_over_any_transaction_runs_in_memory_and_in_the_database,
             engine_needs_no_connection_of_the_services_pool,
         );
     };
@@ -44,7 +45,7 @@ impl Fixture {
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
         let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
-        let writer = db.store.writer(&outbox);
+        let writer = Writer::new(&db.store, &outbox);
         Self { db, outbox, writer, recorder, log }
     }
 
@@ -186,5 +187,23 @@ pub(crate) async fn engine_needs_no_connection_of_the_services_pool() {
     assert_eq!(delivered(&w.recorder), ["cold"]);
     assert!(w.db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     reading.rollback().await.unwrap();
+    w.close().await;
+}
+
+pub(crate) async fn function_over_any_transaction_runs_in_memory_and_in_the_database() {
+    async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+        tx.write(event(id)).await?;
+        Ok(tx.commit().await?)
+    }
+    let w = Fixture::new().await;
+    let memory = MemoryStore::new();
+    let outbox = Outbox::builder(memory.clone(), Routes::new()).writer_only().build();
+    let writer = MemoryWriter::new(&memory, &outbox.expect("a good configuration"));
+
+    place(w.begin().await, "placed").await.expect("committed");
+    place(writer.begin().await.expect("a transaction"), "placed").await.expect("committed");
+
+    assert_eq!(w.delivered().await, ["placed"]);
+    assert_eq!(memory.rows()[0].id.as_str(), "placed");
     w.close().await;
 }

@@ -21,7 +21,7 @@ impl SqlxHarness {
         db.execute(STATEMENTS.orders).await;
         db.execute(STATEMENTS.refuse_unwritable).await;
         let scene = Scene::start(db.store.clone());
-        let writer = db.store.writer(scene.outbox());
+        let writer = Writer::new(&db.store, scene.outbox());
         Self { db, scene, writer }
     }
 

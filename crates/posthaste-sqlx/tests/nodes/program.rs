@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{Config, Handling, NODE_VAR, spend, write_as_service};
 use crate::support::child::{read_commands, report};
-use crate::support::{Place, Store};
+use crate::support::{Place, Store, Writer};
 
 /// Runs a node, if this process was started as one.
 pub fn run_node() {
@@ -29,7 +29,7 @@ async fn run(config: Config) {
     let (store, pool) = (place.open().await, place.pool(2).await);
     let (go, gate) = watch::channel(false);
     let outbox = start_engine(&config, store.clone(), gate);
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     report("READY", "");
     let mut commands = read_commands();
     while let Some(line) = commands.recv().await {

@@ -29,7 +29,7 @@ impl Fixture {
         let db = Db::new().await;
         let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
-        let writer = db.store.writer(&outbox);
+        let writer = Writer::new(&db.store, &outbox);
         let proxy = BrokenCommit::to(server().get_host(), server().get_port()).await;
         let pool = pool_in(&db.schema, options_by(proxy.port()), 1).await;
         Self { db, outbox, writer, recorder, log, proxy, pool }
@@ -125,7 +125,7 @@ async fn commit_whose_reply_a_pooler_lost_is_unknown_and_the_poller_delivers_it(
     for (id, fault) in
         [("kept", CommitFault::Passes), ("lost", CommitFault::Lost), ("committed", CommitFault::ResponseLost)]
     {
-        let mut tx = db.store.writer(&outbox).begin(&pool).await.expect("a transaction");
+        let mut tx = Writer::new(&db.store, &outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
         proxy.next_commit(fault);
         let result = tx.commit().await;

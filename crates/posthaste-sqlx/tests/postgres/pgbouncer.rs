@@ -25,7 +25,7 @@ async fn many_writers_and_an_engine_behind_pgbouncer_make_no_error() {
     // What a service behind PgBouncer has to set for its own statements.
     let options = pgbouncer().extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.expect("the pool opens");
-    let (hot, cold) = (store.writer(&outbox), plain_writer(&store));
+    let (hot, cold) = (Writer::new(&store, &outbox), plain_writer(&store));
     let task = |task: usize| {
         let (writer, pool) = (if task.is_multiple_of(2) { hot.clone() } else { cold.clone() }, pool.clone());
         tokio::spawn(async move {

@@ -104,7 +104,7 @@ async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
 async fn receipt_wakes_an_engine_elsewhere_too() {
     let w = Fixture::new(Notify::AfterCommit).await;
     let outbox = Outbox::builder(w.writing.clone(), Routes::new()).writer_only().build().unwrap();
-    let writer = w.writing.writer(&outbox);
+    let writer = Writer::new(&w.writing, &outbox);
     for id in ["a", "b"] {
         let mut tx = w.pool.begin().await.unwrap();
         let receipt = writer.insert(&mut tx, event(id)).await.unwrap();
@@ -144,7 +144,7 @@ async fn hot_path_needs_no_notification_and_sends_none() {
         ears.listen(w.table.as_str()).await.unwrap();
         let own = Recorder::new();
         let outbox = engine(&w.writing, &own).start().unwrap();
-        write(&w.writing.writer(&outbox), &w.pool, events(&["hot"])).await;
+        write(&Writer::new(&w.writing, &outbox), &w.pool, events(&["hot"])).await;
         within_timeout("the hot path delivers", own.wait_for(1)).await;
         assert_eq!(own.deliveries()[0].source, Source::Hot);
         let heard = tokio::time::timeout(Duration::from_millis(200), ears.recv()).await;

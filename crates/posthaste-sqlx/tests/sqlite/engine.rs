@@ -23,7 +23,7 @@ fn quick_retries(max_attempts: u32) -> RetryPolicy {
 }
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
-    db.write(&db.store.writer(outbox), ids).await;
+    db.write(&Writer::new(&db.store, outbox), ids).await;
 }
 
 async fn until_status(db: &Db, id: &str, status: Status) {
@@ -110,7 +110,7 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
     write(&db, &outbox, &["first"]).await;
     within_timeout("the first one finds the destination closed", closed.wait_for(1)).await;
     write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
-    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
+    let mut tx = Writer::new(&db.store, &outbox).begin(&db.pool).await.unwrap();
     tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();
     tx.commit().await.unwrap();
     within_timeout("another route continues", open.wait_for(1)).await;
@@ -190,7 +190,7 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     other.execute(insert).await.unwrap();
     // Writers wait for the lock, and the engine cannot settle.
     let waiting = tokio::spawn({
-        let (writer, pool) = (db.store.writer(&outbox), db.pool.clone());
+        let (writer, pool) = (Writer::new(&db.store, &outbox), db.pool.clone());
         async move {
             let mut tx = writer.begin(&pool).await?;
             tx.write(event("waited")).await.expect("written");

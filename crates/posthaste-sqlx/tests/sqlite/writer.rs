@@ -35,7 +35,7 @@ async fn nothing_is_written_by_a_transaction_that_was_ended_by_text() {
         assert_no_transaction(w.writer.insert_all(&mut tx, events(&["c", "d"])).await);
         drop(tx);
         // A new pool for each, because the driver does not notice that its transaction has ended.
-        let own = w.db.store.writer(&w.outbox);
+        let own = Writer::new(&w.db.store, &w.outbox);
         let pool = sqlx::SqlitePool::connect_with(w.db.options.clone()).await.unwrap();
         let mut tx = own.begin(&pool).await.unwrap();
         tx.execute(end).await.unwrap();
@@ -112,7 +112,7 @@ async fn databases_in_memory_are_told_apart() {
     };
     let ((pool, store), (other, _other_store)) = (memory().await, memory().await);
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     let mut tx = writer.begin(&pool).await.unwrap();
     tx.write(event("kept")).await.unwrap();
     tx.commit().await.unwrap();

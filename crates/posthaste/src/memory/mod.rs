@@ -27,7 +27,6 @@ pub use tx::{MemorySavepoint, MemoryTx};
 pub use writer::MemoryWriter;
 
 use crate::event::EventId;
-use crate::outbox::Outbox;
 use crate::row::EventRow;
 use crate::store::Notifier;
 use crate::sync::lock;
@@ -65,11 +64,6 @@ impl MemoryStore {
     /// A connection of one's own, as a user's pool would hand it out.
     pub fn connect(&self) -> MemoryConnection {
         MemoryConnection::new(self.clone())
-    }
-
-    /// The writer's door, with the hooks, limits and hot path of this outbox.
-    pub fn writer(&self, outbox: &Outbox) -> MemoryWriter {
-        MemoryWriter::new(self.clone(), outbox.writer_core())
     }
 
     /// The store's clock. It follows Tokio's clock, also a paused one.

@@ -1,12 +1,13 @@
-//! The writer's door.
+//! The Writer of a `MemoryStore`.
 
 use super::MemoryStore;
 use super::connection::MemoryConnection;
 use crate::error::{StoreError, WriteError};
 use crate::event::{Event, EventId};
+use crate::outbox::Outbox;
 use crate::writer::{Receipt, Scope, WriterCore};
 
-/// Writes events to a [`MemoryStore`]; made by [`MemoryStore::writer`], cheap to clone.
+/// Writes events to a [`MemoryStore`]; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryWriter {
     pub(super) store: MemoryStore,
@@ -14,8 +15,9 @@ pub struct MemoryWriter {
 }
 
 impl MemoryWriter {
-    pub(super) fn new(store: MemoryStore, core: WriterCore) -> Self {
-        Self { store, core }
+    /// A Writer for this outbox, with its hooks, limits and hot path.
+    pub fn new(store: &MemoryStore, outbox: &Outbox) -> Self {
+        Self { store: store.clone(), core: outbox.writer_core() }
     }
 
     /// Inserts one event into the transaction that is open on this connection. Give the receipt

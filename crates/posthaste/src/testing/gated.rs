@@ -86,7 +86,7 @@ impl Drop for Waiting<'_> {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use posthaste::testing::Gated;
-/// use posthaste::{Event, MemoryStore, Outbox, Recorder, Route, Routes, Status};
+/// use posthaste::{Event, MemoryStore, MemoryWriter, Outbox, Recorder, Route, Routes, Status};
 ///
 /// let mail = Gated::new(Recorder::new());
 /// let store = MemoryStore::new();
@@ -94,7 +94,7 @@ impl Drop for Waiting<'_> {
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 /// let event = Event::json("UserCreated", "Ada")?;
 /// let id = event.id().clone();
-/// let mut tx = store.writer(&outbox).begin().await?;
+/// let mut tx = MemoryWriter::new(&store, &outbox).begin().await?;
 /// tx.write(event).await?;
 /// tx.commit().await?;
 ///

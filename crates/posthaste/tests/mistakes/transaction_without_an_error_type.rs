@@ -1,11 +1,11 @@
 //! A transaction whose closure says nothing about its errors.
 
-use posthaste::{Event, MemoryStore, Outbox, Routes};
+use posthaste::{Event, MemoryStore, MemoryWriter, Outbox, Routes};
 
 async fn run() -> Result<(), posthaste::BoxError> {
     let store = MemoryStore::new();
     let outbox = Outbox::builder(store.clone(), Routes::new()).start()?;
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     writer
         .transaction(async |tx| {
             tx.write(Event::json_text("OrderPlaced", "{}")?).await?;

@@ -3,8 +3,8 @@
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::{
-    CommitError, Config, Delivery, Event, Mode, Outbox, Outcome, Recorder, Route, Routes, Source, StartError,
-    Status, WriteError,
+    CommitError, Config, Delivery, Event, MemoryWriter, Mode, Outbox, Outcome, Recorder, Route, Routes,
+    Source, StartError, Status, WriteError,
 };
 use tokio::time::sleep;
 
@@ -19,7 +19,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 async fn rolled_back_event_is_never_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let writer = store.inner.writer(&outbox);
+    let writer = MemoryWriter::new(&store.inner, &outbox);
 
     let mut rolled_back = writer.begin().await.expect("begin");
     rolled_back.write(event("Made")).await.expect("write");

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use posthaste::config::QueueConfig;
 use posthaste::memory::CommitFault;
 use posthaste::{
-    Admin, Event, EventId, MemoryStore, Outbox, Outcome, Receipt, Recorder, Route, Routes, Source, Status,
-    WriterHook,
+    Admin, Event, EventId, MemoryStore, MemoryWriter, Outbox, Outcome, Receipt, Recorder, Route, Routes,
+    Source, Status, WriterHook,
 };
 use tokio::time::{Instant, sleep};
 
@@ -28,7 +28,7 @@ pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
 async fn insert_and_commit(store: &MemoryStore, outbox: &Outbox, event: Event) -> Receipt {
     let mut connection = store.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.writer(outbox).insert(&mut connection, event).await.expect("insert");
+    let receipt = MemoryWriter::new(&store, outbox).insert(&mut connection, event).await.expect("insert");
     connection.commit().await.expect("commit");
     receipt
 }
@@ -133,7 +133,7 @@ async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_f
 
 /// Commits one event, and answers whether its row was born leased.
 async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut Vec<EventId>) -> bool {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("not suppressed");
     tx.commit().await.expect("commit");
     ids.push(id.clone());
@@ -149,7 +149,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
     store.inner.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let paused = tx.write(event("Made")).await.expect("write").expect("id");
     let open = tx.write(event("Other")).await.expect("write").expect("id");
     tx.commit().await.expect("commit");
@@ -178,7 +178,7 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let writer = store.inner.writer(&outbox);
+    let writer = MemoryWriter::new(&store.inner, &outbox);
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     connection.savepoint().await.expect("savepoint");
@@ -205,7 +205,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let outer = tx.write(event("Made")).await.expect("write").expect("id");
     let mut savepoint = tx.savepoint().await.expect("savepoint");
     let released = savepoint.write(event("Made")).await.expect("write").expect("id");
@@ -230,7 +230,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
     let undone = tx.write(event("Made")).await.expect("write").expect("id");
@@ -260,7 +260,7 @@ async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(7)).await;
     tx.commit().await.expect("commit");
@@ -278,7 +278,7 @@ async fn committed_with_enough_lease_left_is_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(6)).await;
     tx.commit().await.expect("commit");
@@ -294,7 +294,7 @@ async fn committed_with_enough_lease_left_is_hot() {
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
     tx.commit().await.expect("commit");
@@ -334,7 +334,8 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
     connection.begin().await.expect("begin");
     let batch = events("Made", 12_000);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     drop(receipt);
 
@@ -356,7 +357,8 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
     connection.begin().await.expect("begin");
     let batch = events("Made", 20);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     outbox.committed(receipt);
 
@@ -375,7 +377,10 @@ async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     let id = only_id(&receipt);
     outbox.committed(receipt);
     sleep(secs(3)).await;
@@ -395,7 +400,10 @@ async fn committed_after_a_rollback_delivers_nothing() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.rollback().await.expect("rollback");
     outbox.committed(receipt);
     sleep(HOUR).await;
@@ -411,12 +419,15 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.abort();
     connection.commit().await.expect("PostgreSQL says Ok, and stores nothing");
     outbox.committed(receipt);
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let aborted = tx.write(event("Made")).await.expect("write").expect("id");
     tx.abort();
     tx.commit().await.expect_err("the proof finds out");
@@ -435,7 +446,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
         let builder = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
-        let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+        let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
         tx.write(event("Made")).await.expect("write");
         tx.fail_next_commit(fault);
         tx.commit().await.expect_err("the answer was lost");
@@ -453,7 +464,7 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 async fn server_that_rolls_back_at_commit_is_believed() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste::memory::{CommitFault, MemoryStore};
 use posthaste::store::{Claim, Owner, Store};
 use posthaste::writer::NewRow;
-use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes};
+use posthaste::{Event, EventId, MemoryWriter, Outbox, Recorder, Route, Routes};
 use posthaste_testkit::event;
 
 /// An engine that is started, and what it delivers.
@@ -22,7 +22,7 @@ async fn rows_of_a_running_engine_are_born_leased() {
     let (outbox, recorder) = running(&store);
     let mut connection = store.connect();
     connection.begin().await.unwrap();
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let receipt = writer.insert(&mut connection, event("leased")).await.unwrap();
     connection.savepoint().await.unwrap();
     let inside = writer.insert(&mut connection, event("in-a-foreign-savepoint")).await.unwrap();
@@ -46,7 +46,7 @@ async fn rows_of_a_running_engine_are_born_leased() {
 async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
-    let mut tx = store.writer(&outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.fail_next_commit(CommitFault::AnswerLostApplied);
     assert!(tx.commit().await.is_err());
@@ -59,7 +59,7 @@ async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
 async fn aborted_and_undone_events_are_never_delivered() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let mut aborted = writer.begin().await.unwrap();
     aborted.write(event("aborted")).await.unwrap();
     aborted.abort();
@@ -113,7 +113,7 @@ async fn writes_are_counted_per_row() {
     let store = MemoryStore::new();
     let outbox =
         Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let mut tx = store.writer(&outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.commit().await.unwrap();
     let id = EventId::from("a");

@@ -4,9 +4,11 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx, MemoryWriter};
+use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx};
 use posthaste::writer::NewRow;
-use posthaste::{BoxError, CommitError, Event, EventId, Outbox, Routes, StoreError, WriteError, WriterHook};
+use posthaste::{
+    BoxError, CommitError, Event, EventId, MemoryWriter, Outbox, Routes, StoreError, WriteError, WriterHook,
+};
 use posthaste_testkit::{HookCalls, event, events};
 
 struct Fixture {
@@ -23,11 +25,12 @@ fn fixture() -> Fixture {
         .hook(log.clone())
         .build()
         .expect("a good configuration");
-    Fixture { writer: store.writer(&outbox), store, log }
+    Fixture { writer: MemoryWriter::new(&store, &outbox), store, log }
 }
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
-    store.writer(
+    MemoryWriter::new(
+        &store,
         &Outbox::builder(store.clone(), Routes::new())
             .writer_only()
             .hook(hook)

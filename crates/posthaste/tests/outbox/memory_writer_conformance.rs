@@ -5,8 +5,8 @@ use posthaste::conformance::{
     Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
     WriterHarness,
 };
-use posthaste::memory::{MemoryConnection, MemorySavepoint, MemoryStore, MemoryTx, MemoryWriter};
-use posthaste::{Admin as _, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::memory::{MemoryConnection, MemorySavepoint, MemoryStore, MemoryTx};
+use posthaste::{Admin as _, Event, EventId, MemoryWriter, Receipt, StoreError, WriteError};
 
 struct Memory {
     store: MemoryStore,
@@ -18,7 +18,7 @@ impl Memory {
     fn new() -> Self {
         let store = MemoryStore::new();
         let scene = Scene::start(store.clone());
-        let writer = store.writer(scene.outbox());
+        let writer = MemoryWriter::new(&store, scene.outbox());
         Self { store, scene, writer }
     }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use posthaste::memory::RawRow;
-use posthaste::{Event, EventId, MemoryStore, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status};
+use posthaste::{
+    Event, EventId, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status,
+};
 
 const WRITERS: usize = 8;
 const TRANSACTIONS_PER_WRITER: usize = 100;
@@ -20,7 +22,7 @@ fn node(store: &MemoryStore, recorder: &Recorder) -> Outbox {
 }
 
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) -> Vec<EventId> {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let ids = tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
     ids

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::memory::CommitFault;
-use posthaste::{Admin as _, Event, EventId, Outbox};
+use posthaste::{Admin as _, Event, EventId, MemoryWriter, Outbox};
 
 use super::nodes::{TYPES, World};
 use super::plan::{Plan, Randomness};
@@ -140,7 +140,7 @@ async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox,
 
 async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     if random.percent(5) {
         // A transaction that stays open longer than the lease its rows were born with.
@@ -152,14 +152,14 @@ async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: 
 
 async fn rolled_back(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.rollback().await.unwrap();
 }
 
 async fn dropped(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     drop(tx);
 }
@@ -167,7 +167,7 @@ async fn dropped(world: &World, outbox: &Outbox, events: Vec<Event>) {
 async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, keep: bool) {
     let inner = vec![events.pop().unwrap()];
     let (outer_ids, inner_ids) = (ids(&events), ids(&inner));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     let mut savepoint = tx.savepoint().await.unwrap();
     savepoint.write_all(inner).await.unwrap();
@@ -185,7 +185,7 @@ async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, 
 /// A savepoint behind the back of the `Tx`: only the proof before COMMIT shows what it undid.
 async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     (*tx).savepoint().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.rollback_to_savepoint().await.unwrap();
@@ -197,7 +197,7 @@ async fn by_hand(world: &World, random: &Randomness, outbox: &Outbox, events: Ve
     let ids = ids(&events);
     let mut connection = world.store.connect();
     connection.begin().await.unwrap();
-    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    let receipt = MemoryWriter::new(&world.store, outbox).insert_all(&mut connection, events).await.unwrap();
     connection.commit().await.unwrap();
     world.journal.committed(&ids);
     if random.percent(50) {
@@ -209,7 +209,7 @@ async fn said_committed_but_rolled_back(world: &World, outbox: &Outbox, events: 
     world.journal.rolled_back(&ids(&events));
     let mut connection = world.store.connect();
     connection.begin().await.unwrap();
-    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    let receipt = MemoryWriter::new(&world.store, outbox).insert_all(&mut connection, events).await.unwrap();
     outbox.committed(receipt);
     connection.rollback().await.unwrap();
 }
@@ -217,7 +217,7 @@ async fn said_committed_but_rolled_back(world: &World, outbox: &Outbox, events: 
 /// A failed statement aborted the transaction, and COMMIT answers Ok all the same.
 async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.abort();
     assert!(tx.commit().await.is_err());
@@ -225,7 +225,7 @@ async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
 
 async fn with_fault(world: &World, outbox: &Outbox, events: Vec<Event>, fault: CommitFault) {
     let ids = ids(&events);
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.fail_next_commit(fault);
     assert!(tx.commit().await.is_err());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
-use posthaste::{Config, Destination, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status};
+use posthaste::{Config, Destination, MemoryStore, MemoryWriter, Outbox, RetryPolicy, Route, Routes, Status};
 use posthaste_testkit::assert_throughout;
 use posthaste_testkit::server::wait_for_server;
 
@@ -27,7 +27,7 @@ pub(crate) async fn destination_is_full_for_a_while(
     let mut config = Config::relay();
     config.retry = Some(retry);
     let outbox = Outbox::from_config(store.clone(), config, routes).start().expect("start");
-    let mut tx = store.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.expect("begin");
     tx.write_all(events(EVENTS)).await.expect("write");
     tx.commit().await.expect("commit");
     let count = async |status| store.count(&Filter::status(status)).await.expect("count");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
-use posthaste::{Config, MemoryStore, Outbox, Route, Routes, Status};
+use posthaste::{Config, MemoryStore, MemoryWriter, Outbox, Route, Routes, Status};
 use posthaste_testkit::assert_throughout;
 use posthaste_testkit::server::wait_for_server;
 
@@ -22,7 +22,7 @@ pub(crate) async fn broker_is_killed_for_half_a_minute<B: Broker>() {
     let store = MemoryStore::new();
     let routes = Routes::new().add(Route::fallback().name("broker").deliver_to(publisher(&broker.url())));
     let outbox = Outbox::from_config(store.clone(), Config::relay(), routes).start().expect("start");
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let done = async || store.count(&Filter::status(Status::Done)).await.expect("count");
 
     let events = events(EVENTS);

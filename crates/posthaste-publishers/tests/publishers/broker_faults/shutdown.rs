@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::config::QueueConfig;
 use posthaste::{Config, Delivery, Destination, Outbox, Outcome, Profile, Route, Routes, Status};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use posthaste_testkit::process::signal;
 use sqlx::SqlitePool;
 
@@ -35,7 +35,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker
     let events = events(EVENTS);
     let ids = ids(&events);
     let pool = SqlitePool::connect(&format!("sqlite:{file}")).await.expect("a pool");
-    let mut tx = store.writer(&outbox).begin(&pool).await.expect("begin");
+    let mut tx = SqliteWriter::new(&store, &outbox).begin(&pool).await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 

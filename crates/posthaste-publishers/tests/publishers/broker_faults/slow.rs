@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
+use posthaste::{Config, MemoryStore, MemoryWriter, Outbox, Route, Routes};
 use posthaste_testkit::assert_throughout;
 
 use super::{Broker, counts, events, ids};
@@ -26,7 +26,7 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
         config
     };
     let outbox = Outbox::from_config(store.clone(), config, Routes::new().add(route)).start().expect("start");
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let events = events(EVENTS);
     let ids = ids(&events);
 

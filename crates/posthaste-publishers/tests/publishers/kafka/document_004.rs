@@ -9,7 +9,7 @@ use posthaste::{
     Config, Delivery, Destination, Event, EventId, Outbox, Outcome, Profile, Route, Routes, Status,
 };
 use posthaste_publishers::Publisher;
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use posthaste_testkit::server::wait_for_server;
 use sqlx::SqlitePool;
 use tempfile::TempDir;
@@ -81,7 +81,7 @@ impl Shop {
 
     /// Places orders in one transaction: a row and an event each.
     async fn place_orders(&self, count: usize, commit: bool) -> Vec<EventId> {
-        let mut tx = self.store.writer(&self.writer).begin(&self.pool).await.expect("begin");
+        let mut tx = SqliteWriter::new(&self.store, &self.writer).begin(&self.pool).await.expect("begin");
         let mut ids = Vec::new();
         for n in 0..count {
             let id = EventId::uuid_v7();

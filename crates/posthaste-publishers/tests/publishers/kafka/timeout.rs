@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use posthaste::{Config, Destination as _, MemoryStore, Outbox, Outcome, Route, Routes};
+use posthaste::{Config, Destination as _, MemoryStore, MemoryWriter, Outbox, Outcome, Route, Routes};
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::server::wait_for_server;
 
@@ -19,7 +19,7 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     let routes =
         Routes::new().add(Route::fallback().deliver_to(publisher(&url(&broker.hosts(), &broker.topic))));
     let outbox = Outbox::from_config(store.clone(), Config::relay(), routes).start().expect("start");
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let write = async || {
         let mut tx = writer.begin().await.expect("begin");
         tx.write(order().event).await.expect("write");

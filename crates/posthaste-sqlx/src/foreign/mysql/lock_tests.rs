@@ -97,7 +97,7 @@ async fn slow_queries_of_a_foreign_table_are_cancelled_by_the_server() {
     let version = shown(&mut *place.owner, "SELECT VERSION() AS shown").await.expect("a version");
     let limit = match Flavour::of(&version) {
         Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED) AS ms",
-        Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED) AS ms",
+        _ => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED) AS ms",
     };
     for (caller, expected) in [(Caller::Operator, 15_000), (Caller::Engine, 0)] {
         let rows = table.query(caller, limit.to_owned(), Vec::new()).await.expect("a result");

@@ -27,7 +27,7 @@ pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
 async fn read(store: &MySqlStore, connection: &mut MySqlConnection) -> sqlx::Result<HashMap<String, bool>> {
     let statement = match store.0.state.flavour {
         Flavour::MariaDb => ON_MARIADB,
-        Flavour::MySql => ON_MYSQL,
+        _ => ON_MYSQL,
     };
     let rows = store.sql().query::<MySql>(statement).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
@@ -50,7 +50,7 @@ fn findings_about(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Find
 fn ignored(store: &MySqlStore, name: &str) -> Finding {
     let (why, word) = match store.0.state.flavour {
         Flavour::MariaDb => ("it is IGNORED", "NOT IGNORED"),
-        Flavour::MySql => ("it is INVISIBLE", "VISIBLE"),
+        _ => ("it is INVISIBLE", "VISIBLE"),
     };
     let table = store.sql().table();
     unused_index(

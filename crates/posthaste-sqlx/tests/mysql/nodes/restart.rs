@@ -22,7 +22,7 @@ async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
     let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
     let outbox = outbox.start().expect("a good configuration");
     let loads = [
-        Load::start("hot", &db.store.writer(&outbox), &db.pool, 3, Duration::from_millis(2)),
+        Load::start("hot", &Writer::new(&db.store, &outbox), &db.pool, 3, Duration::from_millis(2)),
         Load::start("cold", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2)),
     ];
     let mut killed = 0;

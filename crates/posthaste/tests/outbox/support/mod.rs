@@ -7,7 +7,8 @@ use std::time::Duration;
 use posthaste::memory::RawRow;
 pub use posthaste::testing::{Call, Fault, FaultyStore, Gate, Gated, Slow};
 use posthaste::{
-    Builder, Event, EventId, EventRow, MemoryStore, Outbox, Recorder, RetryPolicy, Routes, Status, Store,
+    Builder, Event, EventId, EventRow, MemoryStore, MemoryWriter, Outbox, Recorder, RetryPolicy, Routes,
+    Status, Store,
 };
 use tokio::time::{Instant, sleep};
 
@@ -40,7 +41,7 @@ pub fn ids_of(events: &[Event]) -> Vec<EventId> {
 
 /// Writes events in one transaction, through the outbox, and commits.
 pub async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) -> Vec<EventId> {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let ids = tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
     ids

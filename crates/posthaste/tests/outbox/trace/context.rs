@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Event, EventBuilder, Headers, Limits, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+    Event, EventBuilder, Headers, Limits, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, Route,
+    Routes, WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -93,7 +94,7 @@ fn headers_never_pass_their_limits_for_a_trace() {
 
 /// Commits one event, and delivers it until nothing is due.
 async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     tx.write(event.build().expect("event")).await.expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");
@@ -208,7 +209,7 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let route = Route::event("Made").name("made");
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().expect("start");
-    let mut tx = store.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.expect("begin");
     tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>())
         .await
         .expect("write");

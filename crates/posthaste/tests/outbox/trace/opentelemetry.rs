@@ -10,7 +10,8 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+    Delivery, Event, EventBuilder, Headers, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, Route,
+    Routes, WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing::subscriber::DefaultGuard;
@@ -70,7 +71,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 }
 
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 }
