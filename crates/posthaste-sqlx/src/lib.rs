@@ -16,9 +16,9 @@
 #![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
 
 mod builder;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod byte_limit;
 mod cancel_safety;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod claim_byte_limit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
 mod error;

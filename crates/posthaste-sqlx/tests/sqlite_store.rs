@@ -5,25 +5,25 @@
 mod cases {
     pub(crate) mod adopt;
     pub(crate) mod cancel;
+    pub(crate) mod client_rows;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
     pub(crate) mod refused_commit;
-    pub(crate) mod rows;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
 
 mod sqlite {
     pub(crate) mod adopt;
+    pub(crate) mod client_rows;
     mod conformance;
     pub(crate) mod database;
     mod diagnose;
     mod engine;
     mod open;
-    pub(crate) mod rows;
     mod writer;
 
     mod cancel {
@@ -47,4 +47,4 @@ mod sqlite {
 mod support;
 
 // The names under which the cases refer to the modules of their database.
-use sqlite::{adopt, database, rows};
+use sqlite::{adopt, client_rows, database};

@@ -10,7 +10,7 @@ use posthaste::{EventDetail, EventId, EventRow, GLOBAL, Status, StoreError};
 
 use super::columns::{of_event, of_row};
 use super::filter::Conditions;
-use super::queries::{age, number, text, time};
+use super::oldest_rows::{age, number, text, time};
 use super::server::Caller;
 use super::session::{BindValue, QueryRow};
 use super::stats::{Counts, MAX_COUNTED_ROWS};

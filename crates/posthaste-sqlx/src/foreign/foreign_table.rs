@@ -14,7 +14,7 @@ use super::resolved_layout::{Dialect, ResolvedLayout};
 use super::row_key::{AttemptCount, FailedAttempt, ReadRow, RowKey, RowsRead};
 use super::server::{Caller, Server};
 use super::session::{BindValue, BoundQuery, QueryRow, Session, id, number, text, unreadable};
-use super::{Layout, State, columns, rights};
+use super::{Layout, State, columns, write_rights};
 use crate::OpenError;
 use crate::row::RowReader;
 
@@ -51,7 +51,7 @@ impl ForeignTable {
         };
         let resolved = ResolvedLayout::new(layout, dialect, table_ref, &catalogue)?;
         if !read_only {
-            rights::check(&*server, &mut *session, &resolved).await?;
+            write_rights::check(&*server, &mut *session, &resolved).await?;
         }
         server.expect_sessions(layout.table_name()).await?;
         let _ = session.close().await;

@@ -27,30 +27,30 @@ mod claim;
 mod columns;
 mod filter;
 mod foreign_table;
+mod layout_names;
 mod leases;
 mod lock_session;
 #[cfg(test)]
 mod lock_tests;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod name;
+mod oldest_rows;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod queries;
 mod resolved_layout;
-mod rights;
 mod row_key;
 mod server;
 mod session;
 mod stats;
 mod store;
+mod write_rights;
 
 use std::collections::BTreeMap;
 
 use crate::TableName;
 
 pub use builder::ForeignTableStoreBuilder;
-pub use name::{ColumnName, InvalidName, StatusValue};
+pub use layout_names::{ColumnName, InvalidName, StatusValue};
 pub use store::ForeignTableStore;
 
 /// Target of the log lines about changes by operators. They have the level INFO and are the only record of such

@@ -17,7 +17,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
-use crate::byte_limit::rows_within_limit;
+use crate::claim_byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition};
 use crate::parked_routes_cache;
 use crate::row::RowReader;

@@ -13,7 +13,7 @@ use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
 use super::connection::MAX_TRIES;
-use super::growing_steps::RowSteps;
+use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::store::lease::LeaseDialect;
 

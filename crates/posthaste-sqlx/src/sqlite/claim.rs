@@ -13,7 +13,7 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::row::event_columns;
 use super::{SqliteStore, value};
-use crate::byte_limit::rows_within_limit;
+use crate::claim_byte_limit::rows_within_limit;
 use crate::row::{ReadValues as _, RowReader};
 use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;

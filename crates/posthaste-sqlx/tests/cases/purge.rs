@@ -6,7 +6,7 @@ use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, EventId, Outcome, Recorder, RetryPolicy, Status};
 
-use crate::rows::NEVER_SQL;
+use crate::client_rows::NEVER_SQL;
 use crate::support::*;
 
 /// The tests of this file.

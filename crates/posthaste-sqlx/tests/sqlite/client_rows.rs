@@ -7,10 +7,10 @@ use std::time::Duration;
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Status, Timestamp};
 
-use crate::cases::rows::deliver_all;
+use crate::cases::client_rows::deliver_all;
 use crate::support::*;
 
-crate::cases::rows::row_tests!();
+crate::cases::client_rows::row_tests!();
 
 pub(crate) const NOW_SQL: &str = "datetime('now')";
 pub(crate) const IN_AN_HOUR_SQL: &str = "datetime('now', '+1 hour')";

@@ -15,7 +15,7 @@ use crate::support::*;
 macro_rules! server_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::server:
+            [$($attribute)*] crate::cases::server_errors:
             unknown_database_is_refused,
             unreachable_server_is_named,
             server_with_another_protocol_is_refused,

@@ -10,12 +10,12 @@ use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::cases::rows::{assert_recent, deliver_all};
-use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_rows::{assert_recent, deliver_all};
 use crate::support::*;
 
-crate::cases::rows::row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
-crate::cases::server_rows::server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::client_rows::row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::client_row_times::server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "UTC_TIMESTAMP(6)";
 pub(crate) const IN_AN_HOUR_SQL: &str = "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";

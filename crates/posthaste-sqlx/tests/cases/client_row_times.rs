@@ -5,15 +5,15 @@ use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::{Purge, Purgeable, Store as _};
 use posthaste::{Admin as _, Delivery, Status};
 
-use crate::cases::rows::deliver_all;
-use crate::rows::insert_odd_times;
+use crate::cases::client_rows::deliver_all;
+use crate::client_rows::insert_odd_times;
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! server_row_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::server_rows:
+            [$($attribute)*] crate::cases::client_row_times:
             times_at_and_beyond_the_ends_of_the_calendar_do_no_harm,
         );
     };

@@ -5,14 +5,16 @@ use std::time::Duration;
 use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::{Admin as _, EventId, Outcome, Recorder, Status, Timestamp};
 
-use crate::rows::{IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL};
+use crate::client_rows::{
+    IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL,
+};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! row_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::rows:
+            [$($attribute)*] crate::cases::client_rows:
             row_of_id_type_and_payload_is_delivered,
             row_with_a_time_in_the_future_waits_for_it,
             invalid_row_is_refused_by_the_table_with_the_reason,

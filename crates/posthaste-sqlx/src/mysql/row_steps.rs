@@ -1,4 +1,4 @@
-//! Growing steps: splits work on many rows into statements of increasing size.
+//! Row steps: splits work on many rows into statements of increasing size.
 //!
 //! InnoDB reads all of each row that it changes, payload included. Rows may be large, so a call for many of them begins
 //! with a few. Each step commits by itself: if the caller stops waiting, finished steps stay done and the next call

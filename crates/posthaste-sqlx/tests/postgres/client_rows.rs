@@ -1,12 +1,12 @@
 //! Rows that other programs write to PostgreSQL: with the classic 15 columns or fewer, through `psql`, with parameters
 //! of every text type, and rows that cannot be read.
 
-use crate::cases::rows::deliver_all;
-use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_rows::deliver_all;
 use crate::support::*;
 
-crate::cases::rows::row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-crate::cases::server_rows::server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::client_rows::row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::client_row_times::server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "now()";
 pub(crate) const IN_AN_HOUR_SQL: &str = "now() + interval '1 hour'";
