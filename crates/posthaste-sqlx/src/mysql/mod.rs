@@ -29,7 +29,6 @@ mod claim;
 pub(crate) mod connection;
 mod diagnose;
 mod filter;
-mod growing_steps;
 mod insert;
 mod lease;
 mod migrate;
@@ -37,6 +36,7 @@ mod migrate;
 mod plan_tests;
 mod purge;
 mod row;
+mod row_steps;
 mod settle;
 mod stats;
 mod store;
@@ -61,38 +61,37 @@ use store::State;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
-/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
-/// it, nor the reverse. Any number of processes may share a table.
+/// It opens a few connections of its own: an exhausted pool of the service never stops it, and it never exhausts that
+/// pool. Any number of processes may share a table.
 pub type MySqlStore = SqlStore<MySql>;
 
-/// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`], and those of this database.
+/// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`].
 pub type MySqlStoreBuilder = StoreBuilder<MySql>;
 
 /// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool). Its methods are those of [`Writer`].
 pub type MySqlWriter = Writer<MySql>;
 
-/// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
-/// Its methods are those of [`Tx`].
+/// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection). Its methods are those
+/// of [`Tx`].
 pub type MySqlTx = Tx<MySql>;
 
-/// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
-/// Its methods are those of [`Savepoint`].
+/// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection). Its
+/// methods are those of [`Savepoint`].
 pub type MySqlSavepoint<'a> = Savepoint<'a, MySql>;
 
 impl MySqlStore {
-    /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead to.
-    /// A schema that is missing, older or newer is an error that says what to do; it changes nothing.
+    /// Opens the outbox `outbox_event` in the database of these options, for example those of a pool. A schema that is
+    /// missing, older or newer is an error that names the next step; nothing is changed.
     pub async fn connect(options: &MySqlConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }
 
-    /// The same with another table, or with migrations.
+    /// Builds a store with other options, such as another table or migrations.
     pub fn builder(options: &MySqlConnectOptions) -> MySqlStoreBuilder {
-        MySqlStoreBuilder::new(Login(options.clone()))
+        MySqlStoreBuilder::new(Login::new(options.clone()))
     }
 
-    /// How many calls were repeated so far because a deadlock or the lock of another transaction had ended them. A few
-    /// are nothing to worry about.
+    /// The number of calls that were repeated so far because of a deadlock or a lock timeout. A few are normal.
     pub fn repeated_calls(&self) -> u64 {
         self.connections().repeated()
     }
@@ -106,11 +105,6 @@ impl OutboxStore<posthaste_sql_writer::MySql> for MySqlStore {
 }
 
 impl MySqlStoreBuilder {
-    /// The migrations of this outbox, to check, print or apply by themselves.
-    pub fn migrations(&self) -> MySqlMigrations {
-        MySqlMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
-    }
-
     /// Opens the store.
     pub async fn connect(self) -> Result<MySqlStore, OpenError> {
         let migrations = self.migrations();

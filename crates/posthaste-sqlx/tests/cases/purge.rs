@@ -1,4 +1,4 @@
-//! What becomes of delivered events: kept, deleted or archived.
+//! Purges: delivered events are kept, deleted or archived.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, EventId, Outcome, Recorder, RetryPolicy, Status};
 
-use crate::rows::NEVER_SQL;
+use crate::client_rows::NEVER_SQL;
 use crate::support::*;
 
 /// The tests of this file.
@@ -15,7 +15,7 @@ macro_rules! purge_tests {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::purge:
             delivered_rows_are_kept_deleted_or_archived,
-            purge_takes_what_is_old_enough_and_nothing_else,
+            purge_removes_only_rows_that_are_old_enough,
         );
     };
 }
@@ -49,7 +49,7 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
     }
 }
 
-pub(crate) async fn purge_takes_what_is_old_enough_and_nothing_else() {
+pub(crate) async fn purge_removes_only_rows_that_are_old_enough() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),

@@ -1,5 +1,5 @@
-//! Calls that are dropped half way on a server: savepoints of a Writer, and the calls of a store, which leave no transaction
-//! open and lose no row.
+//! Dropped calls on a server: savepoints of a Writer, and calls of a store, which leave no transaction open and lose no
+//! row.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ macro_rules! server_cancel_tests {
 }
 pub(crate) use server_cancel_tests;
 
-/// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
-/// the `Tx` afterwards must not be committed by itself.
+/// After a dropped SAVEPOINT, the driver rolls back the whole transaction. What is written to the `Tx` afterwards must
+/// not be committed separately.
 pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
     let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
@@ -63,7 +63,7 @@ pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_s
 const STORE_CALLS: usize = 22;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// One of the calls of a store, each of which may have happened when its caller goes away.
+/// One of the calls of a store. It may have had its effect when it is dropped.
 async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
     let held = leases.clone();
     let settlement = |lease: &Lease| Settlement::new(lease.clone(), Verdict::Done);
@@ -112,7 +112,7 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
     while let Some(round) = dropped.next_round() {
         let n = round % STORE_CALLS;
         let work = call(&db.store, n, &mut leases, &owner);
-        // A call that was dropped took its connection along, so the next one has to connect first.
+        // A dropped call closes its connection, so the next call has to connect first.
         if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
             answer.unwrap_or_else(|error| panic!("call {n} in round {round}: {error:?}"));
         }

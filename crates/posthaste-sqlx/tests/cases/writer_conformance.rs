@@ -1,4 +1,4 @@
-//! The Writers' suite.
+//! The conformance suite of Writers.
 
 use async_trait::async_trait;
 use posthaste::conformance::{
@@ -46,7 +46,7 @@ impl SqlxHarness {
         match end {
             OwnEnd::Aborted => {
                 let _ = tx.execute(STATEMENTS.aborts).await.expect_err("it fails");
-                // Only some databases say that there is nothing to commit.
+                // Only some databases report that there is nothing to commit.
                 let _ = tx.commit().await;
             }
             OwnEnd::Rollback => tx.rollback().await?,

@@ -74,7 +74,7 @@ route = [{ publish = "stdout:" }]
       4 | migrate = true
         |           ^^^^
 
-    posthaste.toml:6:1: outbox.orders.layout.key: has not the column of the id in it: add it
+    posthaste.toml:6:1: outbox.orders.layout.key: does not contain the column of the id: add it
       6 | [outbox.orders.layout]
         | ^^^^^^^^^^^^^^^^^^^^^^
 

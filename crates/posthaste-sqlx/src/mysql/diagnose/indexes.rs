@@ -1,4 +1,4 @@
-//! Whether the indexes are there, and whether the server may use them.
+//! Diagnosis of indexes: all of them exist, and the server may use them.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::super::MySqlStore;
 use super::super::migrate::TABLE;
 use crate::findings::{missing_index, unused_index};
 
-/// Every index of the table, and whether statements may use it. The two servers have different words for it.
+/// All indexes of the table, and whether statements may use them. The two servers have different columns for that.
 const ON_MARIADB: &str = "SELECT DISTINCT index_name, ignored = 'NO' FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 const ON_MYSQL: &str = "SELECT DISTINCT index_name, is_visible = 'YES' FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 
-/// A server that shows no index at all does not tell.
+/// Finds nothing if the server shows no index at all, because it then shows none to this user.
 pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
     let seen = store.read(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();
     if found.is_empty() { Vec::new() } else { findings_about(store, &found) }
 }
 
-/// The names, and whether they may be used.
+/// Reads the names of the indexes, and whether they may be used.
 async fn read(store: &MySqlStore, connection: &mut MySqlConnection) -> sqlx::Result<HashMap<String, bool>> {
     let statement = match store.0.state.flavour {
         Flavour::MariaDb => ON_MARIADB,

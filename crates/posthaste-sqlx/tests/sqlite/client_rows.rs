@@ -1,5 +1,5 @@
-//! Rows that other programs write to SQLite: with the columns of document 003 or fewer, with times as people
-//! write them, by the `sqlite3` shell, in any time zone; and rows that cannot be read.
+//! Rows that other programs write to SQLite: with the classic 15 columns or fewer, with times in common formats,
+//! through the `sqlite3` shell, in any time zone, and rows that cannot be read.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use posthaste::store::Store as _;
 use posthaste::{Admin as _, EventId, Status, Timestamp};
 
-use crate::cases::rows::deliver_all;
+use crate::cases::client_rows::deliver_all;
 use crate::support::*;
 
-crate::cases::rows::row_tests!();
+crate::cases::client_rows::row_tests!();
 
 pub(crate) const NOW_SQL: &str = "datetime('now')";
 pub(crate) const IN_AN_HOUR_SQL: &str = "datetime('now', '+1 hour')";
 pub(crate) const NEVER_SQL: &str = "9000000000000000";
 
-/// What the table takes and nobody can read: a column, what stands in it, and what is said about it.
+/// Values that the table accepts and that cannot be read: a column, its value, and the reported defect.
 pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = &[
     ("headers", "'[\"s3cret\"]'", "headers"),
     ("headers", "'{\"s3cret\": {\"a\": 1}}'", "headers"),
@@ -47,7 +47,7 @@ pub(crate) const UNNAMED_ROW_SQL: Option<&str> = Some(
              CAST(x'ff' AS TEXT))",
 );
 
-/// Columns, their values, and what the table says about them.
+/// Columns, their values, and the error of the table.
 pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
     ("event_id, event_type, payload", "'', 'T', '{}'", "event_id is text of 1 to 36 characters"),
@@ -61,7 +61,7 @@ pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload, status", "'a', 'T', '{}', 'x'", "status is 0 NEW"),
 ];
 
-/// Document 003's columns, all of them and no other, with this time.
+/// A row with the classic 15 columns and this time.
 fn document(id: &str, time: &str) -> String {
     format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, \
@@ -73,7 +73,7 @@ fn document(id: &str, time: &str) -> String {
 
 // S3-28, S3-62, S2-16
 #[tokio::test]
-async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_times_are() {
+async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_times_are() {
     let db = Db::new().await;
     let micros = 1_767_268_800_000_000_i64; // 2026-01-01 12:00:00 UTC
     let good = [
@@ -132,7 +132,7 @@ async fn lag_is_known_although_the_oldest_row_has_no_time() {
     }
 }
 
-/// An id that is no text cannot name its row, so several of them share one name.
+/// An id that is not text cannot be shown, so several such rows have the same name.
 #[tokio::test]
 async fn every_row_whose_id_cannot_be_read_is_dead() {
     let db = Db::new().await;
@@ -152,7 +152,7 @@ async fn every_row_whose_id_cannot_be_read_is_dead() {
     assert_eq!(db.int(reasons).await, 5);
 }
 
-/// Another program with a library of its own: its SQLite computes our defaults and runs our triggers.
+/// Another program whose SQLite library evaluates the defaults and triggers of the table.
 #[tokio::test]
 async fn rows_of_the_sqlite3_shell_are_delivered() {
     let db = Db::new().await;
@@ -176,7 +176,7 @@ async fn garbage_time_from_the_sqlite3_shell_is_refused() {
     assert!(message.contains("2026-01-31 12:00:00"), "{message}");
 }
 
-/// The row of a client far from UTC is due at the same instant as everybody's.
+/// The row of a client far from UTC is due at the same instant as any other.
 #[tokio::test]
 async fn sqlite3_shell_in_another_time_zone_writes_the_same_instant() {
     let db = Db::new().await;
@@ -199,7 +199,7 @@ async fn sqlite3_shell_in_another_time_zone_writes_the_same_instant() {
     assert_eq!(deliver_all(&db).await.count(), 6);
 }
 
-/// F49: all the rest of this file once more, by a process far from UTC.
+/// F49: all other tests of this file again, in a process far from UTC.
 #[test]
 fn nothing_depends_on_the_time_zone() {
     const TIME_ZONE_VAR: &str = "POSTHASTE_TEST_TIME_ZONE";

@@ -1,4 +1,4 @@
-//! A server that cannot be reached, does not let us in or only reads, and one that ends our sessions or loses our table.
+//! Servers that are unreachable, refuse the login or are read-only, and servers that end sessions or lose a table.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -15,17 +15,17 @@ use crate::support::*;
 macro_rules! server_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::server:
+            [$($attribute)*] crate::cases::server_errors:
             unknown_database_is_refused,
-            server_that_is_not_there_is_named,
-            server_that_speaks_another_language_is_refused,
+            unreachable_server_is_named,
+            server_with_another_protocol_is_refused,
             full_server_is_refused_with_advice,
-            server_that_only_reads_is_refused_unless_one_only_looks,
-            wrong_password_is_refused_and_stands_in_no_text,
-            password_stands_in_no_text_of_what_was_opened_or_could_not_be,
-            table_that_goes_away_under_a_store_is_named,
+            read_only_server_is_refused_unless_the_store_is_read_only,
+            wrong_password_is_refused_and_never_shown,
+            password_is_in_no_debug_output_or_error,
+            missing_table_of_an_open_store_is_named,
             engine_recovers_by_itself_when_all_its_sessions_are_ended,
-            slow_questions_do_not_keep_operators_from_pausing,
+            slow_queries_do_not_keep_operators_from_pausing,
         );
     };
 }
@@ -39,7 +39,7 @@ pub(crate) async fn unknown_database_is_refused() {
     }
 }
 
-pub(crate) async fn server_that_is_not_there_is_named() {
+pub(crate) async fn unreachable_server_is_named() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -53,8 +53,8 @@ pub(crate) async fn server_that_is_not_there_is_named() {
     assert!(error.contains(&format!("shop on 127.0.0.1:{port}")), "{error}");
 }
 
-/// A server that answers, with a protocol of its own.
-pub(crate) async fn server_that_speaks_another_language_is_refused() {
+/// A server that replies with another protocol.
+pub(crate) async fn server_with_another_protocol_is_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let web_server = tokio::spawn(async move {
@@ -80,8 +80,8 @@ pub(crate) async fn full_server_is_refused_with_advice() {
     login.remove().await;
 }
 
-/// As a replica answers, and a database or server that was told so.
-pub(crate) async fn server_that_only_reads_is_refused_unless_one_only_looks() {
+/// As a replica, or as a database or server that is configured so.
+pub(crate) async fn read_only_server_is_refused_unless_the_store_is_read_only() {
     let server = ReadOnlyServer::new().await;
     let errors = [
         server.without_outbox().migrate().connect().await.unwrap_err(),
@@ -95,25 +95,25 @@ pub(crate) async fn server_that_only_reads_is_refused_unless_one_only_looks() {
     let store = server.with_outbox().read_only().connect().await.expect("it can be read");
     assert_eq!(store.stats().await.unwrap().new, 0);
     let error = store.pause("orders", "me").await.expect_err("it cannot be written");
-    assert!(error.source().expect("a source").to_string().contains("only reads"), "{error:?}");
+    assert!(error.source().expect("a source").to_string().contains("is read-only"), "{error:?}");
     store.close().await;
     server.remove().await;
 }
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
-/// The error, its sources and what a log would show of each.
+/// The error, its sources, and what a log would show of each.
 fn all_texts(error: &(dyn Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());
     chain.map(|error| format!("{error}\n{error:?}\n{error:#?}\n")).collect()
 }
 
 fn assert_no_secret(what: &str, text: &str) {
-    assert!(!text.contains(SECRET), "the password stands in {what}: {text}");
+    assert!(!text.contains(SECRET), "the password is in {what}: {text}");
 }
 
 // S3
-pub(crate) async fn wrong_password_is_refused_and_stands_in_no_text() {
+pub(crate) async fn wrong_password_is_refused_and_never_shown() {
     let options = login_with_a_password().await.password(SECRET);
     let log = Log::of_thread();
     for error in errors_of(Store::builder(&options)).await {
@@ -125,7 +125,7 @@ pub(crate) async fn wrong_password_is_refused_and_stands_in_no_text() {
 }
 
 // S3
-pub(crate) async fn password_stands_in_no_text_of_what_was_opened_or_could_not_be() {
+pub(crate) async fn password_is_in_no_debug_output_or_error() {
     let (login, place) = (Login::new(SECRET).await, Place::new().await);
     let log = Log::of_thread();
     let builder = place.builder_as(&login);
@@ -159,7 +159,7 @@ pub(crate) async fn password_stands_in_no_text_of_what_was_opened_or_could_not_b
     drop(tx);
     outbox.shutdown().await;
     login.end_sessions().await;
-    // The driver may notice in time that its session is gone.
+    // The driver may notice in time that its session has ended.
     if let Err(error) = store.stats().await {
         assert_no_secret("an error", &all_texts(&error));
     }
@@ -171,7 +171,7 @@ pub(crate) async fn password_stands_in_no_text_of_what_was_opened_or_could_not_b
     login.remove().await;
 }
 
-pub(crate) async fn table_that_goes_away_under_a_store_is_named() {
+pub(crate) async fn missing_table_of_an_open_store_is_named() {
     let db = Db::new().await;
     db.execute("DROP TABLE outbox_event").await;
     let error = db.store.stats().await.expect_err("it is gone");
@@ -199,8 +199,8 @@ pub(crate) async fn engine_recovers_by_itself_when_all_its_sessions_are_ended() 
     db.close().await;
 }
 
-/// Questions that take long have taken all connections for questions.
-pub(crate) async fn slow_questions_do_not_keep_operators_from_pausing() {
+/// Slow queries have taken all connections for queries.
+pub(crate) async fn slow_queries_do_not_keep_operators_from_pausing() {
     let db = Db::new().await;
     let mut locker = db.pool.acquire().await.unwrap();
     run(&mut *locker, LOCK_OUTBOX_SQL).await.unwrap();

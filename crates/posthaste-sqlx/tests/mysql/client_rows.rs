@@ -1,6 +1,5 @@
-//! Rows that other programs write to MySQL and MariaDB: with the columns of document 003 or fewer, by the
-//! `mariadb` shell, with parameters of any type that holds text; at any time, in any time zone; and rows that
-//! cannot be read.
+//! Rows that other programs write to MySQL and MariaDB: with the classic 15 columns or fewer, through the `mariadb`
+//! shell, with parameters of every text type, at any time and in any time zone, and rows that cannot be read.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,12 +10,12 @@ use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::cases::rows::{assert_recent, deliver_all};
-use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_rows::{assert_recent, deliver_all};
 use crate::support::*;
 
-crate::cases::rows::row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
-crate::cases::server_rows::server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::client_rows::row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+crate::cases::client_row_times::server_row_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "UTC_TIMESTAMP(6)";
 pub(crate) const IN_AN_HOUR_SQL: &str = "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
@@ -26,7 +25,7 @@ pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = MALFORMED_ON_SERVERS
 /// Every id can be read here.
 pub(crate) const UNNAMED_ROW_SQL: Option<&str> = None;
 
-/// Columns, their values, and what the table says about them.
+/// Columns, their values, and the error of the table.
 pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
     ("event_id, event_type, payload", "'', 'T', '{}'", "outbox_event_has_id"),
@@ -40,8 +39,8 @@ pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload, available_at", "'a', 'T', '{}', 'soon'", "soon"),
 ];
 
-/// Inserts rows `time0`, `time1` and so on with odd times, as a session without strict mode writes them, and so many
-/// that have been due for ever. Returns how many have odd times.
+/// Inserts rows `time0`, `time1` and so on with unusual times, as a session without strict mode writes them, and
+/// `due_for_ever` rows with the earliest time. Returns the number of unusual times.
 pub(crate) async fn insert_odd_times(db: &Db, due_for_ever: usize) -> usize {
     let times = [
         "0000-00-00",
@@ -74,7 +73,7 @@ pub(crate) async fn insert_odd_times(db: &Db, due_for_ever: usize) -> usize {
 // S3-28, S3-62, S2-16
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_parameters_are() {
+async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_parameters_are() {
     let db = Db::new().await;
     let payload_text = ODD_JSON.replace('\\', "\\\\").replace('\'', "''");
     let kinds = [
@@ -109,7 +108,7 @@ async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_
     db.close().await;
 }
 
-/// The server reads what a CHECK names for every UPDATE of a row, also a payload that lies outside its row.
+/// The server reads all columns of a CHECK for every UPDATE of a row, also a payload that is stored outside of the row.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn no_constraint_reads_payloads() {
@@ -125,7 +124,7 @@ async fn no_constraint_reads_payloads() {
     db.close().await;
 }
 
-/// Server, session and process are in three different zones.
+/// The server, the session and the process are in three different zones.
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 fn times_are_right_to_the_microsecond_in_a_process_and_a_session_of_other_time_zones() {
@@ -181,7 +180,7 @@ async fn process_in_newfoundland() {
     assert_recent(locked_at);
     assert_eq!(held.available_at.as_micros() - locked_at.as_micros(), 30_000_007);
 
-    // With a clock of the caller's own, everything is where it says.
+    // With a clock of the caller, all times are exact.
     let now = Timestamp::from_micros(locked_at.as_micros() + 1_000_003);
     let leases = [claimed[0].lease.clone()];
     store.renew(&Renew::new(&owner, &leases, lease).at(now)).await.unwrap();

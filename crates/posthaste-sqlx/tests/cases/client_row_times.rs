@@ -1,34 +1,34 @@
-//! Rows that other programs write to a server: with typed parameters, and with times at the ends of the calendar and
-//! beyond, in every column that has one.
+//! Rows that other programs write to a server: with typed parameters, and with times at and beyond the ends of the
+//! calendar in every column for a time.
 
 use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::store::{Purge, Purgeable, Store as _};
 use posthaste::{Admin as _, Delivery, Status};
 
-use crate::cases::rows::deliver_all;
-use crate::rows::insert_odd_times;
+use crate::cases::client_rows::deliver_all;
+use crate::client_rows::insert_odd_times;
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! server_row_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::server_rows:
-            times_at_the_ends_of_the_calendar_and_beyond_spoil_nothing,
+            [$($attribute)*] crate::cases::client_row_times:
+            times_at_and_beyond_the_ends_of_the_calendar_do_no_harm,
         );
     };
 }
 pub(crate) use server_row_tests;
 
-/// Document 003's columns, all of them and no other.
+/// The columns of the classic 15-column outbox table.
 pub(crate) const DOCUMENT_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, \
     headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at";
 
-/// Odd spaces, a key twice, numbers that a parser would change: text that json keeps and jsonb does not.
+/// Unusual spaces, a repeated key, and numbers that a parser would change: type json keeps them, type jsonb does not.
 pub(crate) const ODD_JSON: &str =
     r#"{ "b" : 1.50e+2,"a":1,  "a":2 , "big":12345678901234567890.10, "é":"\u00e9 \" ' $1" }"#;
 
-/// What the servers' tables take and nobody can read: a column, what stands in it, and what is said about it.
+/// Values that the table accepts and that cannot be read: a column, its value, and the reported defect.
 pub(crate) const MALFORMED_ON_SERVERS: &[(&str, &str, &str)] = &[
     ("headers", r#"'["s3cret"]'"#, "headers"),
     ("headers", r#"'{"a": {"s3cret": "b"}}'"#, "headers"),
@@ -43,8 +43,8 @@ pub(crate) const MALFORMED_ON_SERVERS: &[(&str, &str, &str)] = &[
     ("schema_version", "-9223372036854775808", "schema_version is out of range"),
 ];
 
-/// Every row of [`DOCUMENT_COLUMNS`] has arrived with its payload as it was; one whose id is that of a server's own type
-/// of JSON has only what that left of it.
+/// Asserts that every row of [`DOCUMENT_COLUMNS`] arrived with its payload unchanged. The row whose id is the JSON type
+/// of the server has what that type keeps.
 pub(crate) fn assert_documents(deliveries: &[Delivery], parsed_id: &str, micros: i64) {
     for delivery in deliveries {
         let id = delivery.id().as_str();
@@ -59,9 +59,9 @@ pub(crate) fn assert_documents(deliveries: &[Delivery], parsed_id: &str, micros:
     }
 }
 
-pub(crate) async fn times_at_the_ends_of_the_calendar_and_beyond_spoil_nothing() {
+pub(crate) async fn times_at_and_beyond_the_ends_of_the_calendar_do_no_harm() {
     let db = Db::new().await;
-    // More than a batch is due at the first of all times: a claim goes on behind the last one it saw.
+    // More than one batch has the earliest time, so the next claim has to continue after the last row it saw.
     let odd = insert_odd_times(&db, 150).await;
     db.store.stats().await.expect("stats");
     db.store.oldest_pending(None).await.expect("a lag");

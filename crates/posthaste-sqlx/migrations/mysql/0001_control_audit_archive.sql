@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS `{table}_control` (
   paused_by VARCHAR(255) NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- What operators did.
+-- Changes by operators.
 CREATE TABLE IF NOT EXISTS `{table}_audit` (
   seq    BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
   at     DATETIME(6) NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS `{table}_audit` (
   `rows` BIGINT      NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Events that somebody wanted to keep after they were delivered or given up.
+-- Delivered or dead events that the configuration keeps after their rows left the outbox.
 CREATE TABLE IF NOT EXISTS `{table}_archive` (
   seq            BIGINT       NOT NULL,
   event_id       VARCHAR(36)  NOT NULL,

@@ -1,11 +1,11 @@
-//! Whether the user may write what a relay writes into a foreign table.
+//! Checks that the user may write the outcomes of events into a foreign table.
 
 use super::resolved_layout::ResolvedLayout;
 use super::server::Server;
 use super::session::{BoundQuery, Session, text};
 use crate::OpenError;
 
-/// Whether this user may write back what becomes of events.
+/// Checks that this user may write back the outcomes of events.
 pub(super) async fn check(
     server: &dyn Server,
     session: &mut dyn Session,

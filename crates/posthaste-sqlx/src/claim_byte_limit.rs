@@ -1,7 +1,7 @@
-//! The byte limit of a claim: how many of the rows that it has found it takes.
+//! The byte limit of a claim: chooses how many of the rows that it found it takes.
 
-/// As many of the first rows as fit into `max_bytes` together, and always the first: a row that is larger than
-/// everything that is allowed would wait for ever.
+/// Returns how many of the first rows fit into `max_bytes` together. The first row always counts: a row that is larger
+/// than the limit would otherwise wait for ever.
 pub(crate) fn rows_within_limit(sizes: impl IntoIterator<Item = i64>, max_bytes: usize) -> usize {
     let mut room = i64::try_from(max_bytes).unwrap_or(i64::MAX);
     let fits = |size: &i64| {

@@ -1,61 +1,63 @@
-//! The versions of an outbox's schema.
+//! Schema versions of an outbox.
 
 use crate::OpenError;
 use crate::sql::Sql;
 
-/// One numbered step of a schema. Steps are never changed once released.
+/// A numbered step of the schema. A released step never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migration {
     /// 1, 2, 3, …
     pub version: u32,
-    /// What it does.
+    /// What the step does.
     pub name: &'static str,
-    /// The oldest version whose programs go on working after it, also those that are started then.
+    /// The oldest schema version whose programs still work after this step, also if they are started after it.
     pub works_with: u32,
 }
 
-/// What a database says about its schema: none if no step was recorded.
+/// What a database records about its schema; 0 if no step was recorded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordedVersions {
-    pub(crate) version: Option<u32>,
-    /// The oldest version whose programs all steps let work.
-    pub(crate) works_with: Option<u32>,
+    pub(crate) version: u32,
+    /// The oldest schema version whose programs work after all recorded steps.
+    pub(crate) works_with: u32,
 }
 
-/// What is known about an outbox's schema.
+/// The state of the schema of an outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SchemaState {
-    /// There is no outbox table.
+    /// The outbox table does not exist.
     Missing,
-    /// Everything is there. A newer release may have added to it, in a way that lets this program work.
+    /// The schema is complete. A newer release may have added to it in a way that lets this program work.
     Current {
-        /// The version.
+        /// The version of the schema.
         version: u32,
     },
-    /// Migrations wait to be applied.
+    /// Some migrations were not applied yet.
     Behind {
-        /// The version that was found.
-        version: u32,
-        /// The newest version.
-        latest: u32,
-    },
-    /// A newer release made this schema, and this program cannot work with it.
-    Newer {
-        /// The version that was found.
+        /// The version of the schema.
         version: u32,
         /// The newest version that this program knows.
         latest: u32,
     },
-    /// A table of this name that Posthaste did not make.
+    /// A newer release made this schema, and this program cannot work with it.
+    Newer {
+        /// The version of the schema.
+        version: u32,
+        /// The newest version that this program knows.
+        latest: u32,
+    },
+    /// A table of this name exists, and Posthaste did not create it.
     Foreign {
-        /// What is different.
+        /// How it differs from an outbox.
         why: String,
-        /// Whether `adopt` can upgrade it.
+        /// True if `adopt` can turn it into an outbox.
         adoptable: bool,
     },
 }
 
-/// The columns of the table that document 003 describes.
+/// The columns of the classic 15-column outbox table, which can be adopted.
 const DOCUMENT_COLUMNS: [&str; 15] = [
     "event_id",
     "event_type",
@@ -75,30 +77,30 @@ const DOCUMENT_COLUMNS: [&str; 15] = [
 ];
 
 impl SchemaState {
-    /// The state of a table of which this is recorded, for a program that knows the versions up to `latest`.
+    /// The state of a schema with these recorded versions, for a program that knows the versions up to `latest`.
     pub(crate) fn of_version(recorded: RecordedVersions, latest: u32) -> Self {
-        match (recorded.version.unwrap_or(0), recorded.works_with.unwrap_or(0)) {
+        match (recorded.version, recorded.works_with) {
             (version, works_with) if works_with > latest => Self::Newer { version, latest },
             (version, _) if version >= latest => Self::Current { version },
             (version, _) => Self::Behind { version, latest },
         }
     }
 
-    /// The state of a table with these columns and without a version.
+    /// The state of a table with these columns and without a recorded version.
     pub(crate) fn foreign(columns: &[String]) -> Self {
         let is_missing = |name: &&str| !columns.iter().any(|column| column == name);
         let missing: Vec<&str> = DOCUMENT_COLUMNS.into_iter().filter(is_missing).collect();
         let unknown = columns.iter().map(String::as_str).filter(|column| !DOCUMENT_COLUMNS.contains(column));
         let unknown: Vec<&str> = unknown.collect();
         let why = match (missing.as_slice(), unknown.as_slice()) {
-            ([], []) => "it has the columns of document 003, and no schema version".to_owned(),
+            ([], []) => "it is a classic 15-column outbox table without a schema version".to_owned(),
             ([], unknown) => format!("it has columns that an outbox does not know: {}", unknown.join(", ")),
             (missing, _) => format!("it lacks the columns {}", missing.join(", ")),
         };
         Self::Foreign { why, adoptable: missing.is_empty() && unknown.is_empty() }
     }
 
-    /// Why a program that needs the `latest` version cannot use a table in this state.
+    /// The error of a program that needs the version `latest` and finds a table in this state.
     pub(crate) fn refuse(self, sql: &Sql, latest: u32) -> OpenError {
         let (table, options) = (sql.table().clone(), sql.options());
         match self {
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     fn state(version: u32, works_with: u32) -> SchemaState {
-        SchemaState::of_version(RecordedVersions { version: Some(version), works_with: Some(works_with) }, 3)
+        SchemaState::of_version(RecordedVersions { version, works_with }, 3)
     }
 
     #[test]

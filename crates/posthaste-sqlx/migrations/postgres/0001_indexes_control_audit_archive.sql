@@ -1,9 +1,9 @@
--- Exactly what a claim reads, in its order. Leased, delayed and parked rows lie beyond "now".
+-- The order in which a claim reads. Leased, delayed and parked rows have a time after now.
 CREATE INDEX "{name}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
--- Ordered claims, the lag, and lists of what is pending.
+-- For claims of the strict mode, the lag, and lists of pending rows.
 CREATE INDEX "{name}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
 CREATE INDEX "{name}_parked" ON "{table}" (parked, seq) WHERE parked IS NOT NULL;
--- The purger's order. A foreign program may leave done_at empty.
+-- The order of purges. Another program may leave done_at empty.
 CREATE INDEX "{name}_done" ON "{table}" (coalesce(done_at, inserted_at)) WHERE status = 1;
 CREATE INDEX "{name}_dead" ON "{table}" (seq) WHERE status = 3;
 
@@ -14,7 +14,7 @@ CREATE TABLE "{table}_control" (
   paused_by text        NOT NULL
 );
 
--- What operators did.
+-- Changes by operators.
 CREATE TABLE "{table}_audit" (
   seq    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at     timestamptz NOT NULL,
@@ -24,8 +24,8 @@ CREATE TABLE "{table}_audit" (
   rows   bigint      NOT NULL
 );
 
--- Events that somebody wanted to keep after they were delivered or given up, in one partition per day
--- of archiving, so that a day leaves at once. What finds no partition goes into the last one.
+-- Delivered or dead events that the configuration keeps after their rows left the outbox. There is one partition per
+-- day of archiving, so that a whole day can be dropped at once. A row without a partition goes into the default one.
 CREATE TABLE "{table}_archive" (
   seq            bigint       NOT NULL,
   event_id       varchar(36)  NOT NULL,
@@ -62,13 +62,14 @@ CREATE TABLE "{table}_archive_rest" PARTITION OF "{table}_archive" DEFAULT;
 
 CREATE INDEX "{name}_archive_rest_at" ON "{table}_archive_rest" (archived_at);
 
--- Partitions belong to whoever made the outbox; these two let a relay have them made and dropped
--- without being the owner. Both wait for locks for a moment only: whoever reads the archive for hours, as a
--- dump does, must not make those wait who come after. They are asked again later.
+-- Partitions belong to the user who created the outbox. These two functions let a relay create and drop partitions
+-- without being the owner. Both wait only briefly for locks: a transaction that reads the archive for hours, such as a
+-- dump, must not block later readers behind them. They are called again later.
 --
--- A partition is attached and not made in place, so that nobody who reads the archive waits for it; only the last
--- partition must be free. A day of which something lies there already stays there. PostgreSQL reads all of the last
--- partition meanwhile, and nothing can be archived: where that would take long, no partition is made.
+-- A partition is created as a table and then attached, so that readers of the archive do not wait. Only the default
+-- partition must be free of locks. A day with rows in the default partition stays there. While a partition is attached,
+-- PostgreSQL reads all of the default one and nothing can be archived. If that would take long, no partition is
+-- created.
 CREATE FUNCTION "{table}_archive_day"(day date) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 SET lock_timeout = '5s' AS $$
@@ -87,16 +88,17 @@ BEGIN
       'detach it first, as docs/postgres.md describes', '{name}_archive_rest';
   END IF;
   PERFORM set_config('lock_timeout', '500ms', true);
-  -- A row that is on its way to the last partition while that of its day is attached would be refused.
+  -- Otherwise a row that is being inserted into the default partition, while the partition of its day is attached,
+  -- would be refused.
   LOCK TABLE ONLY "{table}_archive" IN SHARE ROW EXCLUSIVE MODE;
   EXECUTE format('CREATE TABLE %I.%I (LIKE "{table}_archive" INCLUDING DEFAULTS)', '{schema}', partition);
   EXECUTE format('ALTER TABLE "{table}_archive" ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
     '{schema}', partition, first, next);
 END $$;
 
--- Drops the days that ended before this time, deletes so many older events of the last partition, and returns how
--- many events are gone: as the server's statistics say where a day has more than a hundred thousand, because all of it
--- would have to be read to count them. A day that somebody reads is left for the next time.
+-- Drops the days that ended before this time, deletes up to "most" older events of the default partition, and returns
+-- how many events are gone. The number is an estimate of the server for a day with more than a hundred thousand events,
+-- because counting would read all of them. A day that another transaction reads is left for the next call.
 CREATE FUNCTION "{table}_archive_drop"(before timestamptz, most bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 DECLARE

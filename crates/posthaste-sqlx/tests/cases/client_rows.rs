@@ -1,24 +1,26 @@
-//! Rows that other programs write, and rows that cannot be read.
+//! Rows written by other programs, and rows that cannot be read.
 
 use std::time::Duration;
 
 use posthaste::admin::{Filter, PageRequest, Tolerance};
 use posthaste::{Admin as _, EventId, Outcome, Recorder, Status, Timestamp};
 
-use crate::rows::{IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL};
+use crate::client_rows::{
+    IN_AN_HOUR_SQL, MALFORMED_COLUMNS, NEVER_SQL, NOW_SQL, REFUSED_ROWS, UNNAMED_ROW_SQL,
+};
 use crate::support::*;
 
 /// The tests of this file.
 macro_rules! row_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
-            [$($attribute)*] crate::cases::rows:
+            [$($attribute)*] crate::cases::client_rows:
             row_of_id_type_and_payload_is_delivered,
-            time_that_lies_ahead_is_waited_for,
-            what_no_row_can_be_is_refused_by_the_table_and_says_why,
+            row_with_a_time_in_the_future_waits_for_it,
+            invalid_row_is_refused_by_the_table_with_the_reason,
             malformed_rows_are_dead_with_the_reason_and_the_rest_is_delivered,
             operator_sees_everything_while_malformed_rows_wait_and_after_they_died,
-            count_that_is_full_or_negative_in_the_middle_of_a_batch_spoils_nothing,
+            extreme_counts_in_the_middle_of_a_batch_do_no_harm,
         );
     };
 }
@@ -27,12 +29,12 @@ pub(crate) use row_tests;
 pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store works");
     outbox.shutdown().await;
     recorder
 }
 
-/// By the shell of the database, where there is one.
+/// Runs it in the shell of the database, if there is one.
 async fn run_in_shell(db: &Db, sql: &str) {
     if !db.shell(sql) {
         db.execute(sql).await;
@@ -54,13 +56,13 @@ pub(crate) async fn row_of_id_type_and_payload_is_delivered() {
     db.close().await;
 }
 
-/// A wrong zone shows: none of those that the tests play with is nearer to another than two hours.
+/// Detects a wrong time zone: all zones in these tests are at least two hours apart.
 pub(crate) fn assert_recent(time: Timestamp) {
     let (now, minute) = (Timestamp::now().as_micros(), 60_000_000);
     assert!((now - time.as_micros()).abs() < minute, "{time}");
 }
 
-pub(crate) async fn time_that_lies_ahead_is_waited_for() {
+pub(crate) async fn row_with_a_time_in_the_future_waits_for_it() {
     let db = Db::new().await;
     let values = [("later", IN_AN_HOUR_SQL), ("never", NEVER_SQL), ("now", NOW_SQL)];
     let values = values.map(|(id, time)| format!("('{id}', 'T', '{{}}', {time})")).join(", ");
@@ -73,7 +75,7 @@ pub(crate) async fn time_that_lies_ahead_is_waited_for() {
     db.close().await;
 }
 
-pub(crate) async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
+pub(crate) async fn invalid_row_is_refused_by_the_table_with_the_reason() {
     let db = Db::new().await;
     for (columns, values, why) in REFUSED_ROWS {
         let sql = format!("INSERT INTO outbox_event ({columns}) VALUES ({values})");
@@ -85,7 +87,7 @@ pub(crate) async fn what_no_row_can_be_is_refused_by_the_table_and_says_why() {
 
 const SECRET: &str = "s3cret";
 
-/// Bad rows of every kind, each between good ones.
+/// Inserts bad rows of every kind, each between good ones.
 async fn insert_among_good(db: &Db, bad: usize, good: usize) {
     let mut sql = "BEGIN;".to_owned();
     for n in 0..bad + good {
@@ -153,7 +155,7 @@ pub(crate) async fn operator_sees_everything_while_malformed_rows_wait_and_after
     db.close().await;
 }
 
-pub(crate) async fn count_that_is_full_or_negative_in_the_middle_of_a_batch_spoils_nothing() {
+pub(crate) async fn extreme_counts_in_the_middle_of_a_batch_do_no_harm() {
     let db = Db::new().await;
     let full = MAX_ATTEMPTS;
     for n in 1..=100 {

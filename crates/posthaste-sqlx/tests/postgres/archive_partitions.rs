@@ -1,9 +1,9 @@
-//! The archive's days on PostgreSQL.
+//! The partitions of the archive on PostgreSQL.
 
 use std::time::Duration;
 
 use posthaste::config::PurgeConfig;
-use posthaste::store::{OnDone, Purge, Purgeable};
+use posthaste::store::{OnDone, Purge, Purgeable, Store as _};
 use posthaste::{Admin as _, Recorder};
 use posthaste_sqlx::PgStore;
 
@@ -20,7 +20,7 @@ async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     outbox.shutdown().await;
 }
 
-/// Where an event of the archive lies.
+/// The partition that contains an archived event.
 async fn partition_of(db: &Db, id: &str) -> String {
     let sql = format!(
         "SELECT relname FROM pg_class c JOIN outbox_event_archive a ON a.tableoid = c.oid WHERE event_id = '{id}'"
@@ -42,12 +42,12 @@ async fn archive_has_partitions_for_the_days_ahead() {
     db.close().await;
 }
 
-/// PostgreSQL reads all of the last partition when it attaches another one, and nothing can be archived meanwhile.
+/// While PostgreSQL attaches a partition it reads all of the default one, and nothing can be archived.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn no_partition_is_attached_while_the_last_one_is_large() {
+async fn no_partition_is_attached_while_the_default_one_is_large() {
     let db = Db::new().await;
-    // A page for each row.
+    // One page for each row.
     db.execute("ALTER TABLE outbox_event_archive_rest ALTER COLUMN payload SET STORAGE PLAIN").await;
     archived_at(&db, "a", "2026-01-01 12:00Z").await;
     db.execute(
@@ -73,7 +73,7 @@ async fn no_partition_is_attached_while_the_last_one_is_large() {
     db.close().await;
 }
 
-/// More events than are counted one by one.
+/// More events than are counted exactly.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn large_day_is_dropped_without_counting_its_events() {
@@ -87,17 +87,17 @@ async fn large_day_is_dropped_without_counting_its_events() {
            AND ctid < '(0,4)'",
     )
     .await;
-    // Two are gone since the server counted.
+    // Two rows were deleted since the server updated its estimate.
     assert_eq!(db.int("SELECT outbox_event_archive_drop('2026-02-01', 100)").await, 150_000);
     assert_eq!(db.int(PARTITION_COUNT_SQL).await, 0);
     db.close().await;
 }
 
-/// How many days have a partition.
+/// The number of partitions for days.
 const PARTITION_COUNT_SQL: &str = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass \
     AND inhrelid::regclass::text LIKE '%\\_day\\_%'";
 
-/// Whether the day in so many days has a partition.
+/// True if the day that is this many days ahead has a partition.
 async fn has_day(db: &Db, ahead: u32) -> bool {
     let name = format!(
         "SELECT to_regclass('outbox_event_day_' || to_char(now() AT TIME ZONE 'UTC' + interval '{ahead} days', 'YYYYMMDD'))"
@@ -105,10 +105,10 @@ async fn has_day(db: &Db, ahead: u32) -> bool {
     db.text(&name).await.is_some()
 }
 
-/// A dump, or a question that takes long, reads the archive: whatever is made or dropped there has to wait for it.
+/// A dump or a slow query reads the archive, so no partition can be created or dropped meanwhile.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn deliveries_are_archived_while_somebody_reads_the_archive() {
+async fn deliveries_are_archived_while_the_archive_is_read() {
     let db = Db::new().await;
     db.execute("SELECT outbox_event_archive_day('2026-01-01')").await;
     let mut dump = db.pool.begin().await.expect("a transaction");
@@ -123,10 +123,10 @@ async fn deliveries_are_archived_while_somebody_reads_the_archive() {
     db.close().await;
 }
 
-/// What a failure once left in the last partition does not keep later days from having their own.
+/// A row that a failure left in the default partition does not keep later days from getting partitions.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn day_without_a_partition_stays_where_it_is_and_the_next_days_have_theirs() {
+async fn day_without_a_partition_stays_in_the_default_one_and_later_days_get_theirs() {
     let db = Db::new().await;
     archived_at(&db, "a", "2026-01-01 12:00Z").await;
     for day in ["2026-01-01", "2026-01-02"] {
@@ -141,7 +141,7 @@ async fn day_without_a_partition_stays_where_it_is_and_the_next_days_have_theirs
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn last_partition_of_the_archive_is_emptied_piece_by_piece() {
+async fn default_partition_is_emptied_in_batches() {
     let db = Db::new().await;
     for n in 0..5 {
         archived_at(&db, &n.to_string(), &format!("2026-01-01 12:0{n}Z")).await;
@@ -153,7 +153,7 @@ async fn last_partition_of_the_archive_is_emptied_piece_by_piece() {
     db.close().await;
 }
 
-/// An event of the archive that was archived at this time.
+/// Adds an archived event with this time of archiving.
 async fn archived_at(db: &Db, id: &str, time: &str) {
     db.execute(&format!(
         "INSERT INTO outbox_event_archive (seq, event_id, event_type, payload, status, attempts, deferrals, \
@@ -163,10 +163,10 @@ async fn archived_at(db: &Db, id: &str, time: &str) {
     .await;
 }
 
-/// A relay that may not make partitions goes on: the last partition takes everything.
+/// A relay that may not create partitions still archives: the default partition takes all rows.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
+async fn without_the_right_to_create_partitions_the_default_one_takes_all_rows() {
     let db = Db::new().await;
     let role = format!("{}_relay", db.schema);
     db.execute(&format!(
@@ -180,10 +180,10 @@ async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
     archive_one(&db, &store, "a").await;
     assert_eq!(partition_of(&db, "a").await, "outbox_event_archive_rest");
     let warning = || log.text().lines().find(|line| line.starts_with("WARN")).map(str::to_owned);
-    wait_until("somebody is told", async || warning().is_some()).await;
+    wait_until("it is logged", async || warning().is_some()).await;
     let warning = warning().expect("a line");
     assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
-    // Whoever gets the right later does not stumble over what lies there for today.
+    // A user who may create partitions later is not affected by the rows of today in the default one.
     archive_one(&db, &db.store, "b").await;
     assert_eq!(db.store.stats().await.unwrap().archived, 2);
     store.close().await;
@@ -194,7 +194,7 @@ async fn without_the_right_to_make_partitions_the_last_one_takes_everything() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn days_are_made_once_whoever_asks_and_whenever() {
+async fn partitions_are_created_once() {
     let db = Db::with_pool(8).await;
     let ask = |day: usize| {
         let pool = db.pool.clone();
@@ -211,7 +211,7 @@ async fn days_are_made_once_whoever_asks_and_whenever() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn days_that_are_over_leave_with_their_events() {
+async fn old_partitions_are_dropped_with_their_events() {
     let db = Db::new().await;
     for day in ["2026-01-01", "2026-01-02", "2026-01-03"] {
         db.execute(&format!("SELECT outbox_event_archive_day('{day}')")).await;
@@ -232,7 +232,7 @@ async fn days_that_are_over_leave_with_their_events() {
     let drop_before = |time: &str| format!("SELECT outbox_event_archive_drop('{time}', 100)");
     let left = "SELECT string_agg(event_id, ',' ORDER BY event_id) FROM outbox_event_archive";
     assert_eq!(db.int(&drop_before("2025-12-31 23:00Z")).await, 0);
-    // A day goes when it is over for good, what has no partition at its own time.
+    // A day is dropped when all of it is old enough. Rows in the default partition are deleted by their own time.
     assert_eq!(db.int(&drop_before("2026-01-02 23:59Z")).await, 3);
     assert_eq!(db.text(left).await.as_deref(), Some("2,3,4,6"));
     assert_eq!(db.int(&drop_before("2026-01-03 00:00Z")).await, 2);

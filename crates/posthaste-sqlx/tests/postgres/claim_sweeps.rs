@@ -1,15 +1,15 @@
-//! Claims on a table of which a part cannot be read, or takes longer to read than anybody waits.
+//! Claims on a table of which a part cannot be read, or takes longer to read than a claim may take.
 
 use std::time::Duration;
 
 use posthaste::StoreError;
-use posthaste::store::{Claim, Claimed, Owner, Store as _};
+use posthaste::store::{Claimed, Owner, Store as _};
 use posthaste_sqlx::PgStore;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::support::*;
 
-/// A store that logs in as a role of its own, which row security can hold up.
+/// A store with a login of its own, whose reads a row security policy can block.
 struct RestrictedStore {
     db: Db,
     role: String,
@@ -30,8 +30,8 @@ impl RestrictedStore {
         Self { store: store.expect("the store opens"), db, role }
     }
 
-    /// Whoever reads a row of which this is so does not come to its end until the connection is closed. On a server
-    /// with a forgotten transaction it would be the dead entries of many rows that take so long.
+    /// Makes every read of a matching row wait until the returned connection is closed. On a server with a forgotten
+    /// transaction, the dead entries of many rows would take that long.
     async fn block_rows(&self, condition: &str) -> PgConnection {
         let key = format!("hashtext('{}')", self.db.schema);
         self.db
@@ -48,7 +48,7 @@ impl RestrictedStore {
         blocker
     }
 
-    /// Inserts an event that has been due for so long.
+    /// Inserts an event that has been due for this long.
     async fn insert(&self, id: &str, due_for: &str) {
         let insert = "INSERT INTO outbox_event (event_id, event_type, payload, available_at) VALUES";
         self.db.execute(&format!("{insert} ('{id}', 'Tested', '{{}}', now() - interval '{due_for}')")).await;
@@ -56,10 +56,10 @@ impl RestrictedStore {
 
     async fn claim(&self, limit: usize) -> Result<Claimed, StoreError> {
         let (owner, lease) = (Owner::from("tester"), Duration::from_secs(1));
-        self.store.claim(&Claim { lease, limit, ..claim_for(&owner) }).await
+        self.store.claim(&claim_for(&owner).with_lease(lease).with_limit(limit)).await
     }
 
-    /// Claims, and waits no longer when the claim is held up.
+    /// Claims, and gives up if the claim is blocked.
     async fn claim_or_give_up(&self) -> Vec<String> {
         let held_up = format!("usename = '{}' AND wait_event = 'advisory'", self.role);
         let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {held_up}");
@@ -87,14 +87,14 @@ fn ids(claimed: &Claimed) -> Vec<String> {
     claimed.events.iter().map(|leased| leased.event.id().to_string()).collect()
 }
 
-/// The process has never seen the table otherwise.
+/// The first claim of a process that has not seen the table before.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_waits() {
+async fn claims_continue_while_no_whole_sweep_can_end() {
     let relay = RestrictedStore::with("SELECT, UPDATE").await;
     let blocker = relay.block_rows("event_id = 'stuck'").await;
     relay.insert("stuck", "1 day").await;
-    // The second one lies below everything that claims have seen.
+    // The second one is below everything that claims have seen.
     for (id, due_for) in [("new", "0 s"), ("old", "1 hour")] {
         relay.insert(id, due_for).await;
         wait_until("it is claimed", async || {
@@ -106,11 +106,11 @@ async fn claims_go_on_where_a_look_from_the_bottom_takes_longer_than_anybody_wai
     relay.close(Some(blocker)).await;
 }
 
-/// Rows that were parked and came back leave dead entries behind, and as long as any transaction holds an old snapshot,
-/// the look at what rows are parked for steps over all of them.
+/// Rows that were parked and returned leave dead entries. While any transaction holds an old snapshot, the query for
+/// parked names steps over all of them.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn claims_go_on_while_the_look_at_what_is_parked_does_not_come_to_its_end() {
+async fn claims_continue_while_the_query_of_parked_names_never_ends() {
     let relay = RestrictedStore::with("SELECT, UPDATE").await;
     let blocker = relay.block_rows("parked IS NOT NULL").await;
     relay.insert("parked", "-1 day").await;
@@ -124,10 +124,10 @@ async fn claims_go_on_while_the_look_at_what_is_parked_does_not_come_to_its_end(
     relay.close(Some(blocker)).await;
 }
 
-/// A sweep that failed has seen nothing, so the claim after it begins where it began.
+/// A failed sweep has seen nothing, so the next claim begins at the same position.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn claim_after_one_that_failed_at_once_finds_what_has_long_been_due() {
+async fn claim_after_a_failed_one_finds_rows_that_have_long_been_due() {
     let relay = RestrictedStore::with("SELECT, INSERT").await;
     relay.insert("old", "1 hour").await;
     relay.claim(10).await.expect_err("it may not update");

@@ -1,16 +1,16 @@
-//! Work on many rows, in steps.
+//! Row steps: splits work on many rows into statements of increasing size.
 //!
-//! InnoDB reads the whole of each row that it changes, payload included. Rows may be large, so a call for many of them
-//! begins with a few. Each step stands for itself: when the caller stops waiting, what was done stays done, and the
-//! next call goes on from there.
+//! InnoDB reads all of each row that it changes, payload included. Rows may be large, so a call for many of them begins
+//! with a few. Each step commits by itself: if the caller stops waiting, finished steps stay done and the next call
+//! continues from there.
 
-/// The rows of the first step. Each step has four times as many as the one before.
+/// The number of rows of the first step. Each step is four times as large as the one before.
 const FIRST_STEP_ROWS: usize = 16;
 
 /// The steps of one call.
 #[derive(Debug)]
 pub(super) struct RowSteps {
-    /// The most rows of the steps that are left.
+    /// The number of rows that the remaining steps may change.
     left: usize,
     next: usize,
     found: u64,
@@ -21,20 +21,20 @@ impl RowSteps {
         Self { left: limit, next: FIRST_STEP_ROWS, found: 0 }
     }
 
-    /// The most rows of the next step. `None` when there is nothing left to do.
+    /// The largest number of rows for the next step. `None` when the work is done.
     pub(super) fn next(&self) -> Option<usize> {
         Some(self.next.min(self.left)).filter(|rows| *rows > 0)
     }
 
-    /// The step has found so many rows. If it might have had more, there are no more.
+    /// Records the rows that a step has changed. A step that was not full is the last one.
     pub(super) fn found(&mut self, rows: u64) {
-        let asked = self.next.min(self.left);
+        let limit = self.next.min(self.left);
         self.found += rows;
-        self.left = if rows < asked as u64 { 0 } else { self.left - asked };
+        self.left = if rows < limit as u64 { 0 } else { self.left - limit };
         self.next *= 4;
     }
 
-    /// The rows of all steps.
+    /// The number of rows that all steps have changed.
     pub(super) fn total(&self) -> u64 {
         self.found
     }
@@ -44,16 +44,16 @@ impl RowSteps {
 mod tests {
     use super::*;
 
-    /// Returns the steps that were asked for, and the rows that were found.
+    /// Returns the sizes of the steps, and the number of rows that they changed.
     fn steps(limit: usize, mut rows: usize) -> (Vec<usize>, u64) {
-        let (mut steps, mut asked) = (RowSteps::new(limit), Vec::new());
+        let (mut steps, mut sizes) = (RowSteps::new(limit), Vec::new());
         while let Some(next) = steps.next() {
-            asked.push(next);
+            sizes.push(next);
             let found = next.min(rows);
             rows -= found;
             steps.found(found as u64);
         }
-        (asked, steps.total())
+        (sizes, steps.total())
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn step_that_finds_fewer_is_the_last() {
+    fn step_that_is_not_full_is_the_last() {
         assert_eq!(steps(500, 20), (vec![16, 64], 20));
         assert_eq!(steps(500, 0), (vec![16], 0));
     }

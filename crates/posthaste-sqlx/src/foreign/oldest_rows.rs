@@ -1,5 +1,5 @@
-//! What the engine and operators ask of a foreign table alike: its oldest row, and a purge. Everything reads a bounded
-//! number of rows, as far as its indexes allow.
+//! The oldest rows of a foreign table, for the engine and for operators: the age of the oldest one, and purges. Each reads
+//! a bounded number of rows, as far as the indexes of the table allow.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::server::Caller;
 use super::session::QueryRow;
 use super::{Field, State};
 
-/// A number of an answer. What is no number counts as none.
+/// A number from a row; 0 if the column does not contain one.
 pub(super) fn number(row: &QueryRow, column: &str) -> u64 {
     row.number(column).ok().flatten().unwrap_or_default().unsigned_abs()
 }
@@ -25,7 +25,7 @@ pub(super) fn time(row: &QueryRow, column: &str) -> Option<Timestamp> {
     row.time(column).ok().flatten()
 }
 
-/// How long before `store_now` it was.
+/// How long before `store_now` the time in this column was.
 pub(super) fn age(row: &QueryRow, column: &str) -> Option<Duration> {
     Some(time(row, "store_now")?.since(time(row, column)?))
 }
@@ -63,7 +63,7 @@ impl ForeignTable {
         self.change_oldest(caller, conditions, state, purge.limit, set.as_deref()).await
     }
 
-    /// Sets something in the oldest rows of a state that match, or deletes them.
+    /// Sets columns of the oldest matching rows in a state, or deletes these rows.
     pub(super) async fn change_oldest(
         &self,
         caller: Caller,

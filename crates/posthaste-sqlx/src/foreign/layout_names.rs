@@ -1,5 +1,5 @@
-//! What a layout names: columns of a foreign table, and the values of its status. Validated, so that they can
-//! stand between quotes in a statement.
+//! Names in a layout: columns of a foreign table, and values of its status column. They are validated, because
+//! statements contain them between quotes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct ColumnName(Arc<str>);
 
 impl ColumnName {
-    /// The longest name, in characters.
+    /// The maximum length, in characters.
     pub const MAX_CHARS: usize = 63;
 
     /// The name as it was given.
@@ -61,7 +61,7 @@ impl fmt::Display for ColumnName {
 pub struct StatusValue(Arc<str>);
 
 impl StatusValue {
-    /// The longest value, in characters.
+    /// The maximum length, in characters.
     pub const MAX_CHARS: usize = 64;
 
     /// The value as it was given.
@@ -91,7 +91,7 @@ impl fmt::Display for StatusValue {
     }
 }
 
-/// A text that cannot name a column or be a status. It is not repeated here.
+/// A text that cannot be a column name or a status value. The error does not repeat the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot name {what}: {rule}")]
 pub struct InvalidName {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_could_end_a_quote_is_a_name() {
+    fn name_cannot_contain_a_character_that_ends_a_quote() {
         let too_long = "a".repeat(65);
         for text in ["", "1st", "a b", "a\"", "a`", "a'", "a;", "a\0", "ä", "{table}", &too_long] {
             assert!(text.parse::<ColumnName>().is_err(), "{text:?}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_names_are_taken_as_they_are() {
+    fn common_names_are_accepted_unchanged() {
         for text in ["id", "_id", "aggregateId", "ORDER"] {
             assert_eq!(text.parse::<ColumnName>().map(|name| name.to_string()).as_deref(), Ok(text));
         }

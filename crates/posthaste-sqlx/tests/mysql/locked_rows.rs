@@ -1,4 +1,4 @@
-//! Rows and tables that an open transaction has locked keep nobody from the others.
+//! Rows and tables that an open transaction has locked do not block other rows.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn insert(db: &Db, connection: &mut MySqlConnection, owner: &Owner, id: &s
     Lease::new(lease.id, seqs[0].expect("a new row"), lease.token)
 }
 
-/// A service drops its receipt and goes on with its transaction: the engine gives the lease back meanwhile.
+/// A service drops its receipt and continues its transaction. Meanwhile the engine releases the lease.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn leases_of_an_open_transaction_are_not_waited_for() {
@@ -41,16 +41,16 @@ async fn leases_of_an_open_transaction_are_not_waited_for() {
     assert_eq!(db.store.park(&park).await.unwrap(), 0);
     let release = Release::new(&owner, &leases).at(now);
     assert_eq!(db.store.release(&release).await.unwrap(), 1);
-    assert_eq!(db.store.repeated_calls(), 0, "nobody has waited for a lock");
+    assert_eq!(db.store.repeated_calls(), 0, "no call has waited for a lock");
     tx.commit().await.unwrap();
     db.close().await;
 }
 
-/// Another process looks at a row with `FOR UPDATE` and takes a long time over it: the lease runs out meanwhile, so an
-/// engine that is told it was renewed would deliver what another one has claimed.
+/// Another process reads a row with `FOR UPDATE` and keeps the lock until the lease has expired. If the renewal were
+/// reported as successful, the engine would deliver an event that another one has claimed.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn lease_of_a_row_that_stays_locked_is_not_called_renewed() {
+async fn lease_of_a_locked_row_is_not_reported_as_renewed() {
     let db = Db::new().await;
     let owner = Owner::random("me");
     let mut tx = db.pool.begin().await.unwrap();

@@ -1,5 +1,5 @@
-//! Connections that are lost around a COMMIT: the caller is told what is known, no hook runs on a guess,
-//! and the poller decides by what is in the table.
+//! Connections that break around a COMMIT: the caller learns what is known, no hook runs on a guess, and the poller
+//! decides by the rows in the table.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Fixture {
     recorder: Recorder,
     log: HookCalls,
     proxy: BrokenCommit,
-    /// The service's pool, whose way to the server breaks.
+    /// The pool of the service, behind a proxy that breaks connections.
     pool: PgPool,
 }
 
@@ -35,7 +35,7 @@ impl Fixture {
         Self { db, outbox, writer, recorder, log, proxy, pool }
     }
 
-    /// Writes one event and commits, with this fate of the COMMIT.
+    /// Writes one event and commits, with this fault.
     async fn write(&self, id: &str, fault: CommitFault) -> Result<(), CommitError> {
         let mut tx = self.writer.begin(&self.pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
@@ -52,16 +52,16 @@ impl Fixture {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
+async fn commit_whose_reply_is_lost_is_unknown_and_the_poller_delivers_it() {
     let w = Fixture::new().await;
-    let answer = w.write("committed", CommitFault::ResponseLost).await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = w.write("committed", CommitFault::ResponseLost).await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(w.recorder.deliveries()[0].source, Source::Cold);
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"]);
-    assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "nobody knew");
-    // What the error says to do is safe.
+    assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "the result was unknown");
+    // The advice of the error is safe.
     w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
@@ -72,15 +72,15 @@ async fn commit_whose_answer_is_lost_is_unknown_and_the_poller_delivers_it() {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     let w = Fixture::new().await;
-    let answer = w.write("lost", CommitFault::Lost).await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
-    assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "nobody knew");
+    let result = w.write("lost", CommitFault::Lost).await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
+    assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "the result was unknown");
     w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
-    // As the error says: again with the same id.
+    // As the error advises: again with the same id.
     w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
     within_timeout("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
@@ -93,11 +93,11 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     let w = Fixture::new().await;
     for n in 0..30 {
         let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
-        let answer = w.write(&format!("event{n}"), fault).await;
+        let result = w.write(&format!("event{n}"), fault).await;
         match fault {
-            CommitFault::Passes => answer.expect("the way is whole"),
+            CommitFault::Passes => result.expect("the way is whole"),
             CommitFault::Lost | CommitFault::ResponseLost => {
-                assert!(matches!(answer, Err(CommitError::Unknown(_))), "{n}: {answer:?}");
+                assert!(matches!(result, Err(CommitError::Unknown(_))), "{n}: {result:?}");
             }
         }
     }
@@ -110,10 +110,10 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
     w.close().await;
 }
 
-/// A pooler answers for a server that it has lost, and does not know more than we do.
+/// A pooler that has lost its server replies, and knows no more than the client.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_delivers_it() {
+async fn commit_whose_reply_a_pooler_lost_is_unknown_and_the_poller_delivers_it() {
     let db = Db::open(1, PgStoreBuilder::pgbouncer).await;
     let (recorder, log) = (Recorder::new(), HookCalls::default());
     let engine = db.engine(&recorder).poll_interval(Duration::from_millis(50)).hook(log.clone());
@@ -128,22 +128,26 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_the_poller_deliver
         let mut tx = Writer::new(&db.store, &outbox).begin(&pool).await.expect("a transaction");
         tx.write(event(id)).await.expect("written");
         proxy.next_commit(fault);
-        let answer = tx.commit().await;
+        let result = tx.commit().await;
         match fault {
-            CommitFault::Passes => answer.expect("the way is whole"),
-            _ => assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}"),
+            CommitFault::Passes => result.expect("the way is whole"),
+            _ => assert!(matches!(result, Err(CommitError::Unknown(_))), "{id}: {result:?}"),
         }
     }
     within_timeout("the poller delivers it", recorder.wait_for(2)).await;
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["committed", "kept"]);
-    assert_eq!((log.of("after_commit").len(), log.of("after_rollback").len()), (1, 0), "nobody knew");
+    assert_eq!(
+        (log.of("after_commit").len(), log.of("after_rollback").len()),
+        (1, 0),
+        "the result was unknown"
+    );
     outbox.shutdown().await;
     pool.close().await;
     db.close().await;
 }
 
-/// What a trigger says that waits for the COMMIT is the server's own word, whatever its code.
+/// An error of a deferred trigger is a reply of the server, whatever its code is.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
@@ -158,14 +162,14 @@ async fn commit_that_a_deferred_trigger_refuses_is_rolled_back() {
     let mut tx = w.writer.begin(&w.pool).await.unwrap();
     tx.execute("INSERT INTO orders VALUES (1)").await.unwrap();
     tx.write(event("undone")).await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
     assert!(w.db.ids().await.is_empty());
     w.close().await;
 }
 
-/// The proof finds nobody there, so the server has rolled back.
+/// The proof finds that the session has ended, so the server has rolled back.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn session_that_is_ended_before_the_commit_is_rolled_back() {
@@ -174,8 +178,8 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     tx.write(event("undone")).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     assert_eq!(terminate(&format!("pid = {pid}")).await, 1);
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
     w.write("kept", CommitFault::Passes).await.expect("the pool has another connection");
     within_timeout("it is delivered", w.recorder.wait_for(1)).await;
@@ -184,7 +188,7 @@ async fn session_that_is_ended_before_the_commit_is_rolled_back() {
     w.close().await;
 }
 
-/// A server that gives up a transaction by itself.
+/// A server that aborts a transaction by itself.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn transaction_that_the_server_gave_up_is_rolled_back() {
@@ -195,8 +199,8 @@ async fn transaction_that_the_server_gave_up_is_rolled_back() {
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
     wait_until("the server gives up", async || w.db.int(&is_there).await == 0).await;
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert!(w.db.ids().await.is_empty());
     w.close().await;
 }

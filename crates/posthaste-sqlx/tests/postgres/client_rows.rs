@@ -1,12 +1,12 @@
-//! Rows that other programs write to PostgreSQL: with the columns of document 003 or fewer, by `psql`, with
-//! parameters of any type that holds text; and rows that cannot be read.
+//! Rows that other programs write to PostgreSQL: with the classic 15 columns or fewer, through `psql`, with parameters
+//! of every text type, and rows that cannot be read.
 
-use crate::cases::rows::deliver_all;
-use crate::cases::server_rows::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_rows::deliver_all;
 use crate::support::*;
 
-crate::cases::rows::row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
-crate::cases::server_rows::server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::client_rows::row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+crate::cases::client_row_times::server_row_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
 pub(crate) const NOW_SQL: &str = "now()";
 pub(crate) const IN_AN_HOUR_SQL: &str = "now() + interval '1 hour'";
@@ -16,7 +16,7 @@ pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = MALFORMED_ON_SERVERS
 /// Every id can be read here.
 pub(crate) const UNNAMED_ROW_SQL: Option<&str> = None;
 
-/// Columns, their values, and what the table says about them.
+/// Columns, their values, and the error of the table.
 pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload", "NULL, 'T', '{}'", "event_id"),
     ("event_id, event_type, payload", "'', 'T', '{}'", "event_id is not empty"),
@@ -30,8 +30,8 @@ pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
     ("event_id, event_type, payload, available_at", "'a', 'T', '{}', 'soon'", "soon"),
 ];
 
-/// Inserts rows `time0`, `time1` and so on with odd times, and so many that have been due for ever. Returns how many
-/// have odd times.
+/// Inserts rows `time0`, `time1` and so on with unusual times, and `due_for_ever` rows with the earliest time. Returns
+/// the number of unusual times.
 pub(crate) async fn insert_odd_times(db: &Db, due_for_ever: usize) -> usize {
     let times = [
         "-infinity",
@@ -60,7 +60,7 @@ pub(crate) async fn insert_odd_times(db: &Db, due_for_ever: usize) -> usize {
 // S3-28, S3-62, S2-16
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn row_with_exactly_the_columns_of_the_document_is_delivered_whatever_its_parameters_are() {
+async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_parameters_are() {
     let db = Db::new().await;
     let payload = format!("'{}'", ODD_JSON.replace('\'', "''"));
     let kinds = [
