@@ -1,7 +1,7 @@
 //! Opens any Posthaste store by its URL: PostgreSQL, MySQL, MariaDB, SQLite, Redis, Redis Cluster, or a foreign table
 //! on PostgreSQL, MySQL and MariaDB.
 //!
-//! The relay, the command line and the benchmark name their outboxes with a [`StoreSpec`] and open them with [`open`].
+//! The relay, the command line and the benchmark name their outboxes with a [`StoreSpec`] and open them with [`open()`].
 //! A service that knows its database at compile time does not need this crate: it uses `posthaste-sqlx` or
 //! `posthaste-redis` directly.
 //!

@@ -10,7 +10,7 @@ use posthaste_sqlx::{Migration, MySqlStore, OpenError, SchemaState, SqliteStore}
 use crate::open::{no_memory, postgres_builder, resolve};
 use crate::{InvalidStore, OpenStoreError, StoreSpec, StoreUrl};
 
-/// The schema of an SQL store. It works also before the outbox table exists, when [`open`](crate::open) would fail.
+/// The schema of an SQL store. It works also before the outbox table exists, when [`open`](crate::open()) would fail.
 #[derive(Debug)]
 pub struct StoreMigrations(Migrations);
 

@@ -38,7 +38,7 @@ pub fn has_known_scheme(url: &str) -> bool {
 pub enum StoreUrl {
     /// `postgres:` or `postgresql:`.
     Postgres(Box<PgConnectOptions>),
-    /// `mysql:` or `mariadb:`; which of the two it is is read from the server.
+    /// `mysql:` or `mariadb:`. Either scheme works for both servers; the store detects which one it is.
     MySql(Box<MySqlConnectOptions>),
     /// `sqlite:`, a file.
     Sqlite(Box<SqliteConnectOptions>),

@@ -69,7 +69,7 @@ impl<'a> ShownOutbox<'a> {
     }
 }
 
-/// Column by column, whatever preset it began with.
+/// The layout with every column and value, also those that come from a preset.
 fn layout(layout: &Layout) -> Table {
     let text = |name: &str, value: &dyn ToString| (name.to_owned(), Value::String(value.to_string()));
     let columns =
