@@ -50,6 +50,8 @@ mod store_pool;
 mod transaction_depth;
 mod tx;
 mod writer;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod writer_session;
 
 pub use builder::StoreBuilder;
 pub use error::OpenError;

@@ -29,7 +29,6 @@ mod claim;
 pub(crate) mod connection;
 mod diagnose;
 mod filter;
-mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]

@@ -35,7 +35,6 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
-mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]
