@@ -67,8 +67,7 @@ impl BenchTables for MemoryTables {
 
     async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         self.business(business).await?;
-        let payload = Some(business.1.to_owned().into());
-        self.store.insert_raw(RawRow { event_type: load::EVENT_TYPE.into(), payload, ..RawRow::default() });
+        self.store.insert_raw(RawRow::of_type(load::EVENT_TYPE).with_payload(business.1.to_owned()));
         Ok(())
     }
 }

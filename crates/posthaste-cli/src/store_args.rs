@@ -52,8 +52,8 @@ impl StoreArgs {
             return in_file(file, self.outbox.as_deref());
         }
         let url = typed_or_in_environment(self.url.clone())?;
-        let (table, schema, layout) = (self.table.clone(), self.schema.clone(), self.layout.clone());
-        Ok(StoreSpec { url, table, schema, layout, pgbouncer: self.pgbouncer })
+        let spec = StoreSpec::new(url).with_table(self.table.clone()).with_schema(self.schema.clone());
+        Ok(spec.with_layout(self.layout.clone()).with_pgbouncer(self.pgbouncer))
     }
 }
 

@@ -10,7 +10,7 @@
 //! ```
 //! use posthaste_sql_writer::{WriterContext, Postgres};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), posthaste::BoxError> {
 //! let context = WriterContext::<Postgres>::writer_only().table("billing_outbox".parse()?).build();
 //! # let _ = context;
 //! # Ok(())

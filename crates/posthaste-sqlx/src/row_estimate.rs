@@ -4,7 +4,7 @@
 //! user. But rows are ordered by `seq`, and an index finds any position among them. So a few rows are read at positions
 //! that are spread evenly from the first to the last `seq`: how close together they are shows how many there are.
 
-use posthaste::admin::Stats;
+use posthaste::admin::{PendingCounts, Stats};
 use sqlx::Row;
 
 use crate::row::ReadValues;
@@ -135,7 +135,8 @@ fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
 
 /// The counts of pending rows as [`Stats`].
 fn pending(states: [u64; 6]) -> Stats {
-    Stats::of_pending(states)
+    let [new, retry, due, leased, parked, scheduled] = states;
+    Stats::of_pending(PendingCounts { new, retry, due, leased, parked, scheduled })
 }
 
 /// Raises an estimate to the number of rows that were counted.

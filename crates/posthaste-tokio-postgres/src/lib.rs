@@ -7,7 +7,7 @@
 //! use posthaste_tokio_postgres::PgWriter;
 //! use tokio_postgres::NoTls;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let url = "postgres://localhost/shop";
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));

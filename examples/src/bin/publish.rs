@@ -7,7 +7,7 @@ use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), posthaste::BoxError> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "stdout:".to_owned());
     let pool = SqlitePool::connect("sqlite:shop.db?mode=rwc").await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")

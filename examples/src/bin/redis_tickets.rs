@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use posthaste::{BoxError, Delivery, Event, EventId, Outbox, Route, Routes, Timestamp, handler};
-use posthaste_redis::expiry::{DueExpiry, RedisExpiry, Revocation};
+use posthaste_redis::tickets::{DueExpiry, RedisExpiry, Revocation};
 use posthaste_redis::{RedisStore, RedisWriter};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;

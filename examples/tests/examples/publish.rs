@@ -24,5 +24,5 @@ fn unknown_url_scheme_is_reported() {
     let output = program.expect("the program runs");
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("the URL begins with no scheme that is known"), "{stderr}");
+    assert!(stderr.contains("the URL has an unknown scheme"), "{stderr}");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 const PROGRAM: &str = include_str!("../../src/bin/quickstart.rs");
 
 #[test]
-fn readme_shows_exactly_this_program() {
+fn readme_shows_this_program_and_a_handler_of_getting_started() {
     let readme = include_str!("../../../README.md");
     let blocks: Vec<&str> = readme
         .split("```rust\n")
@@ -14,7 +14,10 @@ fn readme_shows_exactly_this_program() {
         .map(|rest| rest.split_once("```").expect("the block ends").0)
         .collect();
     let (_doc, program) = PROGRAM.split_once("\n\n").expect("the doc comment ends");
-    assert_eq!(blocks, [program]);
+    let [first, second] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+    assert_eq!(first, program);
+    // The doc tests compile that page.
+    assert!(include_str!("../../../docs/getting-started.md").contains(second), "{second}");
 }
 
 // S3-23

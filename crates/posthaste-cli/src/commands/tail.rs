@@ -158,7 +158,7 @@ impl LineBuffer {
         let whole: Vec<u8> = self.0.drain(..end).collect();
         ensure!(
             self.0.len() <= MAX_DOCUMENT_BYTES,
-            "this is no relay of Posthaste: it sends a line longer than 1 MiB"
+            "this is not a Posthaste relay: it sends a line longer than 1 MiB"
         );
         let whole = String::from_utf8_lossy(&whole);
         Ok(whole.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())

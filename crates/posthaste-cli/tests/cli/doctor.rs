@@ -244,7 +244,7 @@ fn broker_is_asked_too() {
     let nats = nats.split(',').next().expect("a server");
     let output = shop.run_args("doctor --publish", &[&format!("Order.*={nats}/nobody.takes.this")]);
     let expected = format!(
-        "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream takes the subject nobody.takes.this, so \
+        "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream stores the subject nobody.takes.this, so \
          that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
     );
     assert!(output.stdout.ends_with(&expected), "{output}");

@@ -158,7 +158,7 @@ impl WriterHarness for Rusqlite {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
     }
 
     async fn close(&self) {

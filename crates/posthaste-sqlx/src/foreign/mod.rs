@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout};
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! // The table of the order service, with one column renamed.
 //! let layout = Layout::order_service().column(Field::Payload, "body".parse()?);
 //! # #[cfg(feature = "postgres")] {

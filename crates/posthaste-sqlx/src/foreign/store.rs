@@ -264,9 +264,9 @@ impl ForeignTableStore {
             return Ok(());
         }
         let resolved = self.table().resolved();
-        let given_up: Vec<(RowKey, String)> =
+        let dead: Vec<(RowKey, String)> =
             rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
-        let written = self.table().give_up(&given_up).await?;
+        let written = self.table().give_up(&dead).await?;
         if written.is_none() {
             self.lock_lost();
         }

@@ -6,7 +6,7 @@
 //! use posthaste_sqlx::{MySqlStore, MySqlWriter};
 //! use sqlx::MySqlPool;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let pool = MySqlPool::connect("mysql://shop@localhost/shop").await?;
 //!
 //! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;

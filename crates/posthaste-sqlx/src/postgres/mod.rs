@@ -5,7 +5,7 @@
 //! use posthaste_sqlx::{PgStore, PgWriter};
 //! use sqlx::PgPool;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let pool = PgPool::connect("postgres://localhost/shop").await?;
 //!
 //! let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;

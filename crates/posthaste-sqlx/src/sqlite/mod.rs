@@ -6,7 +6,7 @@
 //! use sqlx::SqlitePool;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let pool = SqlitePool::connect("sqlite::memory:").await?;
 //! sqlx::query("CREATE TABLE orders (id INTEGER PRIMARY KEY)").execute(&pool).await?;
 //!

@@ -88,6 +88,7 @@ impl Harness for StoreHarness {
             Defect::NegativeAttempts => ("attempts", "-1".to_owned()),
             Defect::FullAttempts => ("attempts", MAX_ATTEMPTS.to_string()),
             Defect::NoPayload => ("payload", "NULL".to_owned()),
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         };
         let (payload, text) = if column == "payload" { ("", "") } else { (", payload", ", '{}'") };
         let sql = format!(

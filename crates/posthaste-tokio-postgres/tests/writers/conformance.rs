@@ -147,7 +147,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
     }
 
     async fn close(&self) {

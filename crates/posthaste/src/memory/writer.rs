@@ -1,4 +1,4 @@
-//! The Writer of a `MemoryStore`.
+//! The Writer of the memory store.
 
 use super::MemoryStore;
 use super::connection::MemoryConnection;
@@ -7,7 +7,7 @@ use crate::event::{Event, EventId};
 use crate::outbox::Outbox;
 use crate::writer::{Receipt, Scope, WriterCore};
 
-/// Writes events to a [`MemoryStore`]; cheap to clone.
+/// Writes events to a [`MemoryStore`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryWriter {
     pub(super) store: MemoryStore,
@@ -20,8 +20,8 @@ impl MemoryWriter {
         Self { store: store.clone(), core: outbox.writer_core() }
     }
 
-    /// Inserts one event into the transaction that is open on this connection. Give the receipt
-    /// to [`Outbox::committed`](crate::Outbox::committed) after the commit.
+    /// Inserts one event into the open transaction of this connection. After the commit, pass the receipt to
+    /// [`Outbox::committed`](crate::Outbox::committed).
     pub async fn insert(
         &self,
         connection: &mut MemoryConnection,
@@ -47,7 +47,7 @@ impl MemoryWriter {
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Runs hooks and limits, then the INSERT. Returns the ids of the events, duplicates included.
 pub(super) async fn insert(
     core: &WriterCore,
     connection: &mut MemoryConnection,

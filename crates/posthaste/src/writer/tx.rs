@@ -3,8 +3,8 @@
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
 
-/// A transaction that events are written in, whatever its driver: for code that runs on one store in production
-/// and on a [`MemoryStore`](crate::MemoryStore) in its tests.
+/// A transaction in which events are written, whatever its driver. For code that runs on one store in production and on
+/// a [`MemoryStore`](crate::MemoryStore) in tests.
 ///
 /// How a transaction begins differs from driver to driver (from a pool, on a connection), so the caller begins it. A
 /// transaction that is dropped before it ends is rolled back.
@@ -17,12 +17,12 @@ use crate::event::{Event, EventId};
 /// - those of `posthaste-redis`: its commit takes the service's connection and returns the replies of the commands.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::writer::Tx;
 /// use posthaste::{BoxError, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
-///     tx.write(Event::json("UserCreated", name)?).await?;
+///     tx.write(Event::json("UserCreated", &serde_json::json!({ "name": name }))?).await?;
 ///     tx.commit().await?;
 ///     Ok(())
 /// }
@@ -40,8 +40,8 @@ pub trait Tx: Send + Sized {
         events: Vec<Event>,
     ) -> impl Future<Output = Result<Vec<EventId>, WriteError>> + Send;
 
-    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is
-    /// returned like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. If the id exists already, it is returned
+    /// and nothing is written.
     fn write(&mut self, event: Event) -> impl Future<Output = Result<Option<EventId>, WriteError>> + Send {
         async { Ok(self.write_all(vec![event]).await?.into_iter().next()) }
     }

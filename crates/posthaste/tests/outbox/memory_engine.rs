@@ -1,4 +1,4 @@
-//! The memory store under a running engine: leases at birth, wake-ups, its clock and its counters.
+//! The memory store under a running engine: born leases, wake-ups, its clock and its counters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use posthaste::writer::NewRow;
 use posthaste::{Event, EventId, MemoryWriter, Outbox, Recorder, Route, Routes};
 use posthaste_testkit::event;
 
-/// An engine that is started, and what it delivers.
+/// A running engine and its deliveries.
 fn running(store: &MemoryStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -41,9 +41,9 @@ async fn rows_of_a_running_engine_are_born_leased() {
     outbox.shutdown().await;
 }
 
-// T9: the row is there, and the poller brings it.
+// T9: the row exists, and the poller delivers it.
 #[tokio::test(start_paused = true)]
-async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
+async fn committed_event_whose_reply_was_lost_is_delivered() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
     let mut tx = MemoryWriter::new(&store, &outbox).begin().await.unwrap();
@@ -76,7 +76,7 @@ async fn aborted_and_undone_events_are_never_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commit_of_unleased_due_rows_rings() {
+async fn commit_of_unleased_due_rows_notifies_the_poller() {
     let store = MemoryStore::new();
     let wake = store.wake().unwrap();
     let is_notified = async || tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok();

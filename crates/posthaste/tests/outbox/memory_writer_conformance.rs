@@ -1,4 +1,4 @@
-//! The Writers' suite on the memory store's own Writer.
+//! The Writer suite on the Writer of the memory store.
 
 use async_trait::async_trait;
 use posthaste::conformance::{
@@ -42,7 +42,7 @@ impl Memory {
         }
         match end {
             OwnEnd::Rollback => connection.rollback().await?,
-            _ => connection.commit().await.expect("the commit answers Ok"),
+            _ => connection.commit().await.expect("the commit returns Ok"),
         }
         Ok(receipt)
     }
@@ -72,7 +72,7 @@ macro_rules! play_steps {
                     Box::pin($play($tx, steps, $written)).await?;
                     $tx.rollback_to_savepoint().await?;
                 }
-                // There is nothing here but the outbox.
+                // There is no other table.
                 Step::Business => {}
                 Step::FailedStatement | Step::Abort => $tx.abort(),
             }
@@ -135,9 +135,9 @@ impl WriterHarness for Memory {
         None
     }
 
-    /// As PostgreSQL, on purpose.
+    /// As on PostgreSQL, on purpose.
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: true }
+        WriterCapabilities::default().with_failed_statement_aborts(true)
     }
 
     async fn close(&self) {}

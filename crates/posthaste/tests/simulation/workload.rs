@@ -1,4 +1,4 @@
-//! Writers that commit, roll back, lose answers and forget receipts, while things break.
+//! Writers that commit, roll back, lose replies and drop receipts while faults happen.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn events(plan: &Plan, random: &Randomness, number: usize) -> Vec<Event> {
                 0
             };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
-            // A calm world still has delays.
+            // Even a plan without faults has delays.
             let delayed = !plan.strict && random.percent(10);
             let event = if delayed {
                 event.deliver_after(random.millis(20_000) + Duration::from_millis(1))
@@ -113,10 +113,10 @@ fn ids(events: &[Event]) -> Vec<EventId> {
     events.iter().map(|event| event.id().clone()).collect()
 }
 
-/// One transaction, ended in one of many ways; the journal says what really became of it.
+/// One transaction, ended in one of many ways. The journal records its real outcome.
 async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox, number: usize) {
     let events = events(plan, random, number);
-    // Delayed events pass, and so do late commits: strict worlds have neither.
+    // Delayed events may be overtaken, and so may late commits: strict plans have neither.
     if plan.strict {
         return committed(world, random, outbox, events).await;
     }
@@ -143,7 +143,7 @@ async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: 
     let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     if random.percent(5) {
-        // A transaction that stays open longer than the lease its rows were born with.
+        // A transaction that stays open longer than the lease with which its rows were born.
         tokio::time::sleep(random.millis(15_000)).await;
     }
     tx.commit().await.unwrap();
@@ -182,7 +182,7 @@ async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, 
     world.journal.committed(&outer_ids);
 }
 
-/// A savepoint behind the back of the `Tx`: only the proof before COMMIT shows what it undid.
+/// A savepoint that the `Tx` does not know of: only the proof before COMMIT shows what it undid.
 async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
     let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
@@ -192,7 +192,7 @@ async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) 
     tx.commit().await.unwrap();
 }
 
-/// The user's own transaction, with a receipt that is handed over, or forgotten.
+/// A transaction of the service, with a receipt that is passed on or dropped.
 async fn by_hand(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
     let mut connection = world.store.connect();
@@ -214,7 +214,7 @@ async fn said_committed_but_rolled_back(world: &World, outbox: &Outbox, events: 
     connection.rollback().await.unwrap();
 }
 
-/// A failed statement aborted the transaction, and COMMIT answers Ok all the same.
+/// A failed statement aborted the transaction, and COMMIT returns `Ok` anyway.
 async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
     let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();

@@ -130,8 +130,7 @@ mod tests {
     use super::*;
 
     fn dead(id: &str, event_type: &str, error: &str) -> RawRow {
-        let (id, event_type) = (id.into(), event_type.to_owned());
-        RawRow { id, event_type, status: 3, last_error: Some(error.to_owned()), ..RawRow::default() }
+        RawRow::of_type(event_type).with_id(id).with_status_code(3).with_last_error(error)
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use crate::commands::listing::aggregate;
 use crate::connect;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;
-use posthaste_admin::json_format;
+use posthaste_admin::json_text;
 use posthaste_admin::terminal_escape;
 use posthaste_admin::wire::{self, Payload};
 
@@ -129,7 +129,7 @@ fn payload_text(event: &Event) -> String {
         Payload::Json(document) => {
             format!(
                 "payload (JSON, {size} bytes)\n{}",
-                terminal_escape::json(&json_format::pretty(document.get()))
+                terminal_escape::json(&json_text::pretty(document.get()))
             )
         }
         Payload::Text(text) => format!("payload ({media}text, {size} bytes)\n{}", indented(&text)),
@@ -169,12 +169,10 @@ mod tests {
 
     #[tokio::test]
     async fn event_is_shown_with_headers_and_payload() {
-        let raw = RawRow {
-            id: "e-1".into(),
-            headers: Some(r#"{"region":"eu"}"#.into()),
-            payload: Some(r#"{"total":42}"#.into()),
-            ..RawRow::default()
-        };
+        let raw = RawRow::default()
+            .with_id("e-1")
+            .with_headers(r#"{"region":"eu"}"#)
+            .with_payload(r#"{"total":42}"#);
         let (text, json) = report(raw).await;
         assert!(text.contains("region"), "{text}");
         assert!(text.ends_with("payload (JSON, 12 bytes)\n{\n  \"total\": 42\n}"), "{text}");
@@ -184,11 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn binary_payload_is_shown_by_its_size_and_first_bytes() {
-        let raw = RawRow {
-            content_type: Some("application/protobuf".into()),
-            payload: Some(vec![0xab; 1000].into()),
-            ..RawRow::default()
-        };
+        let raw = RawRow::default().with_content_type("application/protobuf").with_payload(vec![0xab; 1000]);
         let (text, json) = report(raw).await;
         assert!(text.contains("application/protobuf, binary, 1000 bytes; the first 64"), "{text}");
         assert!(text.ends_with(&"ab".repeat(64)), "{text}");

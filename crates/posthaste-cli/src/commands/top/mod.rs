@@ -152,8 +152,8 @@ fn configured(args: &TopArgs) -> anyhow::Result<Vec<StoreSpec>> {
 }
 
 fn typed(args: &TopArgs, url: SecretUrl) -> Result<StoreSpec, InvalidStore> {
-    let (table, schema, layout) = (args.table.clone(), args.schema.clone(), args.layout.clone());
-    let spec = StoreSpec { url, table, schema, layout, pgbouncer: args.pgbouncer };
+    let spec = StoreSpec::new(url).with_table(args.table.clone()).with_schema(args.schema.clone());
+    let spec = spec.with_layout(args.layout.clone()).with_pgbouncer(args.pgbouncer);
     posthaste_stores::check(&spec)?;
     Ok(spec)
 }

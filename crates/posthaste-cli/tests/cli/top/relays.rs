@@ -125,7 +125,7 @@ fn relay_that_goes_away_comes_back_by_itself() {
     screen.press("j");
     relay.stop();
     screen.wait_for("2 outboxes, 1 no answer");
-    screen.wait_for("(below is how it was): the relay cannot be reached: see that it runs");
+    screen.wait_for("(below is how it was): the relay cannot be reached: check that it runs");
     other.write(&ids(0, 4));
     screen.press("k");
     screen.wait_for("pending 4: 4 due");

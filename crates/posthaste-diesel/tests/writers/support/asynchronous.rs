@@ -185,7 +185,7 @@ macro_rules! async_harness {
             }
 
             fn capabilities(&self) -> WriterCapabilities {
-                WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+                WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
             }
 
             async fn close(&self) {

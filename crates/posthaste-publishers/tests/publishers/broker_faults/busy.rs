@@ -1,4 +1,4 @@
-//! The destination is there and takes no more for a while: back-pressure is no fault of any event.
+//! Back-pressure: the destination is reachable but accepts no events for a while. That costs no attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::events;
 
 const EVENTS: usize = 100;
 
-/// Each event is refused more often in this time than it has attempts.
+/// Long enough for each event to be refused more often than it has attempts.
 const BUSY_DURATION: Duration = Duration::from_secs(3);
 
-/// All are delivered as soon as there is room, none is dead, and no attempt was spent. `make_room` takes what has
-/// arrived, and returns when all of the events have.
-pub(crate) async fn destination_is_full_for_a_while(
+/// All events are delivered once there is room, none is DEAD, and no attempt was spent. `make_room` removes what
+/// has arrived, and returns once all events have.
+pub(crate) async fn full_destination_spends_no_attempts(
     destination: Arc<dyn Destination>,
     make_room: impl AsyncFnOnce(usize),
 ) {

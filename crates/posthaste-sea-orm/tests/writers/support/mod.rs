@@ -123,7 +123,7 @@ impl WriterHarness for Sea {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: self.statements.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(self.statements.failed_statement_aborts)
     }
 
     async fn close(&self) {
