@@ -15,7 +15,6 @@
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
 
-mod builder;
 mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod claim_byte_limit;
@@ -53,7 +52,6 @@ mod writer;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod writer_session;
 
-pub use builder::StoreBuilder;
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use foreign::{ForeignTableStore, Layout};
@@ -66,6 +64,7 @@ pub use schema_state::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 pub use store::SqlStore;
+pub use store::builder::StoreBuilder;
 pub use store::migrate::Migrations;
 pub use tx::{Savepoint, Tx};
 pub use writer::Writer;

@@ -1,10 +1,10 @@
 //! Runs the statements that the Writers of all drivers share on a connection of sqlx.
 
 use posthaste_sql_writer::{RowValue, Session};
-use sqlx::AssertSqlSafe;
 
 use crate::queries::{Queries, SqlQuery};
 use crate::row::ReadValues as _;
+use crate::sql::ready;
 
 /// What a Writer's session needs to know of the result of an INSERT.
 pub(crate) trait WriterSessionDialect: Queries {
@@ -29,7 +29,7 @@ impl<'c, D: WriterSessionDialect> WriterSession<'c, D> {
 }
 
 fn query<D: Queries>(text: &str, values: Vec<RowValue<'_>>) -> SqlQuery<D> {
-    values.into_iter().fold(sqlx::query(AssertSqlSafe(text.to_owned())), D::bind_value)
+    values.into_iter().fold(ready(&text.into()), D::bind_value)
 }
 
 impl<D: WriterSessionDialect> Session for WriterSession<'_, D> {

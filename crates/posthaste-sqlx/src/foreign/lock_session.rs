@@ -74,7 +74,7 @@ impl LockSession {
         Self { keepalive_interval, ..self }
     }
 
-    /// Takes the connection, and opens one if there is none.
+    /// Takes the connection, and opens a new one if the slot is empty.
     pub(crate) async fn take(&self) -> Result<SessionGuard<'_>, sqlx::Error> {
         let mut slot = self.open.lock().await;
         if self.closed.load(Ordering::Acquire) {

@@ -51,8 +51,8 @@ use sqlx::postgres::PgConnectOptions;
 pub use migrate::PgMigrations;
 pub use store::Notify;
 
-use crate::builder::BuilderDialect as _;
 use crate::store::StoreDialect as _;
+use crate::store::builder::BuilderDialect as _;
 use crate::{OpenError, Savepoint, SchemaName, SqlStore, StoreBuilder, Tx, Writer};
 use connection::{ConnectionPath, Connections, Login};
 use store::State;

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ConnectionPath, Connections, Login, named};
 use super::{PgStore, PgStoreBuilder, Settings, wake_up};
-use crate::builder::BuilderDialect;
 use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
+use crate::store::builder::BuilderDialect;
 use crate::store::{Inner, StoreDialect};
 
 #[derive(Debug)]

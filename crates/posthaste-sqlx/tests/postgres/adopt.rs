@@ -141,8 +141,8 @@ async fn adoption_that_fails_changes_nothing() {
     old.close().await;
 }
 
-/// A status that nobody knows would never be seen again, and a row that breaks a rule of the table could
-/// not be claimed: every claim that meets it would fail.
+/// A row with an unknown status would never be seen again. A row that violates a constraint of the table could not be
+/// claimed: every claim that meets it would fail.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn row_that_cannot_be_adopted_is_not_adopted_silently() {
