@@ -130,7 +130,7 @@ async fn no_constraint_reads_payloads() {
 fn times_are_right_to_the_microsecond_in_a_process_and_a_session_of_other_time_zones() {
     let this = std::env::current_exe().expect("this program");
     let child = Command::new(this)
-        .args(["--exact", "mysql::rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
+        .args(["--exact", "mysql::client_rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
         .env("TZ", "America/St_Johns")
         .output()
         .expect("it runs");

@@ -170,9 +170,9 @@ async fn rows_of_the_sqlite3_shell_are_delivered() {
 async fn garbage_time_from_the_sqlite3_shell_is_refused() {
     let db = Db::new().await;
     let Some(mut shell) = db.shell_command() else { return };
-    let answer = shell.arg(classic_row("garbage", "'soon'")).output().unwrap();
-    assert!(!answer.status.success());
-    let message = String::from_utf8_lossy(&answer.stderr).into_owned();
+    let output = shell.arg(classic_row("garbage", "'soon'")).output().unwrap();
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("2026-01-31 12:00:00"), "{message}");
 }
 
@@ -208,11 +208,14 @@ fn nothing_depends_on_the_time_zone() {
     }
     for zone in ["Asia/Kathmandu", "America/St_Johns"] {
         let program = std::env::current_exe().expect("this program");
-        let answer =
-            Command::new(program).arg("sqlite::rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
-        let answer = answer.expect("it runs");
-        let report = String::from_utf8_lossy(&answer.stdout);
-        assert!(answer.status.success(), "{zone}: {report}");
+        let output = Command::new(program)
+            .arg("sqlite::client_rows::")
+            .env("TZ", zone)
+            .env(TIME_ZONE_VAR, "1")
+            .output();
+        let output = output.expect("it runs");
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{zone}: {report}");
         assert!(report.contains("test result: ok. 1"), "{zone}: {report}");
     }
 }
