@@ -5,15 +5,15 @@
 //! [`StoreBuilder`] and its [`Migrations`], [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what differs
 //! between databases, and each database implements it in the file of the same name. There is one module and one feature
 //! per database, with aliases for its types:
-#![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
-#![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
-#![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
+#![cfg_attr(feature = "mysql", doc = " - [`mysql`]: MariaDB 10.6, MySQL 8.0.13 and later;")]
+#![cfg_attr(feature = "postgres", doc = " - [`postgres`]: PostgreSQL 13 and later;")]
+#![cfg_attr(feature = "sqlite", doc = " - [`sqlite`]: the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
     doc = "\nThe module [`foreign`] is for existing outbox tables with other columns."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
+#![allow(private_bounds, reason = "the traits of the databases are internal")]
 
 mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]

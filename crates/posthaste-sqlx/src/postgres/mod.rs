@@ -1,4 +1,4 @@
-//! The PostgreSQL store, from PostgreSQL 13 on: an outbox in the service's own database.
+//! The PostgreSQL store: an outbox in the service's own database. Needs PostgreSQL 13 or later.
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};

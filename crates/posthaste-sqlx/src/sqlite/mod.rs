@@ -25,9 +25,9 @@
 //! # }
 //! ```
 //!
-//! The store sets the journal mode of the file to WAL. Write transactions of the service should begin with `BEGIN
-//! IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later fails immediately,
-//! whatever its busy timeout, if another connection has written in between.
+//! The store sets the journal mode of the file to WAL. Write transactions of the service should begin with
+//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later fails
+//! immediately, whatever its busy timeout, if another connection has written in between.
 
 mod admin;
 mod backlog;
