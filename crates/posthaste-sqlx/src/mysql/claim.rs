@@ -115,6 +115,7 @@ pub(super) const ROWS: &str =
 
 /// A row that a search found.
 struct DueRow {
+    /// The server's clock at the search, in microseconds since 1970.
     now: i64,
     position: IndexPosition,
     size: i64,

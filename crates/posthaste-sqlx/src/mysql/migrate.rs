@@ -111,8 +111,8 @@ WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
         Ok((server_info, DatabaseId::new(id, server(&migrations.builder.options))))
     }
 
-    /// Continues where an interrupted adoption ended. The last two steps can run twice; the first one cannot, as it adds
-    /// columns.
+    /// Continues where an interrupted adoption ended. The last two steps can run twice; the first one cannot, as it
+    /// adds columns.
     async fn adopt_table(migrations: &MySqlMigrations, connection: &mut MySqlConnection) -> sqlx::Result<()> {
         let columns = migrations.columns_of(connection, "{table}").await?;
         if !has(&columns, FIRST_ADOPTED) {
