@@ -27,6 +27,7 @@ mod findings;
 pub mod foreign;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod login;
+mod migrations;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod page;
@@ -55,6 +56,7 @@ mod writer_session;
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use foreign::{ForeignTableStore, Layout};
+pub use migrations::Migrations;
 #[cfg(feature = "mysql")]
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
@@ -65,7 +67,6 @@ pub use schema_state::{Migration, SchemaState};
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 pub use store::SqlStore;
 pub use store::builder::StoreBuilder;
-pub use store::migrate::Migrations;
 pub use tx::{Savepoint, Tx};
 pub use writer::Writer;
 

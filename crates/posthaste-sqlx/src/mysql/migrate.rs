@@ -9,7 +9,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{Login, explain, server};
-use crate::store::migrate::{MigrateDialect, Migrations, Step, Work};
+use crate::migrations::{MigrateDialect, Migrations, Step, Work};
 use crate::{Migration, OpenError, SchemaState};
 
 /// The numbered migrations of one outbox table.

@@ -6,7 +6,6 @@ pub(crate) mod builder;
 pub(crate) mod claim;
 pub(crate) mod diagnose;
 pub(crate) mod lease;
-pub(crate) mod migrate;
 pub(crate) mod purge;
 pub(crate) mod settle;
 pub(crate) mod stats;
