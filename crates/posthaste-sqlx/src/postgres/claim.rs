@@ -73,6 +73,8 @@ RETURNING (SELECT max(available_at) FROM picked) AS last_due,
     };
 }
 
+/// Claims in the order of the index. MATERIALIZED makes PostgreSQL run the search once. SKIP LOCKED leaves out rows
+/// that another claim or settlement has locked. ($7, $8) is where the range begins, and $9 where it ends.
 pub(super) const BY_DUE: &str = concat!(
     r#"WITH due AS MATERIALIZED (
   SELECT seq, available_at, "#,

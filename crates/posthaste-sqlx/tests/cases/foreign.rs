@@ -417,7 +417,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
     let mut one = Claimed::default();
     one.events = claimed.events[..1].to_vec();
     assert_eq!(settle(&first, &one, failed(1, Duration::ZERO)).await, [Settled::Stale]);
-    assert_eq!(record(&db, 0).await, "PENDING 0 -", "who has lost the lock gives nothing up");
+    assert_eq!(record(&db, 0).await, "PENDING 0 -", "a process without the lock gives up no row");
     assert_eq!(
         settle(&first, &one, Verdict::Done).await,
         [Settled::Done],
@@ -496,7 +496,7 @@ pub(crate) async fn waiting_rows_do_not_hide_rows_behind_them() {
     let leases = leases_of(&parked);
     let park = Park::new(&owner, &leases, "mail", LEASE_DURATION);
     assert_eq!(store.park(&park).await.unwrap(), 10);
-    assert_eq!(store.park(&park).await.unwrap(), 0, "they are held no more");
+    assert_eq!(store.park(&park).await.unwrap(), 0, "they are no longer held");
     let next = claim(&store, 4).await;
     assert_eq!(ids_of(&next), (10..14).map(uuid).collect::<Vec<_>>());
     let leases = leases_of(&next);
@@ -561,7 +561,7 @@ pub(crate) async fn operators_see_and_change_rows() {
 
     let replay = Replay::by("ann");
     assert_eq!(store.replay_all(&Filter::id(uuid(0)), 10, &replay).await.unwrap(), 1);
-    assert!(!store.replay(&EventId::from(uuid(0)), &replay).await.unwrap(), "it is dead no more");
+    assert!(!store.replay(&EventId::from(uuid(0)), &replay).await.unwrap(), "it is no longer dead");
     assert_eq!(order(&db, 0).await, "NEW - unsent");
     assert_eq!(store.discard(&Filter::dead(), 1, "ann").await.unwrap(), 1);
     assert_eq!(store.discard(&Filter::status(Status::Done), 9, "ann").await.unwrap(), 0);

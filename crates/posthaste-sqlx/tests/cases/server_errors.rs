@@ -214,7 +214,7 @@ pub(crate) async fn slow_queries_do_not_keep_operators_from_pausing() {
     assert!(db.store.resume("mail", "ann").await.expect("a resumption"));
     run(&mut *locker, UNLOCK_OUTBOX_SQL).await.unwrap();
     for question in questions {
-        question.await.expect("no panic").expect("the question is answered");
+        question.await.expect("no panic").expect("the query succeeds");
     }
     drop(locker);
     db.close().await;
