@@ -60,8 +60,8 @@ fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
     (age >= tolerance.late).then(|| {
         Finding::problem(
             "late",
-            format!("the oldest pending event has waited for {}", format_duration(age)),
-            "see whether an engine runs, and which destination is slow or closed",
+            format!("the oldest pending event was inserted {} ago", format_duration(age)),
+            "check whether an engine runs, and which destination is slow or closed",
         )
     })
 }

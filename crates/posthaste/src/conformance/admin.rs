@@ -1,6 +1,6 @@
 //! Operators' calls: they show what is in the store, and every change is audited.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Releases: a released row is due immediately, as if it had not been claimed.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::store_fixture::{LEASE, MINUTE, SECOND, StoreFixture, failed, ids, plain, row, sorted};
 use super::{Harness, TxEnd};

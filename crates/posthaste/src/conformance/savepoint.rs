@@ -1,6 +1,6 @@
 //! Savepoints: an event that is rolled back in one is never delivered, whether the Writer or the service opened it.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::WriterHarness;
 use super::writer_script::{End, SavepointEnd, Step, commit, ending, savepoint, write, write_all};

@@ -1,6 +1,6 @@
 //! Settlements: the store decides, by its own count and clock, and only for the owner that holds the row.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 

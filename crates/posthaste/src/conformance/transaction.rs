@@ -1,6 +1,6 @@
 //! Transactions of a Writer: what is stored and delivered, for every way in which they can end.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use futures_util::future::join_all;
 

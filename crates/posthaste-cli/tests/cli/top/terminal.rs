@@ -131,7 +131,7 @@ fn without_a_terminal_it_says_what_to_use() {
 fn wrong_usage_never_opens_the_screen() {
     let shop = Shop::bare(StoreKind::Sqlite);
     for (args, advice) in [
-        ("--store oracle://ann:sEcret@db.example/shop", "does not know the kind of store"),
+        ("--store oracle://ann:sEcret@db.example/shop", "unknown store scheme"),
         ("--store memory:", "nothing to look at from here"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
         ("--store sqlite:shop.db --schema billing", "--schema is for PostgreSQL"),
