@@ -1,4 +1,4 @@
-//! Parses store URLs. It is the only module that knows which schemes exist.
+//! Parses store URLs. No other module contains the list of schemes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -87,7 +87,7 @@ fn store_in_memory_is_refused_with_the_reason() {
     for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
         for args in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
             let output = refused(&format!("{args} --store {url}"));
-            assert!(output.contains("a store in memory ends with the process that made it"), "{output}");
+            assert!(output.contains("a memory store exists only in the process that created it"), "{output}");
         }
     }
 }

@@ -59,7 +59,7 @@ pub async fn nested_savepoints_end_from_the_inside(h: &dyn WriterHarness) {
     assert_eq!(s.calls_of("after_rollback"), ["dropped", "in-vain"]);
 }
 
-// S2-12, T12: through the connection, behind the back of the transaction.
+// S2-12, T12: through the connection, so the Writer's transaction does not see it.
 pub async fn raw_savepoint_that_is_rolled_back_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let undone = Step::Undone(vec![write("undone-1"), write_all(&["undone-2", "undone-3"])]);

@@ -132,7 +132,7 @@ fn wrong_usage_never_opens_the_screen() {
     let shop = Shop::bare(StoreKind::Sqlite);
     for (args, advice) in [
         ("--store oracle://ann:sEcret@db.example/shop", "unknown store scheme"),
-        ("--store memory:", "nothing to look at from here"),
+        ("--store memory:", "so no other process can open it"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
         ("--store sqlite:shop.db --schema billing", "--schema is for PostgreSQL"),
         ("--store sqlite:shop.db --table a;b", "--table"),

@@ -14,7 +14,7 @@ const CRASHING_LOST_LEASES: u32 = 3;
 pub struct LostLeases {
     /// How many there are.
     pub events: u64,
-    /// The most lost leases of one event.
+    /// The highest number of lost leases of one event.
     pub most: u32,
     /// The id of that event.
     pub worst: String,
