@@ -27,7 +27,7 @@ pub enum ClientError {
     InvalidUrl,
 
     /// The HTTP client cannot be created.
-    #[error("no HTTP client can be made: {0}")]
+    #[error("the HTTP client cannot be created: {0}")]
     NoHttpClient(reqwest::Error),
 
     /// No connection could be made, or no response came in time.

@@ -56,7 +56,7 @@ pub struct Ready {
 pub struct OutboxReadiness {
     /// The name of the outbox.
     pub outbox: String,
-    /// Whether its store replies and no due event has waited for too long.
+    /// Whether its store replies and no due event is older than `ready_lag`.
     pub ready: bool,
     /// Why the outbox is not ready; null if it is.
     pub reason: Option<NotReady>,
@@ -73,7 +73,7 @@ pub enum NotReady {
     StoreNotOpen,
     /// The store failed, or did not reply in time.
     StoreSilent,
-    /// The oldest due event has waited for too long.
+    /// The oldest due event is older than `ready_lag`.
     Late,
     /// The process is stopping: it finishes its deliveries and claims no more events.
     Stopping,
@@ -112,7 +112,7 @@ pub struct Stats {
     pub pending: Pending,
     /// Events that were delivered and whose rows are kept.
     pub done: u64,
-    /// Events that failed for good and wait for an operator.
+    /// Events that failed permanently and wait for an operator.
     pub dead: u64,
     /// Events in the archive.
     pub archived: u64,

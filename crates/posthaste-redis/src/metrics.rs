@@ -1,4 +1,4 @@
-//! Metrics of this store beyond those of every outbox, through the `metrics` facade.
+//! Metrics that only the Redis store has, in addition to those of every outbox, through the `metrics` facade.
 //!
 //! The recorder is looked up at each use, because the application may install it after opening the store.
 
@@ -30,12 +30,13 @@ impl Metrics {
 }
 
 impl RedisStore {
-    /// Counts events that became DEAD. The metric's name is older than that word.
+    /// Counts events that became DEAD. The metric still has its old name, from before such events were
+    /// called DEAD.
     pub(crate) fn count_dead(&self, dead: usize) {
         self.0.metrics.count("outbox.redis.parked_failed", dead as u64);
     }
 
-    /// Counts members without a body that claims met. The repair removes them.
+    /// Counts index members without a body that claims skipped. The repair removes them.
     pub(crate) fn count_orphans_met(&self, orphans: u64) {
         self.0.metrics.count("outbox.redis.orphans.met", orphans);
     }
@@ -52,7 +53,7 @@ impl RedisStore {
                 bodies = repaired.bodies,
                 members = repaired.members,
                 rows = repaired.rows,
-                "the repair fixed incomplete rows, which a failed script or another program left"
+                "repaired rows and index entries that a failed script or another program had left incomplete"
             );
         }
     }

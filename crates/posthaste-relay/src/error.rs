@@ -1,4 +1,4 @@
-//! Errors that keep a relay from starting, or end it.
+//! Errors that prevent a relay from starting, or end it.
 
 use std::net::SocketAddr;
 

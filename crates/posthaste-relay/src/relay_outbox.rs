@@ -35,7 +35,7 @@ pub(crate) struct RelayOutbox {
     stop: CancellationToken,
 }
 
-/// A configuration that has passed every check, with its publishers. Nothing of it can be refused any more.
+/// A configuration that has passed every check, with its publishers. Applying it can no longer be refused.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboxPlan {
     config: OutboxConfig,

@@ -16,7 +16,7 @@ impl InvalidStore {
     }
 }
 
-/// A store cannot be opened, or the folder of its file does not exist.
+/// An error from opening or migrating a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenStoreError {
@@ -24,7 +24,7 @@ pub enum OpenStoreError {
     #[error(transparent)]
     Invalid(#[from] InvalidStore),
 
-    /// The database refused the connection or the schema, or cannot be reached.
+    /// The server cannot be reached or refused the connection, or its schema cannot be used.
     #[error("the outbox in {url} cannot be opened")]
     Sql {
         /// The URL of the store. It prints without its password.
@@ -33,7 +33,7 @@ pub enum OpenStoreError {
         source: posthaste_sqlx::OpenError,
     },
 
-    /// Redis refused the connection or the outbox, or cannot be reached.
+    /// Redis cannot be reached or refused the connection, or its outbox cannot be used.
     #[error("the outbox in {url} cannot be opened")]
     Redis {
         /// The URL of the store. It prints without its password.
@@ -44,6 +44,6 @@ pub enum OpenStoreError {
 
     /// The folder of an SQLite file does not exist. SQLite creates files but not folders, and its own error would only
     /// say that it cannot open the file.
-    #[error("there is no folder {}: create it first, or see whether the path is right", .0.display())]
+    #[error("the folder {} does not exist: create it, or check the path", .0.display())]
     MissingFolder(PathBuf),
 }

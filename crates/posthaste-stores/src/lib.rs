@@ -19,7 +19,7 @@
 //!
 //! # Layout
 //!
-//! - `store_url`: parses store URLs; the only module that knows the schemes.
+//! - `store_url`: parses store URLs; the only module with the list of schemes.
 //! - `store_spec`: the options that name one outbox. `outbox_ref`: table and schema, as people write them.
 //! - `open`: opens the store that a `StoreSpec` names.
 //! - `migrations`: prints, checks and applies the schema, also before the outbox table exists.

@@ -10,7 +10,7 @@ use posthaste_sqlx::{Migration, MySqlStore, OpenError, SchemaState, SqliteStore}
 use crate::open::{no_memory, postgres_builder, resolve};
 use crate::{InvalidStore, OpenStoreError, StoreSpec, StoreUrl};
 
-/// The schema of an SQL store. It works also before the outbox table exists, when [`open`](crate::open()) would fail.
+/// The schema of an SQL store. It also works before the outbox table exists, when [`open`](crate::open()) would fail.
 #[derive(Debug)]
 pub struct StoreMigrations(Migrations);
 
@@ -22,7 +22,7 @@ enum Migrations {
 }
 
 impl StoreMigrations {
-    /// The schema of this store; `None` if the store has no schema, as Redis.
+    /// The schema of this store; `None` if the store has no schema, like Redis.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl StoreMigrations {
         })))
     }
 
-    /// As [`of`](Self::of), for a caller that creates the schema: a missing SQLite file is created too.
+    /// Like [`of`](Self::of), for a caller that creates the schema: a missing SQLite file is created too.
     ///
     /// # Errors
     ///

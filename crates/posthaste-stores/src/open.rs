@@ -21,7 +21,7 @@ pub enum Purpose {
     /// For an engine, which claims and settles. Made by [`Purpose::run`].
     #[non_exhaustive]
     Run {
-        /// Whether the table is created or upgraded first. A missing SQLite file is created then.
+        /// Whether to create or upgrade the table first, and to create a missing SQLite file.
         migrate: bool,
     },
 }
@@ -168,8 +168,8 @@ async fn foreign_table(
     let layout = layout.clone().table(spec.table()?);
     let builder = match url {
         StoreUrl::Postgres(_) if spec.pgbouncer => {
-            let text = "a layout needs a session of its own, which PgBouncer in transaction mode does not give: name \
-                        the server itself in the URL, and leave out --pgbouncer";
+            let text = "a layout needs a session of its own, which PgBouncer in transaction mode does not provide: \
+                        name the server itself in the URL, and leave out --pgbouncer";
             return Err(InvalidStore::new(text).into());
         }
         StoreUrl::Postgres(options) => {
@@ -218,7 +218,7 @@ fn cannot_be_opened(spec: &StoreSpec, source: OpenError) -> OpenStoreError {
 
 pub(crate) fn no_memory() -> InvalidStore {
     InvalidStore::new(format!(
-        "a store in memory ends with the process that made it, so there is nothing to look at from \
-         here: name the store of a running service, such as {KNOWN_URLS}"
+        "a memory store exists only in the process that created it, so no other process can open it: \
+         name the store of a running service, such as {KNOWN_URLS}"
     ))
 }

@@ -93,7 +93,7 @@ fn without_query(text: &str) -> &str {
     text.split_once('?').map_or(text, |(before, _)| before)
 }
 
-/// As [`redact`], for a text that may contain URLs among its words.
+/// Like [`redact`], for a text that may contain URLs among its words.
 pub fn redact_words(text: &str) -> String {
     text.split_inclusive(char::is_whitespace)
         .map(|word| match word.contains("://") && !word.contains("sqlite:") {

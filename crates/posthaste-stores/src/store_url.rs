@@ -1,4 +1,4 @@
-//! Parses store URLs. It is the only module that knows which schemes exist.
+//! Parses store URLs. No other module contains the list of schemes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,7 +38,7 @@ pub fn has_known_scheme(url: &str) -> bool {
 pub enum StoreUrl {
     /// `postgres:` or `postgresql:`.
     Postgres(Box<PgConnectOptions>),
-    /// `mysql:` or `mariadb:`. Either scheme works for both servers; the store detects which one it is.
+    /// `mysql:` or `mariadb:`. Either scheme works for both servers; the server reports which of the two it is.
     MySql(Box<MySqlConnectOptions>),
     /// `sqlite:`, a file.
     Sqlite(Box<SqliteConnectOptions>),
@@ -46,7 +46,8 @@ pub enum StoreUrl {
     Redis(Box<RedisStoreBuilder>),
     /// `redis+cluster:` or `rediss+cluster:`.
     RedisCluster(Box<RedisStoreBuilder>),
-    /// `memory:`. It exists in this process only, so an engine in this process can use it and operators cannot.
+    /// `memory:`. It exists in this process only: an engine in this process can use it, and operators' tools, which are
+    /// other processes, cannot.
     Memory,
 }
 
@@ -82,7 +83,7 @@ impl FromStr for StoreUrl {
             "redis+cluster" | "rediss+cluster" => redis_cluster(scheme, rest),
             "memory" => Ok(Self::Memory),
             scheme => Err(InvalidStore::new(format!(
-                "this build of Posthaste does not know the kind of store {:?}: write {KNOWN_URLS}",
+                "unknown store scheme {:?}: use one of {KNOWN_URLS}",
                 redact(scheme)
             ))),
         }
@@ -141,7 +142,7 @@ struct ServerUrls {
     /// Parameters that the driver understands. Others are refused here, because the driver would ignore them, or log a
     /// warning that contains the value.
     parameters: &'static [&'static str],
-    /// Whether this is another spelling of one of them.
+    /// Whether this name is an alternative spelling of one of `parameters`.
     is_synonym: fn(&str) -> bool,
 }
 
@@ -164,7 +165,7 @@ const POSTGRES: ServerUrls = ServerUrls {
     is_synonym: |name| name.starts_with("options[") || name.starts_with("options%5B"),
 };
 
-/// Character set and time zone are not among them: Posthaste sets utf8mb4 and UTC on every connection.
+/// `charset` and `timezone` are deliberately not accepted: Posthaste sets utf8mb4 and UTC on every connection.
 const MYSQL: ServerUrls = ServerUrls {
     name: "MySQL",
     parameters: &["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket"],
@@ -184,7 +185,7 @@ impl ServerUrls {
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let behind_host = place.find('/').map_or("", |at| &place[at..]);
-        // The driver would take a part of the password for the host, and show it.
+        // The driver would mistake part of the password for the host and show it.
         if place.contains('#') || behind_host.contains('@') {
             return Err(InvalidStore::new(
                 "the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F \
@@ -200,7 +201,7 @@ impl ServerUrls {
             return Ok(());
         }
         Err(InvalidStore::new(format!(
-            "the store URL has a parameter that {} URLs do not support here: supported are {}",
+            "the store URL has a parameter that is not supported in {} URLs; supported parameters: {}",
             self.name,
             self.parameters.join(", ")
         )))

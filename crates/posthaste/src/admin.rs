@@ -325,7 +325,7 @@ impl fmt::Display for Filter {
 pub struct PageRequest {
     /// Continues after this `seq`, the `next` of the previous page. `None` starts at the beginning.
     pub after: Option<i64>,
-    /// The most entries; stores cut it to [`PageRequest::MAX_LIMIT`].
+    /// The maximum number of entries; stores cut it to [`PageRequest::MAX_LIMIT`].
     pub limit: usize,
 }
 

@@ -22,8 +22,8 @@ pub use self::settle::{Backoff, OnDone, Settle, Settled, Settlement, Verdict};
 use crate::error::StoreError;
 use crate::time::Timestamp;
 
-/// An event with this many lost leases is a *suspect*: it may be what kills its owners. Claims do not raise the count
-/// further; from here on only deliveries that have begun count ([`Renew::start`]).
+/// An event with this many lost leases is a *suspect*: it may crash the engines that claim it. Claims do not raise the
+/// count further; from here on only deliveries that have begun count ([`Renew::start`]).
 pub const SUSPECT_LOST_LEASES: u32 = 10;
 
 /// An event with this many lost leases is given up: the engine that claims it settles it as DEAD.

@@ -27,7 +27,7 @@ async fn main() -> Result<(), BoxError> {
 
     tokio::task::spawn_blocking(move || run_shop(&writer)).await??;
 
-    outbox.shutdown().await; // What is queued is delivered first.
+    outbox.shutdown().await; // Delivers queued events first.
     Ok(())
 }
 

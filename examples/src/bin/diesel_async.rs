@@ -40,7 +40,7 @@ async fn main() -> Result<(), BoxError> {
     });
     placed.await?;
 
-    outbox.shutdown().await; // What is queued is delivered first.
+    outbox.shutdown().await; // Delivers queued events first.
     store.close().await;
     Ok(())
 }

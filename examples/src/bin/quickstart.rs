@@ -26,6 +26,6 @@ async fn main() -> Result<(), posthaste::BoxError> {
     tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": order }))?).await?;
     tx.commit().await?;
 
-    outbox.shutdown().await; // What is queued is delivered first.
+    outbox.shutdown().await; // Delivers queued events first.
     Ok(())
 }

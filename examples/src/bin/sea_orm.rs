@@ -46,6 +46,6 @@ async fn main() -> Result<(), BoxError> {
     tx.write(Event::json("OrderPlaced", &serde_json::json!({ "order": order.id }))?).await?;
     tx.commit().await?;
 
-    outbox.shutdown().await; // What is queued is delivered first.
+    outbox.shutdown().await; // Delivers queued events first.
     Ok(())
 }

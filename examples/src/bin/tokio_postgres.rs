@@ -30,7 +30,7 @@ async fn main() -> Result<(), BoxError> {
     place_order(&writer, &pool, "tea").await?;
     sell_out(&writer, &pool, "coffee").await?;
 
-    outbox.shutdown().await; // What is queued is delivered first.
+    outbox.shutdown().await; // Delivers queued events first.
     store.close().await;
     Ok(())
 }

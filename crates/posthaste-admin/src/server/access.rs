@@ -148,7 +148,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 fn no_token() -> ApiError {
     let advice = "send the header Authorization: Bearer TOKEN with a token of the relay's configuration";
-    ApiError::new(StatusCode::UNAUTHORIZED, "this needs a token that the relay knows", advice)
+    ApiError::new(StatusCode::UNAUTHORIZED, "the token is missing or unknown", advice)
 }
 
 fn too_low() -> ApiError {

@@ -6,7 +6,8 @@ use tokio::sync::broadcast;
 
 use crate::wire::{TailLine, Time};
 
-/// The most lines that a follower may be behind. A slower one misses lines and gets their number.
+/// The maximum number of lines that a follower may lag behind. A slower follower misses lines and receives the number
+/// of missed lines.
 const MAX_LINES_BEHIND: usize = 4096;
 
 /// The deliveries of an engine as they happen. Add a clone to the engine with `interceptor`; all clones are one feed.
@@ -19,7 +20,7 @@ impl DeliveryFeed {
         self.0.subscribe()
     }
 
-    /// Sends a line to all followers. An error means that the last one has just left, and is ignored.
+    /// Sends a line to all followers. An error means that the last follower has just disconnected; it is ignored.
     pub(crate) fn send(&self, line: TailLine) {
         let _ = self.0.send(line);
     }

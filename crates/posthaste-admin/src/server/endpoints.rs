@@ -57,9 +57,13 @@ const OLDER_THAN: Param = Param::new(
 );
 const AFTER: Param =
     Param::new("after", ParamKind::Number(0, i64::MAX, None), "The `next` of the previous page");
-const LIMIT: Param = Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "The most items of the page");
-const BATCH_LIMIT: Param =
-    Param::new("limit", ParamKind::Number(1, 1000, Some(500)), "The most events to change in this call");
+const LIMIT: Param =
+    Param::new("limit", ParamKind::Number(1, 1000, Some(100)), "The maximum number of items on the page");
+const BATCH_LIMIT: Param = Param::new(
+    "limit",
+    ParamKind::Number(1, 1000, Some(500)),
+    "The maximum number of events to change in this call",
+);
 
 const FORGET_PROGRESS: Param = Param::new(
     "forget_progress",
@@ -89,7 +93,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/health/ready",
         id: "ready",
-        summary: "Whether every store replies and no due event has waited for too long",
+        summary: "Whether every store replies and no due event is older than `ready_lag`",
         success: Success::Ready(schema::<wire::Ready>),
         handle: |request| Box::pin(health::ready(request)),
         ..FOR_ALL
@@ -132,7 +136,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
         summary: "Pending events by type or by tenant, the largest groups first",
         query: &[
             Param::new("by", ParamKind::Choice(&["type", "tenant"]), "How to group; by type if left out"),
-            Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "The most groups"),
+            Param::new("limit", ParamKind::Number(1, 1000, Some(20)), "The maximum number of groups"),
         ],
         success: Success::Json(schema::<wire::Backlog>),
         handle: |request| Box::pin(read_handlers::backlog(request)),
@@ -168,7 +172,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/outboxes/{outbox}/dead/groups",
         id: "dead_groups",
         summary: "DEAD events by type and reason, the largest groups first",
-        query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "The most groups")],
+        query: &[Param::new("limit", ParamKind::Number(1, 1000, Some(10)), "The maximum number of groups")],
         success: Success::Json(schema::<wire::Groups>),
         handle: |request| Box::pin(read_handlers::dead_groups(request)),
         ..FOR_VIEWERS

@@ -53,7 +53,7 @@ impl ApiError {
 /// Logs that the store failed during a request.
 pub(super) fn log_failure(outbox: &str, operation: &str, error: &StoreError) {
     let error = error_chain(error);
-    tracing::warn!(outbox, operation, error, "the store failed, and a request with it");
+    tracing::warn!(outbox, operation, error, "a request failed because its store failed");
 }
 
 impl From<StoreError> for ApiError {

@@ -1,5 +1,5 @@
-//! Handlers that need no token: liveness, readiness, metrics and the OpenAPI document. None of them shows anything of
-//! an event.
+//! Handlers that need no token: liveness, readiness, metrics and the OpenAPI document. None of them
+//! returns any data of an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::error::{ApiError, log_failure};
 use super::request::{ApiRequest, ApiResult, json, ok};
 use crate::wire::{Live, NotReady, OutboxReadiness, Ready};
 
-/// The age at which a readiness report is made again. Stores are queried at most this often, however often probes come.
+/// The lifetime of a readiness report. Stores are queried at most this often, however often probes come.
 const READINESS_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The longest wait for a store in a probe. A slower store is reported as silent.
@@ -28,7 +28,8 @@ pub(super) async fn live(_: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn ready(request: ApiRequest) -> ApiResult {
-    // In its own task, so that the query goes on when the probe gives up, and the next probe can use its result.
+    // In its own task, so that the query continues after the probe has timed out, and the next probe can use its
+    // result.
     let state = request.state.clone();
     let look = tokio::spawn(async move { state.readiness.get(&state).await });
     let report = look.await.map_err(|_| ApiError::panicked())?;

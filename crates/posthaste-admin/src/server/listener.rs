@@ -18,18 +18,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AdminApi, ApiState, endpoints};
 
-/// The most connections at the same time.
+/// The maximum number of connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The most of them from one address.
+/// The maximum number from one address.
 const MAX_CONNECTIONS_PER_PEER: usize = 64;
 
-/// The most further connections, which get `/health/…` only. They keep probes working while clients hold all other
-/// slots, so that no supervisor restarts a healthy relay. When these are taken too, further connections wait to be
-/// accepted.
+/// The maximum number of further connections, which get `/health/…` only. They keep probes working while clients hold
+/// all other slots, so that no supervisor restarts a healthy relay. When these are taken too, further connections wait
+/// to be accepted.
 const MAX_PROBES: usize = 32;
 
-/// The most of them from one address.
+/// The maximum number from one address.
 const MAX_PROBES_PER_PEER: usize = 2;
 
 /// A connection in a slot for probes is closed if it sends no request for this long. A probe is one short request.
@@ -69,7 +69,7 @@ pub(super) async fn serve_with_idle_timeout(
     }
     drop(listener);
     stop.cancel();
-    // Connections that are not done by then are cut.
+    // Connections that are not done by then are closed.
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, connections.shutdown()).await;
 }
 
@@ -156,7 +156,7 @@ struct Slots {
     free: Arc<Semaphore>,
     /// The number of connections of each address that has any. A `Slot` decrements it when it is dropped.
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    /// The most slots of one address.
+    /// The maximum number of slots of one address.
     per_peer: usize,
 }
 
@@ -171,7 +171,7 @@ impl Slots {
         let _ = self.free.acquire().await;
     }
 
-    /// Takes a slot; `None` if all are taken, or if this address has the most that it may have.
+    /// Takes a slot; `None` if all are taken, or if this address has its maximum.
     fn take(&self, address: IpAddr) -> Option<Slot> {
         let permit = self.free.clone().try_acquire_owned().ok()?;
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,10 +38,10 @@ pub use admin_outbox::AdminOutbox;
 pub use delivery_feed::DeliveryFeed;
 pub use listener::serve;
 
-/// The most requests that are handled at the same time. Endpoints that need no token do not count.
+/// The maximum number of requests that are handled at the same time. Endpoints that need no token do not count.
 const MAX_REQUESTS: usize = 64;
 
-/// The most followers of `tail` at the same time.
+/// The maximum number of followers of `tail` at the same time.
 const MAX_FOLLOWERS: usize = 16;
 
 /// The settings of the API: the outboxes that it serves and the tokens that it accepts.

@@ -1,6 +1,6 @@
 //! Parameters of a path, a query or a body, each with its rule.
 //!
-//! The same rule checks the request and is in the OpenAPI document, so the two cannot differ.
+//! The check, its error text and the OpenAPI schema all come from [`ParamKind`]; keep the three in step.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub(super) enum ParamKind {
     Text(usize),
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A whole number: the least, the greatest, and the default.
+    /// A whole number: minimum, maximum and default.
     Number(i64, i64, Option<i64>),
-    /// Such as `90s`, `5m`, `12h`, `7d` or `2w`.
+    /// A duration, such as `90s`, `5m`, `12h`, `7d` or `2w`.
     Age,
     /// A boolean; `false` if it is left out.
     Flag,
@@ -39,7 +39,7 @@ pub(super) enum ParamKind {
 /// longer ones.
 pub(super) const MAX_ID_CHARS: usize = 255;
 
-/// The most digits of an age. It keeps ages within the range of every store.
+/// The maximum number of digits in an age. It keeps ages within the range of every store.
 const MAX_AGE_DIGITS: usize = 6;
 
 impl Param {
@@ -116,7 +116,7 @@ impl ParamKind {
     }
 }
 
-/// The value as a whole number. JSON has one type of numbers, so 5.0 is 5.
+/// The value as a whole number. JSON has a single number type, so 5.0 is 5.
 fn whole(value: &Value) -> Option<i64> {
     const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     let fraction =
@@ -135,7 +135,7 @@ fn age(text: &str) -> Option<Duration> {
     if plain { humantime::parse_duration(text).ok() } else { None }
 }
 
-/// The schema of an object with these parameters and no other ones.
+/// The schema of an object with these parameters and no others.
 pub(super) fn object(params: &[Param]) -> Value {
     let properties: Map<String, Value> =
         params.iter().map(|param| (param.name.to_owned(), described(param))).collect();
@@ -176,8 +176,8 @@ fn unknown(params: &[Param], name: &str) -> String {
     let name: String = name.chars().take(40).collect();
     let known: Vec<&str> = params.iter().map(|param| param.name).collect();
     match known.is_empty() {
-        true => format!("unknown parameter {name:?}: there are none here"),
-        false => format!("unknown parameter {name:?}: known are {}", known.join(", ")),
+        true => format!("unknown parameter {name:?}: no parameters are accepted here"),
+        false => format!("unknown parameter {name:?}; known parameters: {}", known.join(", ")),
     }
 }
 
@@ -213,7 +213,7 @@ impl Params {
                 Err(error) => errors.push(error),
             }
         }
-        Err(errors.join("; or: "))
+        Err(errors.join(" — or, for the other form: "))
     }
 
     fn of_map(params: &[Param], mut map: Map<String, Value>) -> Result<Self, String> {
@@ -239,7 +239,7 @@ impl Params {
         whole(self.0.get(name)?)
     }
 
-    /// The parameter `limit`, which has a default in the table.
+    /// The parameter `limit`. Every endpoint that takes it declares a default.
     pub(super) fn limit(&self) -> usize {
         self.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1)
     }
@@ -257,7 +257,7 @@ impl Params {
     }
 }
 
-/// Converts a text to the type of its parameter. Text that cannot be converted stays text, which the check refuses.
+/// Converts text to the parameter's type. Text that cannot be converted stays text, which the check refuses.
 fn typed(kind: &ParamKind, text: String) -> Value {
     match kind {
         ParamKind::Number(..) => match text.parse::<i64>() {

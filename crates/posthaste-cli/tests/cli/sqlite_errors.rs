@@ -23,7 +23,7 @@ fn missing_file() {
 #[test]
 fn missing_folder() {
     let output = Shop::bare(Sqlite).run("migrate apply --store sqlite:no/such/shop.db");
-    output.assert_error("there is no folder no/such: create it first, or see whether the path is right", &[]);
+    output.assert_error("the folder no/such does not exist: create it, or check the path", &[]);
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn store_must_be_named() {
 
 #[test]
 fn unknown_store_is_refused_without_its_password() {
-    assert_snapshot!(refused("status --store oracle://ann:sEcret@db.example/shop"), @r#"error: this build of Posthaste does not know the kind of store "oracle": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
-    assert_snapshot!(refused("status --store ann:sEcret@db.example"), @r#"error: this build of Posthaste does not know the kind of store "ann": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store oracle://ann:sEcret@db.example/shop"), @r#"error: unknown store scheme "oracle": use one of postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store ann:sEcret@db.example"), @r#"error: unknown store scheme "ann": use one of postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
     assert_snapshot!(refused("status --store shop.db"), @r#"error: "shop.db" is not a store URL: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
     assert_snapshot!(refused("status --store sqlite:shop.db?mode=odd"), @r#"error: the store URL cannot be read: error with configuration: unknown value "odd" for `mode`"#);
     assert_snapshot!(refused("status --store sqlite:"), @"error: the store URL names no file: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
@@ -34,7 +34,7 @@ fn postgres_url_that_would_be_misread_is_refused_without_its_password() {
     assert_snapshot!(refused("status --store postgres:ann:sEcret@db.example/shop"), @"error: a PostgreSQL URL needs // after its scheme: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
     assert_snapshot!(refused("status --store postgres://ann:12/sEcret@db.example/shop"), @"error: the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F and @ as %40");
     assert_snapshot!(refused("status --store postgres://ann:sEcret@db.example:x/shop"), @"error: the store URL cannot be read: error with configuration: invalid port number");
-    assert_snapshot!(refused("status --store postgres://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that PostgreSQL URLs do not support here: supported are sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name, options");
+    assert_snapshot!(refused("status --store postgres://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that is not supported in PostgreSQL URLs; supported parameters: sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name, options");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn mysql_url_that_would_be_misread_is_refused_without_its_password() {
     assert_snapshot!(refused("status --store mariadb://ann:12/sEcret@db.example/shop"), @"error: the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F and @ as %40");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example:x/shop"), @"error: the store URL cannot be read: error with configuration: invalid port number");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example"), @"error: the store URL names no database: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
-    assert_snapshot!(refused("status --store mysql://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that MySQL URLs do not support here: supported are ssl-mode, ssl-ca, ssl-cert, ssl-key, socket");
+    assert_snapshot!(refused("status --store mysql://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that is not supported in MySQL URLs; supported parameters: ssl-mode, ssl-ca, ssl-cert, ssl-key, socket");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example/shop?ssl-mode=odd"), @r#"error: the store URL cannot be read: error with configuration: error with configuration: unknown value "odd" for `ssl_mode`"#);
 }
 
@@ -87,7 +87,7 @@ fn store_in_memory_is_refused_with_the_reason() {
     for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
         for args in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
             let output = refused(&format!("{args} --store {url}"));
-            assert!(output.contains("a store in memory ends with the process that made it"), "{output}");
+            assert!(output.contains("a memory store exists only in the process that created it"), "{output}");
         }
     }
 }

@@ -59,7 +59,7 @@ fn tokens(section: &Section<'_, '_>) -> Vec<Token> {
         };
         let Some(token) = token(holder.clone(), name) else { continue };
         if let Some(other) = tokens.iter().find(|other| other.secret == token.secret) {
-            let what = format!("is the token of {} too: give each its own", other.name);
+            let what = format!("is also the token of {}: give each its own token", other.name);
             holder.add(&holder.span, "token", what);
         }
         tokens.push(token);
@@ -79,7 +79,8 @@ fn token(section: Section<'_, '_>, name: &str) -> Option<Token> {
     };
     if token.chars().count() < MIN_TOKEN_CHARS {
         let what = format!(
-            "is shorter than {MIN_TOKEN_CHARS} characters: take a long random one, as of `openssl rand -hex 24`"
+            "is shorter than {MIN_TOKEN_CHARS} characters: use a long random one, such as the output of \
+             `openssl rand -hex 24`"
         );
         section.wrong("token", what);
     }

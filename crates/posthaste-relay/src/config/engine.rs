@@ -32,7 +32,7 @@ pub(super) const UNSUPPORTED: &[(&str, &str)] = &[
     ("payload_bytes", "a relay writes no events: limit payloads where they are written"),
 ];
 
-/// The most type mistakes of one outbox that are reported.
+/// The maximum number of type mistakes of one outbox that are reported.
 const MAX_TYPE_MISTAKES: usize = 100;
 
 pub(super) fn config<'i>(

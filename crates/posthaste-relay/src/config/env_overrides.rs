@@ -129,8 +129,8 @@ fn position(names: &[&str], part: &str) -> Result<usize, String> {
         ([index], _) => Ok(*index),
         ([], Ok(index)) if index < names.len() => Ok(index),
         ([], _) => {
-            let there_are = || format!("there are {}, also by their number from 0", names.join(", "));
-            let hint = did_you_mean(part, names, there_are);
+            let choices = || format!("choose one of {}, or its number from 0", names.join(", "));
+            let hint = did_you_mean(part, names, choices);
             Err(format!("matches no setting: there is no route `{part}`: {hint}"))
         }
         _ => Err(format!("several routes could be `{part}`: name one by its number, from 0")),

@@ -96,7 +96,7 @@ pub(super) fn defaults(config: &mut Config, layout: &Layout, outbox: &Section<'_
     }
 }
 
-/// Whether the table has a `failed` status but no column for attempts, as that of the order service.
+/// Whether the table has a `failed` status but no column for attempts, like that of the order service.
 fn is_order_service(layout: &Layout) -> bool {
     layout.column_of(Field::Attempts).is_none() && layout.value_of(State::Failed).is_some()
 }

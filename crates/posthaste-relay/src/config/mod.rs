@@ -120,14 +120,14 @@ pub struct RouteConfig {
     /// One destination, or several that all get every event. The names of several are stored with the events.
     #[serde(flatten, serialize_with = "show::destinations")]
     pub publish: Vec<Target>,
-    /// The most deliveries at the same time. Default: as many as the outbox has workers.
+    /// The maximum number of deliveries at the same time. Default: as many as the outbox has workers.
     pub concurrency: Option<usize>,
-    /// The most events per second, of each relay. Default: no limit.
+    /// The maximum number of events per second, of each relay. Default: no limit.
     pub rate: Option<f64>,
     /// The longest that a delivery may take. Default: `publish_timeout` of the outbox.
     #[serde(serialize_with = "serde_with::duration")]
     pub timeout: Option<Duration>,
-    /// The most events per call of a publisher. Default: that of the publisher.
+    /// The maximum number of events per call of a publisher. Default: that of the publisher.
     pub batch: Option<usize>,
 }
 

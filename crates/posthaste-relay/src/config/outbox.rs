@@ -84,7 +84,7 @@ fn kind(url: &str) -> Result<StoreUrl, String> {
 /// Removes the name from the error. The name may be a secret, and the excerpt of the line shows it if it is not.
 fn without_value(error: impl Display) -> String {
     error.to_string().rsplit_once(" cannot name ").map_or_else(
-        || "cannot be a name: take letters, digits and _".to_owned(),
+        || "cannot be a name: use letters, digits and _".to_owned(),
         |(_, rest)| format!("cannot name {rest}"),
     )
 }

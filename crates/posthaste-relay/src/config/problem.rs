@@ -104,7 +104,7 @@ pub(super) fn did_you_mean(typed: &str, names: &[&str], otherwise: impl FnOnce()
 
 /// A question with the most similar name, or a list of all names.
 pub(super) fn suggestion(typed: &str, names: &[&str]) -> String {
-    did_you_mean(typed, names, || format!("known are {}", names.join(", ")))
+    did_you_mean(typed, names, || format!("choose one of {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -115,6 +115,6 @@ mod tests {
     fn only_similar_names_are_suggested() {
         assert_eq!(suggestion("bach", &["batch", "interval"]), "did you mean `batch`?");
         assert_eq!(suggestion("Workers", &["workers"]), "did you mean `workers`?");
-        assert_eq!(suggestion("zzz", &["a", "b"]), "known are a, b");
+        assert_eq!(suggestion("zzz", &["a", "b"]), "choose one of a, b");
     }
 }

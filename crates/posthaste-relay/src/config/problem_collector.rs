@@ -8,7 +8,7 @@ use super::problem_excerpt::Excerpt;
 use super::redaction::Redaction;
 use super::source_text::{Origin, SourceLine, SourceTexts, Span};
 
-/// The most problems that are kept; further ones are counted.
+/// The maximum number of problems that are kept; further ones are counted.
 const MAX_PROBLEMS_SHOWN: usize = 100;
 
 /// The problems found so far.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::source_text::{SourceLine, characters};
 
-/// The most characters of a line that are shown.
+/// The maximum number of characters of a line that are shown.
 const MAX_EXCERPT_CHARS: usize = 120;
 
 /// A part of a line, and the characters of it that the problem is about.

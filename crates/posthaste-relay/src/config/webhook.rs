@@ -44,7 +44,7 @@ pub struct WebhookConfig {
     /// Networks that may be reached besides the public Internet, such as `10.0.0.0/8`. Default: empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_networks: Vec<String>,
-    /// The most requests at the same time. Default: 8.
+    /// The maximum number of requests at the same time. Default: 8.
     pub requests: Option<usize>,
     /// The longest that a connection may take to be made. Default: 5 s.
     #[serde(serialize_with = "serde_with::duration")]

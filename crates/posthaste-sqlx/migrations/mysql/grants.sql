@@ -1,5 +1,5 @@
--- The least rights for the users of an outbox, to be run in its database. The user who runs the migrations needs none
--- of these, but CREATE, ALTER, INDEX, SELECT, INSERT, UPDATE and REFERENCES on the database.
+-- The least rights for the users of an outbox, to be run in its database. The user who runs the migrations does not
+-- need these grants; it needs CREATE, ALTER, INDEX, SELECT, INSERT, UPDATE and REFERENCES on the database.
 --
 -- An operator, who replays, discards, purges, pauses and resumes, is a relay with these additional rights:
 --   GRANT INSERT, DELETE ON outbox_event_control TO operator;

@@ -1,4 +1,4 @@
--- The least rights for the users of an outbox. The user who ran the migrations owns everything and needs none of these.
+-- The least rights for the users of an outbox. The user who ran the migrations owns everything and needs no grants.
 -- Connect as "writer", "relay" or "viewer", or grant these roles to your own users.
 --
 -- An operator, who replays, discards, purges, pauses and resumes, is a relay with four additional rights:
@@ -9,14 +9,14 @@ GRANT USAGE ON SCHEMA "{schema}" TO writer, relay, viewer;
 -- The schema version is read when a store is opened.
 GRANT SELECT ON "{table}_schema" TO writer, relay, viewer;
 
--- Writes events, and sees of them only that they exist. (Only tokio-postgres reads xmin.)
+-- Writes events. It can read only their seq and id. (Only tokio-postgres reads xmin.)
 GRANT INSERT (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type,
     schema_version, headers, payload, payload_bytes, created_at, available_at, inserted_at,
     locked_by, locked_at, lease_token),
   SELECT (seq, event_id, xmin) ON "{table}" TO writer;
 
--- Only for tokio-postgres: its INSERT may find out that a savepoint is open, which can be rolled back without its
--- knowledge. It then releases the lease that the row was born with, so that any engine can claim the row.
+-- Only for tokio-postgres: its INSERT may find out that a savepoint is open, which the application can roll back
+-- unnoticed. The Writer then releases the lease that it inserted the row with, so that any engine can claim the row.
 GRANT UPDATE (available_at, locked_by, locked_at, lease_token) ON "{table}" TO writer;
 
 -- Claims, settles and purges. Cannot insert events.

@@ -30,7 +30,7 @@ impl Backlog {
         Self { groups, complete }
     }
 
-    /// The most pending rows that a store reads, oldest first.
+    /// The maximum number of pending rows that a store reads, oldest first.
     pub const MAX_ROWS: usize = 20_000;
 
     /// The largest `limit` of these groups. A store may leave out small groups if it passes one more than the limit.

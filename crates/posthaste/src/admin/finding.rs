@@ -6,7 +6,7 @@
 pub struct Finding {
     /// A stable name of the kind of problem, such as `paused-route`.
     pub code: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// What was seen.
     pub what: String,
@@ -20,7 +20,7 @@ impl Finding {
         Self { code, severity: Severity::Problem, what: what.into(), advice: advice.into() }
     }
 
-    /// A problem that will have effects.
+    /// A problem that may have effects later.
     pub fn warning(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { code, severity: Severity::Warning, what: what.into(), advice: advice.into() }
     }
@@ -37,7 +37,7 @@ impl Finding {
 pub enum Severity {
     /// Information.
     Note,
-    /// Will have effects.
+    /// May have effects later.
     Warning,
     /// Has effects now.
     Problem,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Stats;
 use crate::time::Timestamp;
 
-/// The most characters of an error text in a finding.
+/// The maximum number of characters of an error text in a finding.
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// A duration in whole seconds.

@@ -36,10 +36,10 @@ pub struct RowObservations {
 }
 
 impl RowObservations {
-    /// The most pending rows that a store reads, oldest first.
+    /// The maximum number of pending rows that a store reads, oldest first.
     pub const MAX_OLDEST_ROWS: usize = 10_000;
 
-    /// The most of the newest rows that a store reads.
+    /// The maximum number of newest rows that a store reads.
     pub const MAX_NEWEST_ROWS: usize = 1000;
 
     /// The findings about these observations and counts.
@@ -60,8 +60,8 @@ fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
     (age >= tolerance.late).then(|| {
         Finding::problem(
             "late",
-            format!("the oldest pending event has waited for {}", format_duration(age)),
-            "see whether an engine runs, and which destination is slow or closed",
+            format!("the oldest pending event was inserted {} ago", format_duration(age)),
+            "check whether an engine runs, and which destination is slow or closed",
         )
     })
 }

@@ -24,7 +24,7 @@ impl Finding {
             Self::warning(
                 "clock-skew",
                 format!("the clock of this machine is {} {how} the store's", format_duration(gap)),
-                "let both take the time from one source (NTP): leases and delays use the store's clock, but \
+                "synchronize both with one source (NTP): leases and delays use the store's clock, but \
                  the time of an event comes from its producer's",
             )
         })

@@ -1,6 +1,6 @@
 //! Operators' calls: they show what is in the store, and every change is audited.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn older_than(age: Duration, filter: Filter) -> Filter {
     filter.with_older_than(age)
 }
 
-// T13: an old event that ended a minute ago has the age of a minute, and one that waits has the age of its row.
+// T13: the age of a row that ended counts from its end, and the age of a pending row from its insertion.
 pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let (old, _) = old_and_young(&k).await;

@@ -160,11 +160,11 @@ macro_rules! store_conformance {
             }
             purge {
                 old_done_rows_are_deleted
-                done_and_dead_are_purged_apart
+                done_and_dead_are_purged_separately
                 age_counts_from_the_end_not_from_the_beginning
                 pending_rows_are_never_purged_by_status
                 any_purges_by_insertion_whatever_the_status
-                limit_is_kept_and_the_oldest_go_first
+                limit_is_respected_and_the_oldest_go_first
                 purged_rows_can_be_archived
                 old_archived_rows_are_deleted
                 purging_nothing_returns_zero

@@ -1,6 +1,6 @@
 //! Claims: a due row goes to one owner at a time.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 

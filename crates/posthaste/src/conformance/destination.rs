@@ -1,6 +1,6 @@
 //! The destination suite: every event arrives complete, with its id, and gets its own outcome.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

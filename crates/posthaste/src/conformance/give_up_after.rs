@@ -1,6 +1,6 @@
 //! `give_up_after`: putting an event off spends no attempt, and a time limit may end it.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::Harness;
 use super::store_fixture::{HOUR, MINUTE, SECOND, StoreFixture, deferred, failed, put_off, unreachable};

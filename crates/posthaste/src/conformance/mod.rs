@@ -7,7 +7,8 @@
 //! posthaste::store_conformance!(MyHarness::new().await, #[ignore = "needs a server"]);
 //! ```
 //!
-//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The store cases pass the time in
+//! Each case becomes a `#[test]` of its own with a fresh harness, named after its module, such as
+//! `purge::old_done_rows_are_deleted`. The store cases pass the time in
 //! their requests (`now: Some(t)`), and no case sleeps.
 
 pub mod admin;
@@ -71,8 +72,8 @@ pub trait Harness: Send + Sync {
     /// Inserts a committed, due row with this defect, as another program would. `None` if the store refuses such a row.
     async fn insert_raw(&self, defect: Defect) -> Option<EventId>;
 
-    /// Deletes the row with this number and makes the store assign the number to its next row, as a database does that
-    /// lost the end of its log. Returns `false` if the store never assigns a number twice.
+    /// Deletes the row with this number and makes the store assign the number to its next row, as a database may do
+    /// after it lost the end of its log. Returns `false` if the store never assigns a number twice.
     async fn give_again(&self, seq: i64) -> bool;
 
     /// What this store can do.

@@ -1,6 +1,6 @@
-//! Parking: rows of a closed route are out of the way of claims and come back in order.
+//! Parking: claims skip the rows of a closed route, and the rows come back in order.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::Harness;
 use super::store_fixture::{

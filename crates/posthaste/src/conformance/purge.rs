@@ -1,6 +1,6 @@
-//! Purges: rows that ended long ago are removed, and no others.
+//! Purges remove exactly the rows that their status and age select.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn old_done_rows_are_deleted(h: &dyn Harness) {
 }
 
 // S1-24, T13
-pub async fn done_and_dead_are_purged_apart(h: &dyn Harness) {
+pub async fn done_and_dead_are_purged_separately(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let t = k.now().await;
     let done = k.done(1, Some(t)).await.remove(0);
@@ -43,7 +43,7 @@ pub async fn done_and_dead_are_purged_apart(h: &dyn Harness) {
     assert_eq!(run(&k, purge(Purgeable::Dead, t + DAY)).await, 0);
 }
 
-// S3-123, T6, D18: an old event that ended a minute ago stays.
+// S3-123, T6, D18: an old event that ended an hour ago stays.
 pub async fn age_counts_from_the_end_not_from_the_beginning(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let long_ago = Timestamp::from_micros(1_000_000_000_000_000);
@@ -90,7 +90,7 @@ pub async fn any_purges_by_insertion_whatever_the_status(h: &dyn Harness) {
 }
 
 // S3-124, S3-126
-pub async fn limit_is_kept_and_the_oldest_go_first(h: &dyn Harness) {
+pub async fn limit_is_respected_and_the_oldest_go_first(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let t = k.now().await;
     let younger = k.done(1, Some(t + HOUR)).await.remove(0);
@@ -127,7 +127,7 @@ pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
     assert_eq!((stats.done, stats.dead, stats.archived), (0, 0, 2));
 }
 
-/// Ten days later, so that a store that keeps its archive in days has whole days to drop.
+/// Ten days later, because some stores partition the archive by day and drop only whole days.
 pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().archive, "archive") {

@@ -1,6 +1,6 @@
 //! Receipts, in transactions of the service: an event is delivered only if its commit is confirmed.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Releases: a released row is due immediately, as if it had not been claimed.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::store_fixture::{LEASE, MINUTE, SECOND, StoreFixture, failed, ids, plain, row, sorted};
 use super::{Harness, TxEnd};
@@ -58,7 +58,7 @@ pub async fn releasing_twice_changes_nothing(h: &dyn Harness) {
     assert_eq!(k.row(&current.id).await.available_at, t + LEASE);
 }
 
-/// The engine releases receipts of transactions that rolled back without knowing that they did.
+/// The engine releases the rows of a receipt without knowing whether their transaction was rolled back.
 pub async fn release_of_a_rolled_back_row_changes_nothing(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let token = LeaseToken::random();

@@ -1,6 +1,6 @@
 //! Renewals: a lease lasts as long as its owner renews it, and a renewal returns only rows that exist.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::store_fixture::{HOUR, LEASE, MICRO, SECOND, StoreFixture, deferred, plain, row, sorted};
 use super::{Harness, TxEnd};

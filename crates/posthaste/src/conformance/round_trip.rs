@@ -1,6 +1,6 @@
 //! Round trips: a Writer stores exactly what was written, one event or many.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::WriterHarness;
 use super::store_fixture::{HOUR, assert_same};

@@ -1,6 +1,6 @@
 //! Row identity: a row is identified by its id and its number together, because either can repeat.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::Harness;
 use super::settle::every_verdict;

@@ -1,6 +1,6 @@
 //! Savepoints: an event that is rolled back in one is never delivered, whether the Writer or the service opened it.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::WriterHarness;
 use super::writer_script::{End, SavepointEnd, Step, commit, ending, savepoint, write, write_all};
@@ -59,7 +59,7 @@ pub async fn nested_savepoints_end_from_the_inside(h: &dyn WriterHarness) {
     assert_eq!(s.calls_of("after_rollback"), ["dropped", "in-vain"]);
 }
 
-// S2-12, T12: through the connection, behind the back of the transaction.
+// S2-12, T12: through the connection, so the Writer's transaction does not see it.
 pub async fn raw_savepoint_that_is_rolled_back_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let undone = Step::Undone(vec![write("undone-1"), write_all(&["undone-2", "undone-3"])]);

@@ -1,6 +1,6 @@
 //! Settlements: the store decides, by its own count and clock, and only for the owner that holds the row.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 
@@ -191,7 +191,7 @@ pub async fn no_delays_means_immediately(h: &dyn Harness) {
     assert_eq!(fail(&k, 2, 10, &[]).await, Settled::Retry { attempts: 2, delay: Duration::ZERO });
 }
 
-// S0-17, S4-14, T6, , S1-24D18
+// S0-17, S1-24, S4-14, T6, D18
 pub async fn row_is_dead_exactly_at_max_attempts(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
@@ -414,7 +414,7 @@ pub async fn done_row_can_be_archived(h: &dyn Harness) {
     assert_eq!(k.settle_all(None, &done, OnDone::Archive).await, [Settled::Stale]);
 }
 
-// S0-12, S1-24: an archived or deleted row is what DONE may become; DEAD waits for an operator.
+// S0-12, S1-24: a settlement archives or deletes DONE rows only; DEAD rows wait for an operator.
 pub async fn dead_row_is_neither_deleted_nor_archived(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let leases = k.held(4).await;
@@ -502,7 +502,7 @@ pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
     assert_eq!((counted, k.row(&lease.id).await.attempts), (1, 1));
 }
 
-/// Its owner survived, so this event did not kill the earlier ones.
+/// Its owner survived, so this event did not crash the earlier owners.
 pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;
@@ -518,7 +518,7 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     }
 }
 
-/// An event that was not delivered proves nothing: only its own counted start is taken back.
+/// An outcome without a delivery does not show that the event is harmless, so only its own counted start is subtracted.
 pub async fn row_that_was_not_delivered_keeps_its_lost_leases(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     let id = k.one().await;

@@ -1,6 +1,6 @@
 //! Transactions of a Writer: what is stored and delivered, for every way in which they can end.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use futures_util::future::join_all;
 
@@ -84,7 +84,6 @@ pub async fn commit_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHar
 
 /// Even if no event was written, because other writes of that transaction are lost. Without events not every database
 /// can tell how it ended, but none may report it as committed.
-/// every database can tell how it ended, but none may call it committed.
 pub async fn aborted_transaction_without_events_is_not_reported_as_committed(h: &dyn WriterHarness) {
     let answer = h.run(commit([Step::Business, Step::Abort])).await;
     assert!(matches!(answer, Err(ScriptError::Commit(_))), "{answer:?}");

@@ -1,6 +1,6 @@
 //! INSERT: a row is read as it was written, and a row that was rolled back never existed.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use std::time::Duration;
 

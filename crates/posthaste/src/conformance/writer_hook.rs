@@ -1,6 +1,6 @@
 //! Hooks: which of them run, in which order, and with which events.
 
-#![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
+#![allow(missing_docs, reason = "the name of each case states what it proves")]
 
 use super::writer_script::{End, OwnEnd, ScriptError, Step, commit, ending, event, write, write_all};
 use super::{Scene, WriterHarness};

@@ -112,7 +112,7 @@ async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> 
                 outbox = %engine.settings.name,
                 event_id = %item.id(),
                 lost_leases = item.lost_leases,
-                "this event may be what ends its processes: it is delivered with nothing else beside it"
+                "this event may crash its engine: it is delivered alone"
             );
             return true;
         }

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::Timestamp;
 
-/// Builds an [`Event`]. [`Event::builder`] makes it. `build` returns the first rule that the event breaks.
+/// Builds an [`Event`]. Created by [`Event::builder`]. [`build`](Self::build) returns the event, or an error for the
+/// first rule that it breaks.
 ///
 /// Its `Debug` shows neither payload nor header values, like the event's own.
 #[must_use = "an event exists only after `build`"]
@@ -72,7 +73,7 @@ impl EventBuilder {
         builder
     }
 
-    /// Sets the id instead of a generated one: 1 to 36 visible ASCII characters. Writing an id again has no effect
+    /// Sets the id instead of generating one: 1 to 36 visible ASCII characters. Writing an id again has no effect
     /// while its row is kept.
     pub fn id(mut self, id: impl Into<EventId>) -> Self {
         self.id = Some(id.into());
@@ -108,7 +109,7 @@ impl EventBuilder {
         self
     }
 
-    /// Sets the target in a broker instead of the publisher's own, such as a Kafka topic. Default: none.
+    /// Overrides the publisher's default target, for example its Kafka topic. Default: none.
     pub fn topic(mut self, topic: impl Into<Box<str>>) -> Self {
         self.topic = Some(topic.into());
         self
@@ -120,7 +121,7 @@ impl EventBuilder {
         self
     }
 
-    /// Adds a header and replaces one of the same name.
+    /// Adds a header, replacing any with the same name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
@@ -169,28 +170,30 @@ impl EventBuilder {
     /// Sets the earliest instant of its delivery, which must not be before `occurred_at`. Default: delivered
     /// immediately. Excludes [`deliver_after`](Self::deliver_after).
     ///
-    /// When the event is written, the store gets the time that is left between this host's clock and that instant, and
-    /// adds it to its own clock. So a clock of this host that is wrong by a minute delivers a minute early or late.
+    /// When the event is written, the store receives the time that remains until that instant by this host's clock, and
+    /// adds it to its own clock. If this host's clock is wrong by a minute, the event is delivered a minute early or
+    /// late.
     pub fn available_at(mut self, at: impl Into<Timestamp>) -> Self {
         self.available_at = Some(at.into());
         self
     }
 
     /// Delays the delivery by this long, which must be more than zero. `available_at` becomes `occurred_at` plus the
-    /// delay. When the event is written, the store gets the time that is left and adds it to its own clock, so that a
-    /// wrong clock of the producer does not delay it. Excludes [`available_at`](Self::available_at).
+    /// delay. When the event is written, the store receives the remaining time and adds it to its own clock, so a wrong
+    /// producer clock does not shift the delivery, unless [`occurred_at`](Self::occurred_at) was set from another
+    /// clock. Excludes [`available_at`](Self::available_at).
     pub fn deliver_after(mut self, delay: Duration) -> Self {
         self.deliver_after = Some(delay);
         self
     }
 
-    /// Sets other limits than the default ones. The Writer checks its own limits again.
+    /// Sets limits other than the defaults. The Writer also checks the event against its own limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Builds the event, or returns the first rule that it breaks.
+    /// Returns the event, or an error for the first rule that it breaks.
     pub fn build(mut self) -> Result<Event, EventError> {
         if self.event_type.trim().is_empty() {
             return Err(EventError::MissingType);

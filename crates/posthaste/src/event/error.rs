@@ -1,4 +1,4 @@
-//! Why an event was refused. One variant per rule.
+//! Errors of events that break a rule, one variant per rule.
 
 use super::{EventId, Limits};
 
@@ -88,7 +88,7 @@ pub enum EventError {
     NotJson {
         /// The event's type.
         event_type: String,
-        /// Where it stops being JSON.
+        /// The error of serde, with the position.
         source: serde_json::Error,
     },
 

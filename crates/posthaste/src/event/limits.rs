@@ -23,9 +23,9 @@ impl Limits {
     pub const TOPIC: usize = 255;
     /// The longest content type, in characters.
     pub const CONTENT_TYPE: usize = 128;
-    /// The most headers.
+    /// The maximum number of headers.
     pub const HEADERS: usize = 64;
-    /// The most bytes of all headers together, names and values.
+    /// The maximum number of bytes of all headers together, names and values.
     pub const HEADER_BYTES: usize = 16 * 1024;
 
     /// Sets the largest payload, in bytes. Default: [`Limits::PAYLOAD_BYTES`].

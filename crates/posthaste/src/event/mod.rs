@@ -202,13 +202,15 @@ impl Event {
         self.0.occurred_at
     }
 
-    /// When it may be delivered first. `None` if it was due immediately, and in every delivery, where the wait is over.
+    /// The earliest time of its delivery. `None` if it is due immediately, and in every delivery, because it is due by
+    /// then.
     pub fn available_at(&self) -> Option<Timestamp> {
         self.0.available_at
     }
 
-    /// How long its delivery is delayed from now, by this host's clock; `None` if it is due immediately. The store gets
-    /// this delay and adds it to its own clock, so that a wrong clock of the producer does not delay the event.
+    /// How long its delivery is delayed from now, by this host's clock; `None` if it is due immediately. The store
+    /// receives this delay and adds it to its own clock, so a wrong producer clock shifts the delivery only if
+    /// `available_at` came from another clock.
     pub fn delay(&self) -> Option<Duration> {
         let delay = self.0.available_at?.since(Timestamp::now());
         (!delay.is_zero()).then_some(delay)

@@ -21,12 +21,12 @@ pub enum ParkReason<'a> {
     /// This route is closed: an operator has paused it, its destination cannot be reached, or its share of the queue is
     /// full.
     Route(&'a str),
-    /// This route is closed, and the event was a probe that failed. Such events are apart from the others. Otherwise
-    /// they would be the oldest, and the next probe again.
+    /// This route is closed, and the event was a probe that failed. Such events have their own reason,
+    /// because they are the oldest of the route and would otherwise be probed again and again.
     Probed(&'a str),
     /// The engine that claimed it has no route for it. Another engine may have one.
     NoRoute,
-    /// The event may be what kills its owners. It waits until it can be delivered with nothing else running.
+    /// The event may crash the engines that claim it. It waits until it can be delivered alone.
     Suspect,
 }
 

@@ -163,8 +163,11 @@ async fn error_is_about_the_form_that_was_meant() {
     let support = ApiFixture::guarded();
     for (body, error) in [
         (json!({"filter": {}, "limit": 0}), "limit must be a whole number from 1 to 1000"),
-        (json!({"ids": ["x"], "limit": 1}), r#"unknown parameter "limit": known are ids, forget_progress"#),
-        (json!({}), "ids is missing; or: filter is missing"),
+        (
+            json!({"ids": ["x"], "limit": 1}),
+            r#"unknown parameter "limit"; known parameters: ids, forget_progress"#,
+        ),
+        (json!({}), "ids is missing — or, for the other form: filter is missing"),
     ] {
         let refused = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.refused(400);
         assert_eq!(refused["error"], error);

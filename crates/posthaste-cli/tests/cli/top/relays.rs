@@ -111,7 +111,7 @@ fn relay_replays_under_the_name_of_the_token() {
     );
 
     let screen = top(&["--relay", &url(&relay)]);
-    screen.wait_for("this needs a token that the relay knows");
+    screen.wait_for("the token is missing or unknown");
     relay.stop();
 }
 

@@ -131,8 +131,8 @@ fn without_a_terminal_it_says_what_to_use() {
 fn wrong_usage_never_opens_the_screen() {
     let shop = Shop::bare(StoreKind::Sqlite);
     for (args, advice) in [
-        ("--store oracle://ann:sEcret@db.example/shop", "does not know the kind of store"),
-        ("--store memory:", "nothing to look at from here"),
+        ("--store oracle://ann:sEcret@db.example/shop", "unknown store scheme"),
+        ("--store memory:", "so no other process can open it"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
         ("--store sqlite:shop.db --schema billing", "--schema is for PostgreSQL"),
         ("--store sqlite:shop.db --table a;b", "--table"),

@@ -1,6 +1,6 @@
 //! Runs the scripts of the Writer conformance suite on diesel-async.
 
-/// Defines `Harness` for this database, on a pool of this kind of connections.
+/// Defines `Harness` for this database, on a pool of this connection type.
 macro_rules! async_harness {
     ($db:ident, $connection:ty) => {
         use crate::support::{EarlyEnd, script_error, unless_on_purpose, $db};

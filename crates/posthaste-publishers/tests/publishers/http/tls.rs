@@ -66,7 +66,7 @@ impl Authority {
     }
 }
 
-/// A publisher to `localhost` with a secret in every setting that can contain one.
+/// A publisher to `localhost` with a secret in every part of its URL that can contain one.
 fn hooks(server: &TestServer, authority: &Authority) -> HttpPublisher {
     let url = server.url.replace("http://127.0.0.1", &format!("https://me:{SENTINEL}@localhost"));
     let hooks = HttpPublisher::builder(format!("{url}/{SENTINEL}?token={SENTINEL}"));

@@ -82,7 +82,7 @@ fn override_that_matches_no_setting_is_a_problem() {
         ("POSTHASTE__OUTBOX__SHOP__WORKRS", "outbox.shop.workrs: no such setting: did you mean `workers`?"),
         (
             "POSTHASTE__OUTBOX__SHOP__ROUTE__ORDERS__RATE",
-            "outbox.shop.route.orders.rate: matches no setting: there is no route `orders`: there are *, also by their number from 0",
+            "outbox.shop.route.orders.rate: matches no setting: there is no route `orders`: choose one of *, or its number from 0",
         ),
         (
             "POSTHASTE__OUTBOX__SHOP__STORE__URL",

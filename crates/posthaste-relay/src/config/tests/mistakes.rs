@@ -186,7 +186,7 @@ fn mistakes_in_tokens_are_reported() {
     assert_eq!(
         refused(&text, []),
         [
-            "8:5 admin.tokens.b.token: is the token of a too: give each its own",
+            "8:5 admin.tokens.b.token: is also the token of a: give each its own token",
             "9:5 admin.tokens: contains something that is not a table: write [admin.tokens.NAME] with role and token",
             "10:14 admin.tokens.d.role: must be viewer or operator",
             "10:22 admin.tokens.d.tokn: no such setting: did you mean `token`?",

@@ -6,15 +6,15 @@ use super::format_duration;
 use crate::admin::{Finding, Tolerance};
 use crate::time::Timestamp;
 
-/// Older rows say nothing about the clocks of today.
+/// Older rows say nothing about the current clocks.
 const MAX_ROW_AGE: Duration = Duration::from_secs(3600);
 
-/// A single event that is older than its row may have been written late. With this many in sequence the clock is
-/// behind.
+/// A single event may have been written long after it happened. If all of at least this many recent events were, their
+/// producers' clocks are behind.
 const MIN_LATE_EVENTS: usize = 10;
 
-const CLOCK_ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take \
-                            the time from one source (NTP): the time of an event comes from its producer's clock";
+const CLOCK_ADVICE: &str = "compare the clocks of the machines that write events with the store's, and synchronize \
+                            all of them with one source (NTP): the time of an event comes from its producer's clock";
 
 /// `written` has, per row, when the event happened and when it was inserted.
 pub(super) fn findings(

@@ -1,11 +1,11 @@
-//! Findings about lapsed leases: an event that loses lease after lease is probably what kills its owners.
+//! Findings about lapsed leases. An event that loses several leases probably crashes the engines that claim it.
 
 use super::format_count;
 use crate::admin::Finding;
 use crate::admin::finding_text::quoted;
 use crate::store::MAX_LOST_LEASES;
 
-/// From this many lost leases on the event is suspected, not the engine.
+/// From this number of lost leases on, the event is the suspected cause, not the engine.
 const CRASHING_LOST_LEASES: u32 = 3;
 
 /// Pending events whose leases lapsed while an engine held them.
@@ -14,7 +14,7 @@ const CRASHING_LOST_LEASES: u32 = 3;
 pub struct LostLeases {
     /// How many there are.
     pub events: u64,
-    /// The most lost leases of one event.
+    /// The highest number of lost leases of one event.
     pub most: u32,
     /// The id of that event.
     pub worst: String,
@@ -37,21 +37,21 @@ impl LostLeases {
         if self.most < CRASHING_LOST_LEASES {
             return Some(Finding::warning(
                 "lapsing-leases",
-                format!("pending events whose leases lapsed in the hands of an engine: {events}"),
-                "see why engines end without a stop or stand still for longer than a lease: their logs, memory \
-                 limits and kill signals",
+                format!("pending events whose leases lapsed while an engine held them: {events}"),
+                "find out why engines crash, are killed, or hang for longer than a lease: check their logs, \
+                 memory limits and kill signals",
             ));
         }
         let worst = quoted(&self.worst);
         Some(Finding::problem(
             "crashing-event",
             format!(
-                "pending events that lost leases: {events}; the worst of them, {worst}, lost {} of them",
+                "pending events that lost leases: {events}; most by one event: {}, by {worst}",
                 self.most
             ),
             format!(
-                "it may be what crashes its engine: look at it with posthaste event show {worst}, and at the \
-                 engine's last words; after {MAX_LOST_LEASES} times it is DEAD"
+                "this event may crash its engine: run posthaste event show {worst}, and read the last log lines \
+                 of the engine; after {MAX_LOST_LEASES} lost leases the event becomes DEAD"
             ),
         ))
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_that_loses_lease_after_lease_is_named() {
+    fn event_with_the_most_lost_leases_is_named() {
         let mut lost = LostLeases::default();
         lost.add("calm", 0);
         assert_eq!(lost.finding(), None);
@@ -71,7 +71,7 @@ mod tests {
         lost.add("poor", 2);
         let finding = lost.finding().expect("a finding");
         assert_eq!((lost.events, finding.code), (3, "crashing-event"));
-        assert!(finding.what.contains("\"bad\", lost 7"), "{}", finding.what);
+        assert!(finding.what.contains("most by one event: 7, by \"bad\""), "{}", finding.what);
         assert!(finding.advice.contains("posthaste event show \"bad\""), "{}", finding.advice);
     }
 }

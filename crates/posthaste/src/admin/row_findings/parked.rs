@@ -1,4 +1,4 @@
-//! Findings about parked events: their route is closed, or no engine has one.
+//! Findings about parked events: closed routes, events without a route, and suspects.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParkedRoute {
-    /// The reason, as text.
+    /// The park reason as text (see [`ParkReason`]): usually a route's name.
     pub route: String,
     /// How many there are. A store counts up to one more than
     /// [`Stats::MAX_EXACT_COUNT`](crate::admin::Stats::MAX_EXACT_COUNT).
     pub waiting: u64,
     /// When the oldest of them was inserted.
     pub oldest: Option<Timestamp>,
-    /// Why one of them failed last; `None` if none of them was tried.
+    /// The last error of one of them; `None` if no delivery was attempted.
     pub reason: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl ParkedRoute {
         self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
     }
 
-    /// Whether its events wait for this route, as probes or not.
+    /// Whether its events wait for this route, including failed probes.
     pub(super) fn is_for(&self, route: &str) -> bool {
         ParkReason::parse(&self.route).route() == Some(route)
     }
@@ -49,7 +49,7 @@ impl ParkedRoute {
     }
 }
 
-/// One finding for each route that is not paused.
+/// One finding for each route that is not paused, and one each for events without a route and for suspects.
 pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
     let is_paused = |parked: &&ParkedRoute| observed.paused.iter().any(|paused| parked.is_for(&paused.route));
@@ -62,22 +62,27 @@ pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
 
 fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
     let waiting = format_count(parked.waiting);
-    let age = parked.oldest.map(|oldest| format!(", the oldest for {}", format_duration(now.since(oldest))));
-    let reason = parked.reason.as_deref().map(|reason| format!("; why: {}", quoted(reason)));
+    let age = parked
+        .oldest
+        .map(|oldest| format!(", the oldest inserted {} ago", format_duration(now.since(oldest))));
+    let reason = parked.reason.as_deref().map(|reason| format!("; last error: {}", quoted(reason)));
     let (age, reason) = (age.unwrap_or_default(), reason.unwrap_or_default());
     let reason_parked = ParkReason::parse(route);
     if reason_parked == ParkReason::NoRoute {
         return Finding::warning(
             "no-route",
             format!("events that no route takes: {waiting}{age}{reason}"),
-            "add a route for their types: after the grace for events without a route they are DEAD",
+            "add a route for their types; after no_route_grace they become DEAD",
         );
     }
     if reason_parked == ParkReason::Suspect {
         return Finding::warning(
             "suspect-events",
-            format!("events whose processes died again and again: {waiting}{age}{reason}"),
-            "each is delivered with nothing else beside it; see why engines end without a stop: their logs, memory \
+            format!(
+                "events whose leases lapsed repeatedly, probably because they crash the engine: \
+                 {waiting}{age}{reason}"
+            ),
+            "each is delivered alone; find out why engines crash or are killed: check their logs, memory \
              limits and kill signals",
         );
     }
@@ -87,7 +92,7 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
             "events that wait for the route {}, which is not paused: {waiting}{age}{reason}",
             quoted(route)
         ),
-        "see whether its destination can be reached, and whether any engine knows the route",
+        "check whether its destination is reachable and whether any running engine has this route",
     )
 }
 
@@ -122,8 +127,8 @@ mod tests {
         assert_eq!(codes, ["parked-route", "no-route", "parked-route"]);
         assert_eq!(
             findings[0].1,
-            "events that wait for the route \"mail\", which is not paused: 5, the oldest for 1m; why: \
-             \"connection refused\""
+            "events that wait for the route \"mail\", which is not paused: 5, the oldest inserted 1m ago; \
+             last error: \"connection refused\""
         );
         assert!(findings[2].1.contains("more than 100000"), "{findings:?}");
     }

@@ -33,8 +33,8 @@ fn overview_has_one_line_per_outbox_and_more_about_the_chosen_one() {
       …b/shop/shop.db       3     1     0      0     0       -  96.5  96.5 ok
     > ….0.1:9911 shop    1034    12   134   1000    14  1h 12m  12.5   0.0 late
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -65,7 +65,7 @@ fn overview_on_a_wide_screen_has_room_for_names_and_tenants() {
       sqlite:///var/lib/shop/shop.db                                            3     1     0      0     0       -  96.5  96.5 ok
     > 127.0.0.1:9911 shop                                                    1034    12   134   1000    14  1h 12m  12.5   0.0 late
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs, and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -112,8 +112,8 @@ fn source_without_an_answer_shows_why() {
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
     no answer for 0s (below is how it was): the relay cannot be reached: see that it
     runs, and where it listens: connection refused
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -128,8 +128,8 @@ fn source_without_an_answer_shows_why() {
 fn outbox_shows_its_groups_and_routes() {
     assert_snapshot!(screen(&at_the_relay(), 80, 24), @"
      posthaste top > 127.0.0.1:9911 shop                                  12:04:05Z
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -188,8 +188,8 @@ fn group_shows_its_events_without_what_they_carry() {
 fn question_says_exactly_what_would_happen() {
     assert_snapshot!(screen(&before_a_replay(12), 80, 24), @r#"
      posthaste top > 127.0.0.1:9911 shop                                  12:04:05Z
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -256,9 +256,9 @@ fn small_screen_shows_what_matters() {
       …/shop/shop.db       3     0 ok
     > …0.1:9911 shop    1034    14 late
      127.0.0.1:9911 shop ───────────────────
-    the oldest pending event has waited for
-    1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h
+    12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
      Enter look closer  ? help  q quit
     ");
