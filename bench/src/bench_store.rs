@@ -7,8 +7,8 @@ use posthaste::{Event, Outbox, Store};
 use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
-use super::foreign_preset::ForeignPreset;
-use super::load::Load;
+use super::foreign::preset::ForeignPreset;
+use super::workload::Load;
 use super::progress::Progress;
 use crate::figures::Quantiles;
 use posthaste_stores::OutboxRef;

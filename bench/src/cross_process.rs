@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
-use super::load::{EVENT_TYPE, Load};
-use super::measured_engine;
-use super::rounds::CommitClock;
+use super::workload::{EVENT_TYPE, Load};
+use super::instrumented_engine;
+use super::store_round::CommitClock;
 use crate::figures::Histogram;
 
 /// Commits of the latency measurement, and the longest pause between two.
@@ -36,7 +36,7 @@ pub(super) async fn latency<T: BenchTables>(
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let mut config = measured_engine::config(load);
+    let mut config = instrumented_engine::config(load);
     config.poller = PollerConfig::default();
     config.poller.interval = POLL_INTERVAL;
     let engine = Outbox::from_config(reading, config, routes).start()?;

@@ -5,31 +5,30 @@
 //! own); `cargo xtask bench` runs them.
 
 mod bench_store;
-mod call_size;
+mod batch_size;
 mod cross_process;
 mod figures;
 mod foreign;
-mod foreign_preset;
-mod full_table;
-mod held_snapshot;
-mod load;
-mod measured_engine;
-mod memory_store;
-mod memory_use;
+mod table_size;
+mod drain_with_snapshot;
+mod workload;
+mod instrumented_engine;
+mod memory_bench;
+mod process_memory;
 mod mysql;
 mod postgres;
 mod progress;
 mod publish;
-mod ratio;
+mod statistics;
 mod redis;
 mod relay;
-mod report;
-mod rounds;
+mod store_report;
+mod store_round;
 mod settle_rate;
 mod soak;
 mod sql;
 mod sqlite;
-mod text_report;
+mod store_report_text;
 
 use std::fmt;
 
@@ -38,16 +37,16 @@ use serde::Serialize;
 
 use bench_store::{BenchStore, TableFill};
 use foreign::report::ForeignReport;
-use foreign_preset::ForeignPreset;
-use load::Load;
-use memory_store::MemoryBench;
+use foreign::preset::ForeignPreset;
+use workload::Load;
+use memory_bench::MemoryBench;
 use mysql::MySqlBench;
 use postgres::PostgresBench;
 use progress::Progress;
 use publish::report::PublishReport;
 use redis::RedisBench;
 use relay::report::RelayReport;
-use report::{SingleMeasurements, StoreReport};
+use store_report::{SingleMeasurements, StoreReport};
 use sqlite::SqliteBench;
 
 /// How fast a store writes and delivers on this machine
@@ -256,10 +255,10 @@ async fn measure<B: BenchStore>(
 ) -> anyhow::Result<StoreReport> {
     let load = args.load();
     let rows = args.table_fill().map_or(0, |full| full.done_rows + full.future_rows);
-    let progress = Progress::new(is_watched, args.rounds * rounds::STEPS_PER_ROUND + 8, rows);
+    let progress = Progress::new(is_watched, args.rounds * store_round::STEPS_PER_ROUND + 8, rows);
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
-        rounds.push(rounds::measure(bench, &load, &progress).await?);
+        rounds.push(store_round::measure(bench, &load, &progress).await?);
     }
     let single = measure_once(bench, args, &load, &progress).await?;
     progress.clear();
@@ -275,15 +274,15 @@ async fn measure_once<B: BenchStore>(
     progress.begin("settling");
     let settle_rows_per_s = settle_rate::measure(bench, load).await?;
     progress.begin("latency");
-    let latency_us = rounds::latency(bench, load).await?;
+    let latency_us = store_round::latency(bench, load).await?;
     progress.begin("latency between processes");
     let between_processes_us = bench.cross_process_latency(load).await?;
     let flatness = match args.table_fill() {
-        Some(full) => Some(full_table::measure(bench, load, full, progress).await?),
+        Some(full) => Some(table_size::measure(bench, load, full, progress).await?),
         None => None,
     };
     let snapshot = match args.snapshot_rows {
-        Some(rows) => held_snapshot::measure(bench, load, rows, progress).await?,
+        Some(rows) => drain_with_snapshot::measure(bench, load, rows, progress).await?,
         None => None,
     };
     let steady = match args.steady {

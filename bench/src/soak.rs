@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::load::{EVENT_TYPE, Load};
-use super::measured_engine::{self, MeasuredStore};
-use super::memory_use;
+use super::workload::{EVENT_TYPE, Load};
+use super::instrumented_engine::{self, MeasuredStore};
+use super::process_memory;
 use super::progress::Progress;
 use crate::figures::Quantiles;
 
@@ -45,18 +45,18 @@ pub(super) async fn measure<B: BenchStore>(
     let tables = bench.fresh().await?;
     let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
-    let outbox = Outbox::from_config(store.clone(), measured_engine::config(load), routes).start()?;
+    let outbox = Outbox::from_config(store.clone(), instrumented_engine::config(load), routes).start()?;
     let writer_only = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     let writers = [tables.writer(&outbox), tables.writer(&writer_only)];
 
     let fifth = Duration::from_secs(seconds).div_f64(5.0);
     let mut events = write_for(&writers, load, fifth).await?;
-    let (first_memory_bytes, first) = (memory_use::now(), store.take_claims());
+    let (first_memory_bytes, first) = (process_memory::now(), store.take_claims());
     events += write_for(&writers, load, fifth * 3).await?;
     store.take_claims();
     events += write_for(&writers, load, fifth).await?;
     let lag = events.saturating_sub(store.settled());
-    let (last_memory_bytes, last) = (memory_use::now(), store.take_claims());
+    let (last_memory_bytes, last) = (process_memory::now(), store.take_claims());
     outbox.shutdown().await;
     Ok(SteadyLoad {
         seconds,

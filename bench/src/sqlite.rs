@@ -14,7 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
 use crate::bench_store::{Business, WriterCalls, Written};
-use crate::load;
+use crate::workload;
 use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
 
 pub(super) type SqliteBench = SqlBench<SqliteFile>;
@@ -136,7 +136,7 @@ impl Statements for SqliteStatements {
 
     async fn insert_event(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.event))).bind(EventId::uuid_v7().to_string());
-        let query = query.bind(load::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
+        let query = query.bind(workload::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
         query.execute(db).await?;
         Ok(())
     }

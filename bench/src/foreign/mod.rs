@@ -2,6 +2,7 @@
 //!
 //! Each round drains the same events twice, in turns: from a table of Posthaste's own, and from one of the preset.
 
+pub(crate) mod preset;
 pub(super) mod report;
 
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use std::time::Instant;
 use self::report::{ForeignReport, ForeignRound};
 use super::BenchArgs;
 use super::bench_store::BenchStore;
-use super::foreign_preset::ForeignPreset;
-use super::load::Load;
-use super::measured_engine::CountingEngine;
+use self::preset::ForeignPreset;
+use super::workload::Load;
+use super::instrumented_engine::CountingEngine;
 use super::progress::Progress;
-use super::rounds::{backlog, in_turns};
+use super::store_round::{backlog, in_turns};
 use crate::figures::per_second;
 use posthaste_stores::InvalidStore;
 

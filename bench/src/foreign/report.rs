@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::BenchArgs;
 use crate::figures::count;
-use crate::foreign_preset::ForeignPreset;
-use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, rate, write_rows};
+use super::preset::ForeignPreset;
+use crate::statistics::{Ratio, median};
+use crate::store_report_text::{counted, rate, write_rows};
 
 /// What one round measured, in events per second.
 #[derive(Clone, Copy, Debug)]

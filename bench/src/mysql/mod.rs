@@ -12,10 +12,10 @@ use sqlx::MySqlPool;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::bench_store::{ByHand, SnapshotGuard};
-use crate::foreign_preset::{ColumnTypes, ForeignPreset};
-use crate::load::Load;
+use crate::foreign::preset::{ColumnTypes, ForeignPreset};
+use crate::workload::Load;
 use crate::progress::Progress;
-use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, by_hand};
+use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
 use statements::MySqlStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };
@@ -66,7 +66,7 @@ impl SqlDatabase for MySqlTables {
 
     /// Processes are not notified here: each looks by itself whether something is due.
     async fn by_hand(bench: &MySqlBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
-        by_hand::measure(bench, load, progress).await.map(Some)
+        baseline::measure(bench, load, progress).await.map(Some)
     }
 
     async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {

@@ -15,9 +15,9 @@ use sqlx::{
 };
 
 use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::load::{self, Load};
+use crate::workload::{self, Load};
 use crate::sql::Statements;
-use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 
 /// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
@@ -173,11 +173,11 @@ impl Statements for MySqlStatements {
         events: u64,
         load: &Load,
     ) -> Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await
+        baseline::settle_one_by_one(pool, self, events, load).await
     }
 
     async fn fill(&self, pool: &MySqlPool, full: TableFill, load: &Load) -> Result<bool> {
-        by_hand::fill(pool, self, full, load).await
+        baseline::fill(pool, self, full, load).await
     }
 }
 
@@ -199,7 +199,7 @@ impl RelayStatements for MySqlStatements {
         let mut tx = db.begin().await?;
         let find = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.find)));
         let rows: Vec<ClaimedRow<i64>> = find.fetch_all(&mut *tx).await?;
-        let seqs = by_hand::positions(&rows);
+        let seqs = baseline::positions(&rows);
         if !seqs.is_empty() {
             self.lease("by hand", 1, &seqs).execute(&mut *tx).await?;
         }
@@ -217,7 +217,7 @@ impl RelayStatements for MySqlStatements {
         let attempts = i32::from(status == 2);
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
-            let query = query(&self.fill).bind(ids).bind(load::EVENT_TYPE).bind(body.to_owned()).bind(status);
+            let query = query(&self.fill).bind(ids).bind(workload::EVENT_TYPE).bind(body.to_owned()).bind(status);
             let query = query.bind(attempts).bind(due_in_s).bind(status).bind(status);
             query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *db).await?;
             left -= left.min(FILL_BATCH_ROWS);
@@ -232,7 +232,7 @@ impl RelayStatements for MySqlStatements {
 
 /// The same values as the Writer has for an event with a lease on it.
 fn event_values(query: MySqlQuery, body: &str) -> MySqlQuery {
-    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(workload::EVENT_TYPE).bind(GLOBAL);
     query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }
 

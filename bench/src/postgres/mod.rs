@@ -14,10 +14,10 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::bench_store::{ByHand, NotifyCost, SnapshotGuard};
-use crate::foreign_preset::{ColumnTypes, ForeignPreset};
-use crate::load::Load;
+use crate::foreign::preset::{ColumnTypes, ForeignPreset};
+use crate::workload::Load;
 use crate::progress::Progress;
-use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, by_hand};
+use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
 use statements::PgStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
@@ -86,7 +86,7 @@ impl SqlDatabase for PostgresSchema {
     }
 
     async fn by_hand(bench: &PostgresBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
-        let by_hand = by_hand::measure(bench, load, progress).await?;
+        let by_hand = baseline::measure(bench, load, progress).await?;
         progress.begin("without an engine, waking others");
         let with_notify = notify_cost::transactions_per_second(bench, load, Notify::AfterCommit).await?;
         progress.begin("without an engine, waking nobody");

@@ -11,7 +11,7 @@ use super::PostgresBench;
 use super::statements::PgStatements;
 use crate::bench_store::{BenchStore as _, BenchWriter as _};
 use crate::figures::per_second;
-use crate::load::Load;
+use crate::workload::Load;
 use crate::sql::SqlTables;
 
 /// How long to wait until the listener is connected.

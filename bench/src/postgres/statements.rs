@@ -13,9 +13,9 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
 use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::load::{self, Load};
+use crate::workload::{self, Load};
 use crate::sql::Statements;
-use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 
 /// What the store sets for its own connections.
 const SETTINGS: [(&str, &str); 6] = [
@@ -149,11 +149,11 @@ impl Statements for PgStatements {
     }
 
     async fn settle_one_by_one(&self, pool: &PgPool, events: u64, load: &Load) -> Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await
+        baseline::settle_one_by_one(pool, self, events, load).await
     }
 
     async fn fill(&self, pool: &PgPool, full: TableFill, load: &Load) -> Result<bool> {
-        by_hand::fill(pool, self, full, load).await
+        baseline::fill(pool, self, full, load).await
     }
 }
 
@@ -175,7 +175,7 @@ impl RelayStatements for PgStatements {
     async fn claim(&self, db: &mut PgConnection) -> Result<Vec<i64>> {
         let claim = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.claim))).bind("by hand").bind(1_i64);
         let rows: Vec<ClaimedRow<String>> = claim.fetch_all(db).await?;
-        Ok(by_hand::positions(&rows))
+        Ok(baseline::positions(&rows))
     }
 
     async fn settle(&self, db: &mut PgConnection, seqs: &[i64]) -> Result<u64> {
@@ -185,7 +185,7 @@ impl RelayStatements for PgStatements {
     async fn insert_rows(&self, db: &mut PgConnection, rows: Rows<'_>) -> Result<()> {
         let Rows { count, status, due_in_s, body } = rows;
         let attempts = i32::from(status == 2);
-        let query = query(&self.fill).bind(i64::try_from(count)?).bind(load::EVENT_TYPE).bind(body);
+        let query = query(&self.fill).bind(i64::try_from(count)?).bind(workload::EVENT_TYPE).bind(body);
         query.bind(status).bind(attempts).bind(due_in_s as f64).execute(db).await?;
         Ok(())
     }
@@ -204,6 +204,6 @@ fn event_values(
     query: Query<'static, Postgres, PgArguments>,
     body: &str,
 ) -> Query<'static, Postgres, PgArguments> {
-    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(workload::EVENT_TYPE).bind(GLOBAL);
     query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }

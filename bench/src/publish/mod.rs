@@ -4,7 +4,7 @@
 //! acknowledgements; the same engine on the same store with a destination that does nothing; and the relay,
 //! which is the engine with the publisher.
 
-mod bare;
+mod baseline;
 mod counting_destination;
 pub(super) mod report;
 
@@ -19,11 +19,11 @@ use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables};
 use super::figures::per_second;
-use super::load::Load;
-use super::measured_engine;
-use super::memory_use;
+use super::workload::Load;
+use super::instrumented_engine;
+use super::process_memory;
 use super::progress::Progress;
-use super::rounds::BATCH_EVENTS;
+use super::store_round::BATCH_EVENTS;
 use posthaste_stores::SecretUrl;
 
 /// Measurements per round.
@@ -49,7 +49,7 @@ pub(super) async fn measure<B: BenchStore>(
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         progress.begin("the client library alone");
-        let bare = per_second(load.events, bare::publish(url.expose(), &load).await?);
+        let bare = per_second(load.events, baseline::publish(url.expose(), &load).await?);
         progress.begin("a destination that does nothing");
         let nothing = relay(bench, &load, Arc::new(NullDestination)).await?.0;
         progress.begin("the relay");
@@ -81,13 +81,13 @@ async fn relay<B: BenchStore>(
     write(&tables.writer(&writer_only), load).await?;
     let destination = CountingDestination::new(destination, load.events);
     let routes = Routes::new().add(Route::fallback().deliver_to(destination.clone()));
-    let outbox = Outbox::from_config(tables.store(), measured_engine::config(load), routes).build()?;
+    let outbox = Outbox::from_config(tables.store(), instrumented_engine::config(load), routes).build()?;
     let started = Instant::now();
     outbox.start()?;
     destination.delivered(load.events / 10).await?;
-    let early = memory_use::now();
+    let early = process_memory::now();
     destination.delivered(load.events).await?;
-    let late = memory_use::now();
+    let late = process_memory::now();
     outbox.idle().await?;
     let took = started.elapsed();
     outbox.shutdown().await;
@@ -106,7 +106,7 @@ async fn write<W: super::bench_store::BenchWriter>(writer: &W, load: &Load) -> a
 }
 
 fn event(load: &Load, number: u64) -> anyhow::Result<Event> {
-    let event = Event::builder(super::load::EVENT_TYPE).aggregate(AGGREGATE_TYPE, key(number));
+    let event = Event::builder(super::workload::EVENT_TYPE).aggregate(AGGREGATE_TYPE, key(number));
     Ok(event.json_text(load.body()).build()?)
 }
 

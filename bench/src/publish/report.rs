@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::BenchArgs;
 use crate::figures::count;
-use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, rate, write_rows};
+use crate::statistics::{Ratio, median};
+use crate::store_report_text::{counted, rate, write_rows};
 use posthaste_stores::SecretUrl;
 
 /// What one round measured: events per second, and memory.

@@ -9,10 +9,10 @@ use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
 use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls, Written};
-use super::super::full_table::HandDrivenTable;
-use super::super::load::Load;
+use super::super::table_size::HandDrivenTable;
+use super::super::workload::Load;
 use super::super::progress::Progress;
-use super::baseline_relay;
+use super::baseline;
 use posthaste_stores::OutboxRef;
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl BenchTables for RedisTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut table = HandDrivenTable::new(self.clone(), load)?;
         table.fill(TableFill::pending(events), &Progress::hidden()).await?;
-        Ok(Some(baseline_relay::one_by_one(&table, events).await?.settling))
+        Ok(Some(baseline::one_by_one(&table, events).await?.settling))
     }
 }
 

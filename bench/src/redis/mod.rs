@@ -1,6 +1,6 @@
 //! The store on Redis, in outboxes of its own whose keys are removed at the end.
 
-mod baseline_relay;
+mod baseline;
 mod keyspace;
 
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use redis::{AsyncConnectionConfig, Client};
 use super::bench_store::{BenchStore, ByHand, CrossProcessLatency};
 use super::cross_process;
 use super::figures::per_second;
-use super::full_table::backlog;
-use super::load::Load;
+use super::table_size::backlog;
+use super::workload::Load;
 use super::progress::Progress;
 use keyspace::RedisTables;
 
@@ -92,11 +92,11 @@ impl BenchStore for RedisBench {
     async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
         let table = backlog(self, load, load.events, progress).await?;
         progress.begin("drained by hand");
-        let drain = per_second(load.events, baseline_relay::best_case(&table, load.events).await?);
+        let drain = per_second(load.events, baseline::best_case(&table, load.events).await?);
         let singles = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         let table = backlog(self, load, singles, progress).await?;
         progress.begin("drained by hand, one by one");
-        let one_by_one = per_second(singles, baseline_relay::one_by_one(&table, singles).await?.all);
+        let one_by_one = per_second(singles, baseline::one_by_one(&table, singles).await?.all);
         // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
         Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }

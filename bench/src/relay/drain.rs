@@ -10,7 +10,7 @@ use super::sink::FileSink;
 use super::write;
 use crate::bench_store::{BenchStore, BenchTables};
 use crate::figures::per_second;
-use crate::load::Load;
+use crate::workload::Load;
 use posthaste_stores::SecretUrl;
 
 /// How long whoever drains is left alone first: longer than it waits between two looks at the store.

@@ -19,9 +19,9 @@ use self::sink::FileSink;
 use self::usage::ProcessUsage;
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::load::Load;
+use super::workload::Load;
 use super::progress::Progress;
-use super::rounds::in_turns;
+use super::store_round::in_turns;
 
 /// Measurements per round.
 const STEPS_PER_ROUND: u64 = 4;

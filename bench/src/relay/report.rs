@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::usage::ProcessUsage;
 use crate::BenchArgs;
 use crate::figures::count;
-use crate::ratio::{Ratio, Spread, median};
-use crate::text_report::{counted, rate, write_rows};
+use crate::statistics::{Ratio, Spread, median};
+use crate::store_report_text::{counted, rate, write_rows};
 
 /// What one round measured; the last two in events per second.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::memory_use;
+use crate::process_memory;
 
 /// What Linux counts the time of processes in, per second, whatever its own clock does.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -26,7 +26,7 @@ impl ProcessReading {
     pub(super) fn of(process: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok();
         let ticks = stat.and_then(|stat| ticks(&stat));
-        Self { at: Instant::now(), ticks, memory_bytes: memory_use::of(process) }
+        Self { at: Instant::now(), ticks, memory_bytes: process_memory::of(process) }
     }
 }
 

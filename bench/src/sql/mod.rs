@@ -1,6 +1,6 @@
 //! A SQL database that is measured: tables of its own, which are dropped at the end.
 
-pub(crate) mod by_hand;
+pub(crate) mod baseline;
 mod tables;
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 
 use crate::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
 use crate::cross_process;
-use crate::foreign_preset::ForeignPreset;
-use crate::load::Load;
+use crate::foreign::preset::ForeignPreset;
+use crate::workload::Load;
 use crate::progress::Progress;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 

@@ -10,7 +10,7 @@ use posthaste_stores::OutboxRef;
 use sqlx::{Database, Pool};
 
 use crate::bench_store::{BenchTables, BenchWriter, Business, TableFill, Written};
-use crate::load::Load;
+use crate::workload::Load;
 
 pub(crate) type Connection<S> = <<S as Statements>::Db as Database>::Connection;
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use posthaste_sqlx::Layout;
 
-use crate::load::{EVENT_TYPE, Load};
+use crate::workload::{EVENT_TYPE, Load};
 
 /// Rows per INSERT.
 const INSERT_ROWS: u64 = 1_000;

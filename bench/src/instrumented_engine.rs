@@ -13,7 +13,7 @@ use posthaste::store::{
 use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Timestamp, handler};
 use tokio::sync::Notify;
 
-use super::load::{EVENT_TYPE, Load};
+use super::workload::{EVENT_TYPE, Load};
 use crate::figures::Histogram;
 
 /// Events per claim: as many as a relay takes.

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use super::{Connection, SqlBench, SqlDatabase, SqlTables, Statements};
 use crate::bench_store::{BenchStore as _, BenchTables as _, Business, ByHand, TableFill};
 use crate::figures::per_second;
-use crate::full_table::FAR_FUTURE;
-use crate::load::Load;
+use crate::table_size::FAR_FUTURE;
+use crate::workload::Load;
 use crate::progress::Progress;
 
 /// Events per claim: as many as the engine takes.
-pub(crate) const CLAIM_EVENTS: usize = crate::measured_engine::CLAIM_EVENTS;
+pub(crate) const CLAIM_EVENTS: usize = crate::instrumented_engine::CLAIM_EVENTS;
 
 /// Events that are settled one by one, at the most: that takes long.
 const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;

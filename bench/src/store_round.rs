@@ -8,9 +8,9 @@ use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
-use super::call_size::{self, CallSizeRound};
-use super::load::{EVENT_TYPE, Load};
-use super::measured_engine::{self, CountingEngine};
+use super::batch_size::{self, CallSizeRound};
+use super::workload::{EVENT_TYPE, Load};
+use super::instrumented_engine::{self, CountingEngine};
 use super::progress::Progress;
 use crate::figures::{Histogram, Quantiles, per_second};
 
@@ -83,7 +83,7 @@ pub(super) async fn measure<B: BenchStore>(
     let live_batch = live(&bench.fresh().await?, load, BATCH_EVENTS).await?;
     progress.begin("backlog");
     let (backlog, write_and_drain) = backlog(&bench.fresh().await?, load).await?;
-    let call_size = call_size::measure(bench, load, progress).await?;
+    let call_size = batch_size::measure(bench, load, progress).await?;
     let by_hand = bench.by_hand(load, progress).await?;
     Ok(StoreRound {
         business,
@@ -130,7 +130,7 @@ async fn hand_written<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result
 }
 
 async fn outbox<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<f64> {
-    let outbox = measured_engine::start_stalled(tables.store(), load)?;
+    let outbox = instrumented_engine::start_stalled(tables.store(), load)?;
     let took = write_with_business(&tables.writer(&outbox), load).await?;
     outbox.abort();
     Ok(per_second(load.events, took))
@@ -150,7 +150,7 @@ async fn write_with_business<W: BenchWriter>(writer: &W, load: &Load) -> anyhow:
 
 /// Events in transactions of a few; the engine takes them and delivers none.
 async fn few<T: BenchTables>(tables: &T, load: &Load, calls: WriterCalls) -> anyhow::Result<f64> {
-    let outbox = measured_engine::start_stalled(tables.store(), load)?;
+    let outbox = instrumented_engine::start_stalled(tables.store(), load)?;
     let writer = tables.writer(&outbox);
     let transactions = load.events.div_ceil(FEW_EVENTS);
     let took = load.spread(transactions, &writer, move |writer, load, _| async move {
@@ -202,7 +202,7 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let outbox = Outbox::from_config(tables.store(), measured_engine::config(load), routes)
+    let outbox = Outbox::from_config(tables.store(), instrumented_engine::config(load), routes)
         .hook(clock.clone())
         .start()?;
     let writer = tables.writer(&outbox);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::super::load::EVENT_TYPE;
+use super::super::super::workload::EVENT_TYPE;
 use super::super::{AGGREGATE_TYPE, NULL_BATCH_EVENTS};
 use super::{Load, Messages, parameter, parse};
 

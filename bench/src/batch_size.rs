@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::bench_store::BenchStore;
 use super::figures::per_second;
-use super::full_table::backlog;
-use super::load::Load;
+use super::table_size::backlog;
+use super::workload::Load;
 use super::progress::Progress;
-use super::ratio::{Ratio, median};
+use super::statistics::{Ratio, median};
 
 /// Events per call, and how many of them are measured.
 const ONE_PER_CALL: (u64, u64) = (1, 300);

@@ -5,8 +5,8 @@ use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, BenchTables};
-use super::full_table::{HandDrivenTable, backlog};
-use super::load::Load;
+use super::table_size::{HandDrivenTable, backlog};
+use super::workload::Load;
 use super::progress::Progress;
 use crate::figures::{Histogram, Quantiles};
 

@@ -10,7 +10,7 @@ mod redis_streams;
 
 use std::time::Duration;
 
-use super::super::load::Load;
+use super::super::workload::Load;
 use super::key;
 use posthaste_stores::InvalidStore;
 

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::BenchArgs;
 use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
-use super::call_size::CallSizeRates;
-use super::full_table::TableSizeComparison;
-use super::held_snapshot::HeldSnapshot;
-use super::memory_use;
-use super::ratio::{Ratio, median, rounded};
-use super::rounds::{DeliveryRate, StoreRound};
+use super::batch_size::CallSizeRates;
+use super::table_size::TableSizeComparison;
+use super::drain_with_snapshot::HeldSnapshot;
+use super::process_memory;
+use super::statistics::{Ratio, median, rounded};
+use super::store_round::{DeliveryRate, StoreRound};
 use super::settle_rate::SettleRates;
 use super::soak::SteadyLoad;
 use crate::figures::Quantiles;
@@ -136,7 +136,7 @@ impl StoreReport {
                 live_batch: settled(&|round| round.live_batch.delivered),
                 backlog: settled(&|round| round.backlog),
             },
-            peak_memory_bytes: memory_use::peak(),
+            peak_memory_bytes: process_memory::peak(),
             flatness: single.flatness,
             snapshot: single.snapshot,
             steady: single.steady,

@@ -7,7 +7,7 @@ use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{MemoryStore, Outbox, Store};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
-use super::load;
+use super::workload;
 
 pub(super) struct MemoryBench;
 
@@ -68,7 +68,7 @@ impl BenchTables for MemoryTables {
     async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         self.business(business).await?;
         let payload = Some(business.1.to_owned().into());
-        self.store.insert_raw(RawRow { event_type: load::EVENT_TYPE.into(), payload, ..RawRow::default() });
+        self.store.insert_raw(RawRow { event_type: workload::EVENT_TYPE.into(), payload, ..RawRow::default() });
         Ok(())
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::call_size::SizeRates;
-use super::full_table::{TableSample, TableSizeComparison};
-use super::held_snapshot::HeldSnapshot;
-use super::ratio::Ratio;
-use super::report::{ByHandReport, StoreReport};
-use super::rounds::{BATCH_EVENTS, FEW_EVENTS};
+use super::batch_size::SizeRates;
+use super::table_size::{TableSample, TableSizeComparison};
+use super::drain_with_snapshot::HeldSnapshot;
+use super::statistics::Ratio;
+use super::store_report::{ByHandReport, StoreReport};
+use super::store_round::{BATCH_EVENTS, FEW_EVENTS};
 use super::soak::SteadyLoad;
 use crate::figures::{Quantiles, count, micros};
 

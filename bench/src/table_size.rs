@@ -9,9 +9,9 @@ use posthaste::{Outbox, Routes, Store};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
-use super::load::Load;
+use super::workload::Load;
 use super::progress::Progress;
-use super::ratio::rounded;
+use super::statistics::rounded;
 use crate::figures::{Histogram, Quantiles};
 
 /// The small table that the large one is compared with.
