@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::bench_store::BenchStore;
 use super::figures::per_second;
-use super::table_size::backlog;
-use super::workload::Load;
 use super::progress::Progress;
 use super::statistics::{Ratio, median};
+use super::table_size::backlog;
+use super::workload::Load;
 
 /// Events per call, and how many of them are measured.
 const ONE_PER_CALL: (u64, u64) = (1, 300);

@@ -8,8 +8,8 @@ use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
 use super::foreign::preset::ForeignPreset;
-use super::workload::Load;
 use super::progress::Progress;
+use super::workload::Load;
 use crate::figures::Quantiles;
 use posthaste_stores::OutboxRef;
 

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
-use super::workload::{EVENT_TYPE, Load};
 use super::instrumented_engine;
 use super::store_round::CommitClock;
+use super::workload::{EVENT_TYPE, Load};
 use crate::figures::Histogram;
 
 /// Commits of the latency measurement, and the longest pause between two.

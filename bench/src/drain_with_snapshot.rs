@@ -5,9 +5,9 @@ use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, BenchTables};
+use super::progress::Progress;
 use super::table_size::{HandDrivenTable, backlog};
 use super::workload::Load;
-use super::progress::Progress;
 use crate::figures::{Histogram, Quantiles};
 
 /// Events per claim.

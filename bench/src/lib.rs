@@ -4,31 +4,31 @@
 //! `examples/writers` (each driver's Writer beside an INSERT by hand) and `peers/` (other crates, a workspace of its
 //! own); `cargo xtask bench` runs them.
 
-mod bench_store;
 mod batch_size;
+mod bench_store;
 mod cross_process;
+mod drain_with_snapshot;
 mod figures;
 mod foreign;
-mod table_size;
-mod drain_with_snapshot;
-mod workload;
 mod instrumented_engine;
 mod memory_bench;
-mod process_memory;
 mod mysql;
 mod postgres;
+mod process_memory;
 mod progress;
 mod publish;
-mod statistics;
 mod redis;
 mod relay;
-mod store_report;
-mod store_round;
 mod settle_rate;
 mod soak;
 mod sql;
 mod sqlite;
+mod statistics;
+mod store_report;
 mod store_report_text;
+mod store_round;
+mod table_size;
+mod workload;
 
 use std::fmt;
 
@@ -36,9 +36,8 @@ use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
 use serde::Serialize;
 
 use bench_store::{BenchStore, TableFill};
-use foreign::report::ForeignReport;
 use foreign::preset::ForeignPreset;
-use workload::Load;
+use foreign::report::ForeignReport;
 use memory_bench::MemoryBench;
 use mysql::MySqlBench;
 use postgres::PostgresBench;
@@ -46,8 +45,9 @@ use progress::Progress;
 use publish::report::PublishReport;
 use redis::RedisBench;
 use relay::report::RelayReport;
-use store_report::{SingleMeasurements, StoreReport};
 use sqlite::SqliteBench;
+use store_report::{SingleMeasurements, StoreReport};
+use workload::Load;
 
 /// How fast a store writes and delivers on this machine
 ///

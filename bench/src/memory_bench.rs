@@ -68,7 +68,11 @@ impl BenchTables for MemoryTables {
     async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         self.business(business).await?;
         let payload = Some(business.1.to_owned().into());
-        self.store.insert_raw(RawRow { event_type: workload::EVENT_TYPE.into(), payload, ..RawRow::default() });
+        self.store.insert_raw(RawRow {
+            event_type: workload::EVENT_TYPE.into(),
+            payload,
+            ..RawRow::default()
+        });
         Ok(())
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::bench_store::BenchStore;
 use super::figures::per_second;
+use super::statistics::{Ratio, median};
 use super::table_size::HandDrivenTable;
 use super::workload::Load;
-use super::statistics::{Ratio, median};
 
 /// Rows per statement, and how many statements are measured of each kind.
 const STATEMENT_ROWS: u64 = 1_000;

@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::workload::{EVENT_TYPE, Load};
 use super::instrumented_engine::{self, MeasuredStore};
 use super::process_memory;
 use super::progress::Progress;
+use super::workload::{EVENT_TYPE, Load};
 use crate::figures::Quantiles;
 
 /// Events per transaction, and one transaction after the other: 2,000 events per second.

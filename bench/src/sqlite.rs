@@ -14,8 +14,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
 use crate::bench_store::{Business, WriterCalls, Written};
-use crate::workload;
 use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
+use crate::workload;
 
 pub(super) type SqliteBench = SqlBench<SqliteFile>;
 

@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use super::BenchArgs;
-use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
 use super::batch_size::CallSizeRates;
-use super::table_size::TableSizeComparison;
+use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
 use super::drain_with_snapshot::HeldSnapshot;
 use super::process_memory;
-use super::statistics::{Ratio, median, rounded};
-use super::store_round::{DeliveryRate, StoreRound};
 use super::settle_rate::SettleRates;
 use super::soak::SteadyLoad;
+use super::statistics::{Ratio, median, rounded};
+use super::store_round::{DeliveryRate, StoreRound};
+use super::table_size::TableSizeComparison;
 use crate::figures::Quantiles;
 
 /// What was measured. Rates are per second and medians of the rounds; ratios are medians of the

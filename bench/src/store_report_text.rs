@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use super::batch_size::SizeRates;
-use super::table_size::{TableSample, TableSizeComparison};
 use super::drain_with_snapshot::HeldSnapshot;
+use super::soak::SteadyLoad;
 use super::statistics::Ratio;
 use super::store_report::{ByHandReport, StoreReport};
 use super::store_round::{BATCH_EVENTS, FEW_EVENTS};
-use super::soak::SteadyLoad;
+use super::table_size::{TableSample, TableSizeComparison};
 use crate::figures::{Quantiles, count, micros};
 
 /// A figure and what it means.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
 use super::batch_size::{self, CallSizeRound};
-use super::workload::{EVENT_TYPE, Load};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
 use super::instrumented_engine::{self, CountingEngine};
 use super::progress::Progress;
+use super::workload::{EVENT_TYPE, Load};
 use crate::figures::{Histogram, Quantiles, per_second};
 
 /// Events per transaction where they are written in batches.

@@ -9,9 +9,9 @@ use posthaste::{Outbox, Routes, Store};
 use serde::Serialize;
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
-use super::workload::Load;
 use super::progress::Progress;
 use super::statistics::rounded;
+use super::workload::Load;
 use crate::figures::{Histogram, Quantiles};
 
 /// The small table that the large one is compared with.

@@ -8,14 +8,14 @@ pub(super) mod report;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::preset::ForeignPreset;
 use self::report::{ForeignReport, ForeignRound};
 use super::BenchArgs;
 use super::bench_store::BenchStore;
-use self::preset::ForeignPreset;
-use super::workload::Load;
 use super::instrumented_engine::CountingEngine;
 use super::progress::Progress;
 use super::store_round::{backlog, in_turns};
+use super::workload::Load;
 use crate::figures::per_second;
 use posthaste_stores::InvalidStore;
 

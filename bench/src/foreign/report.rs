@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use super::preset::ForeignPreset;
 use crate::BenchArgs;
 use crate::figures::count;
-use super::preset::ForeignPreset;
 use crate::statistics::{Ratio, median};
 use crate::store_report_text::{counted, rate, write_rows};
 

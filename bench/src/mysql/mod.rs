@@ -13,9 +13,9 @@ use sqlx::mysql::MySqlConnectOptions;
 
 use crate::bench_store::{ByHand, SnapshotGuard};
 use crate::foreign::preset::{ColumnTypes, ForeignPreset};
-use crate::workload::Load;
 use crate::progress::Progress;
 use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
+use crate::workload::Load;
 use statements::MySqlStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };

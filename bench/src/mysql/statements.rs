@@ -15,9 +15,9 @@ use sqlx::{
 };
 
 use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::workload::{self, Load};
 use crate::sql::Statements;
 use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::workload::{self, Load};
 
 /// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
@@ -217,7 +217,8 @@ impl RelayStatements for MySqlStatements {
         let attempts = i32::from(status == 2);
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
-            let query = query(&self.fill).bind(ids).bind(workload::EVENT_TYPE).bind(body.to_owned()).bind(status);
+            let query =
+                query(&self.fill).bind(ids).bind(workload::EVENT_TYPE).bind(body.to_owned()).bind(status);
             let query = query.bind(attempts).bind(due_in_s).bind(status).bind(status);
             query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *db).await?;
             left -= left.min(FILL_BATCH_ROWS);

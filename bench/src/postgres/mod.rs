@@ -15,9 +15,9 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::bench_store::{ByHand, NotifyCost, SnapshotGuard};
 use crate::foreign::preset::{ColumnTypes, ForeignPreset};
-use crate::workload::Load;
 use crate::progress::Progress;
 use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
+use crate::workload::Load;
 use statements::PgStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };

@@ -11,8 +11,8 @@ use super::PostgresBench;
 use super::statements::PgStatements;
 use crate::bench_store::{BenchStore as _, BenchWriter as _};
 use crate::figures::per_second;
-use crate::workload::Load;
 use crate::sql::SqlTables;
+use crate::workload::Load;
 
 /// How long to wait until the listener is connected.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,9 +13,9 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
 use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::workload::{self, Load};
 use crate::sql::Statements;
 use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::workload::{self, Load};
 
 /// What the store sets for its own connections.
 const SETTINGS: [(&str, &str); 6] = [

@@ -19,11 +19,11 @@ use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables};
 use super::figures::per_second;
-use super::workload::Load;
 use super::instrumented_engine;
 use super::process_memory;
 use super::progress::Progress;
 use super::store_round::BATCH_EVENTS;
+use super::workload::Load;
 use posthaste_stores::SecretUrl;
 
 /// Measurements per round.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use posthaste::store::{OnDone, Settlement, Verdict};
 
 use super::super::bench_store::BenchTables;
-use super::super::table_size::HandDrivenTable;
 use super::super::instrumented_engine::CLAIM_EVENTS;
+use super::super::table_size::HandDrivenTable;
 
 /// The next batch is claimed while the last one is settled. Answers how long it took.
 pub(super) async fn best_case(

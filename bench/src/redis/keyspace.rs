@@ -9,9 +9,9 @@ use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
 use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls, Written};
+use super::super::progress::Progress;
 use super::super::table_size::HandDrivenTable;
 use super::super::workload::Load;
-use super::super::progress::Progress;
 use super::baseline;
 use posthaste_stores::OutboxRef;
 

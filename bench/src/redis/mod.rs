@@ -14,9 +14,9 @@ use redis::{AsyncConnectionConfig, Client};
 use super::bench_store::{BenchStore, ByHand, CrossProcessLatency};
 use super::cross_process;
 use super::figures::per_second;
+use super::progress::Progress;
 use super::table_size::backlog;
 use super::workload::Load;
-use super::progress::Progress;
 use keyspace::RedisTables;
 
 /// Events that are settled one by one, at the most: that takes long.

@@ -19,9 +19,9 @@ use self::sink::FileSink;
 use self::usage::ProcessUsage;
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::workload::Load;
 use super::progress::Progress;
 use super::store_round::in_turns;
+use super::workload::Load;
 
 /// Measurements per round.
 const STEPS_PER_ROUND: u64 = 4;

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use super::{Connection, SqlBench, SqlDatabase, SqlTables, Statements};
 use crate::bench_store::{BenchStore as _, BenchTables as _, Business, ByHand, TableFill};
 use crate::figures::per_second;
+use crate::progress::Progress;
 use crate::table_size::FAR_FUTURE;
 use crate::workload::Load;
-use crate::progress::Progress;
 
 /// Events per claim: as many as the engine takes.
 pub(crate) const CLAIM_EVENTS: usize = crate::instrumented_engine::CLAIM_EVENTS;

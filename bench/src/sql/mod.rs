@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use crate::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
 use crate::cross_process;
 use crate::foreign::preset::ForeignPreset;
-use crate::workload::Load;
 use crate::progress::Progress;
+use crate::workload::Load;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 
 /// What a database is asked for besides its [`Statements`]. What it cannot be asked for has a default of nothing.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use posthaste::{Delivery, Outcome, Route, Routes, handler};
 
-use super::journal::Journal;
-use super::plan::{OrderBody, OrderKind};
-use super::tally::Tally;
+use super::crash_journal::Journal;
+use super::observed_counts::Tally;
+use super::order_plan::{OrderBody, OrderKind};
 
 /// The aggregate type of every order.
 pub(super) const ORDER_AGGREGATE: &str = "Order";

@@ -1,16 +1,16 @@
 //! `posthaste demo`: a small order service with everything that can happen to its events.
 
-mod check;
+mod crash_check;
+mod crash_journal;
 mod destinations;
 mod directory;
-mod journal;
-mod plan;
+mod narration;
+mod observed_counts;
+mod order_plan;
 mod report;
 mod run;
 mod screen;
 mod shop;
-mod story;
-mod tally;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -98,7 +98,7 @@ async fn compare(args: &DemoArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (Some(dir), Some(journal)) = (&args.dir, &args.journal) else {
         anyhow::bail!("--check needs --dir and --journal");
     };
-    let findings = check::check(&dir.join(DATABASE_FILE), journal).await?;
+    let findings = crash_check::check(&dir.join(DATABASE_FILE), journal).await?;
     output.print(&findings)?;
     Ok(exit_code(findings.are_good()))
 }

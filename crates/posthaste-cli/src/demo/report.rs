@@ -7,8 +7,8 @@ use std::time::Duration;
 use posthaste::admin::Stats;
 use serde::Serialize;
 
+use super::observed_counts::TallySnapshot;
 use super::shop::pending;
-use super::tally::TallySnapshot;
 use crate::figures::{Quantiles, count, micros};
 use crate::output;
 

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use super::crash_journal::Journal;
 use super::destinations::DemoDestinations;
 use super::directory::DemoDir;
-use super::journal::Journal;
-use super::plan::OrderPlan;
+use super::narration::Story;
+use super::observed_counts::Tally;
+use super::order_plan::OrderPlan;
 use super::report::{DemoReport, RunStart};
 use super::screen::{DemoScreen, RateWindow, Summary};
 use super::shop::Shop;
-use super::story::Story;
-use super::tally::Tally;
 use super::{DemoArgs, program};
 use crate::stop::Stop;
 

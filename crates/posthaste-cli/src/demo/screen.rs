@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posthaste::admin::Stats;
 
+use super::observed_counts::TallySnapshot;
 use super::shop::pending;
-use super::tally::TallySnapshot;
 use crate::figures::{Quantiles, count, micros};
 use crate::output::Output;
 

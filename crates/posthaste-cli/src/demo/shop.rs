@@ -13,8 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::destinations::{DemoDestinations, ORDER_AGGREGATE};
-use super::plan::{Order, WritePath};
-use super::tally::CommitClock;
+use super::observed_counts::CommitClock;
+use super::order_plan::{Order, WritePath};
 
 const CREATE_ORDERS_SQL: &str = "CREATE TABLE IF NOT EXISTS orders (
     number INTEGER PRIMARY KEY,

@@ -9,7 +9,7 @@ use posthaste_sqlx::SqliteStore;
 use serde::Serialize;
 use sqlx::SqlitePool;
 
-use super::journal::JournalRecord;
+use super::crash_journal::JournalRecord;
 use super::shop::connect_options;
 use crate::output;
 

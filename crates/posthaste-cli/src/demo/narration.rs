@@ -1,6 +1,6 @@
 //! Says in a few words what is happening, once for each kind of thing.
 
-use super::plan::{Order, OrderKind, WritePath};
+use super::order_plan::{Order, OrderKind, WritePath};
 
 /// What has been told already.
 #[derive(Debug, Default)]
