@@ -6,9 +6,9 @@ use posthaste::Timestamp;
 use posthaste::admin::DeadGroup;
 use tokio::time::Instant;
 
-use super::cursor::Cursor;
+use super::list_cursor::Cursor;
 use super::outbox_history::OutboxRow;
-use super::snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
+use super::outbox_snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
 use crate::output::events;
 
 /// What happened.

@@ -8,17 +8,17 @@
 //! - `run` brings them together: `screen` is the terminal, `background` holds the tasks that read the sources.
 
 mod app;
-mod background;
-mod cursor;
 mod draw;
 mod keys;
+mod list_cursor;
 mod outbox_history;
-mod relay;
+mod outbox_snapshot;
 mod relay_metrics;
+mod relay_source;
 mod run;
-mod snapshot;
 mod source;
-mod store;
+mod source_tasks;
+mod store_source;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -33,9 +33,9 @@ use posthaste_relay::config;
 use posthaste_sqlx::{Layout, SchemaName};
 use posthaste_stores::{InvalidStore, SecretUrl, StoreSpec};
 
-use self::relay::RelaySource;
+use self::relay_source::RelaySource;
 use self::source::Source;
-use self::store::StoreSource;
+use self::store_source::StoreSource;
 use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
 use crate::failure::UsageError;

@@ -7,7 +7,7 @@ use posthaste::Timestamp;
 use posthaste::admin::{Finding, RowObservations, Stats, Tolerance};
 use tokio::time::Instant;
 
-use super::snapshot::{Observation, OutboxSnapshot, RouteSnapshot, RouteState};
+use super::outbox_snapshot::{Observation, OutboxSnapshot, RouteSnapshot, RouteState};
 use crate::commands::status::rates::Rates;
 
 /// Rates are those of so long: long enough not to jump, short enough to see a change.

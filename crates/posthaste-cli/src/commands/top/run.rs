@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::app::{App, Effect, Message, SourceInfo};
-use super::background::BackgroundTasks;
 use super::source::Source;
+use super::source_tasks::BackgroundTasks;
 use super::terminal::Screen;
 use crate::failure::say;
 use crate::output::events;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::snapshot::{DeadEvent, DeadGroupKey, Observation};
+use super::outbox_snapshot::{DeadEvent, DeadGroupKey, Observation};
 
 #[async_trait]
 pub(super) trait Source: Debug + Send + Sync {

@@ -10,8 +10,8 @@ use super::lists::{LEFT, List, RIGHT, right_aligned};
 use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::{App, ReplayTarget};
-use crate::commands::top::snapshot::DeadEvent;
-use crate::commands::top::snapshot::MAX_LISTED_EVENTS;
+use crate::commands::top::outbox_snapshot::DeadEvent;
+use crate::commands::top::outbox_snapshot::MAX_LISTED_EVENTS;
 use crate::output::{moment, or_dash};
 
 /// Lines about the chosen event.

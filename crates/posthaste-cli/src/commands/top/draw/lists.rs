@@ -10,7 +10,7 @@ use super::format::{age, ago, count, or_dash, rate, safe};
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
 use crate::commands::top::outbox_history::OutboxRow;
-use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
+use crate::commands::top::outbox_snapshot::{OutboxSnapshot, RouteState};
 
 /// A list with a heading over each column.
 pub(super) struct List<'a> {

@@ -11,7 +11,7 @@ use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::App;
 use crate::commands::top::outbox_history::{OutboxRow, late};
-use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
+use crate::commands::top::outbox_snapshot::{OutboxSnapshot, RouteState};
 
 /// The list by tenant has room from this width on.
 const MIN_WIDTH_FOR_TENANTS: u16 = 110;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::support::{both, of_relay, of_store, troubled, two_sources, well};
 use crate::commands::top::outbox_history::{Flow, OutboxState};
-use crate::commands::top::snapshot::{Observation, RouteState};
+use crate::commands::top::outbox_snapshot::{Observation, RouteState};
 
 #[test]
 fn source_that_falls_silent_keeps_what_it_was_and_comes_back() {
@@ -80,7 +80,7 @@ fn relay_that_was_restarted_makes_no_rate_below_zero() {
 #[test]
 fn worst_that_is_true_is_the_state() {
     let mut app = two_sources();
-    let mut state = |change: &dyn Fn(&mut crate::commands::top::snapshot::OutboxSnapshot)| {
+    let mut state = |change: &dyn Fn(&mut crate::commands::top::outbox_snapshot::OutboxSnapshot)| {
         let mut snapshot = well();
         change(&mut snapshot);
         app.hear(0, Instant::now(), of_store(snapshot));

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::commands::top::app::{App, Effect, Message, ReplayTarget, SourceInfo};
 use crate::commands::top::draw::{Theme, draw};
-use crate::commands::top::snapshot::{
+use crate::commands::top::outbox_snapshot::{
     DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState,
 };
 

@@ -10,7 +10,7 @@ use posthaste_stores::{OpenStore, Purpose, StoreSpec};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::snapshot::{
+use super::outbox_snapshot::{
     DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
     RouteState, other_routes, parked_names,
 };

@@ -10,11 +10,11 @@ use posthaste_stores::redact;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::relay_metrics::RelayMetrics;
-use super::snapshot::{
+use super::outbox_snapshot::{
     DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
     RouteState, other_routes, parked_names,
 };
+use super::relay_metrics::RelayMetrics;
 use super::source::Source;
 use crate::failure;
 
