@@ -8,17 +8,17 @@ use posthaste_sqlx::foreign::AUDIT;
 
 use crate::cli::Cli;
 use crate::commands::Command;
-use crate::{commands, failure, logging};
+use crate::{commands, errors, logging};
 
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return failure::answer(&answer),
+        Err(answer) => return errors::answer(&answer),
     };
     start_logging(&cli.command);
     match run(cli) {
         Ok(code) => code,
-        Err(error) => failure::report(&error),
+        Err(error) => errors::report(&error),
     }
 }
 

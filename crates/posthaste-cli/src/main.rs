@@ -19,7 +19,7 @@ mod demo;
 #[cfg(not(feature = "full"))]
 mod demo_only;
 #[cfg(feature = "full")]
-mod failure;
+mod errors;
 mod figures;
 #[cfg(feature = "full")]
 mod logging;

@@ -6,7 +6,7 @@ use clap::Args;
 use posthaste_relay::config::{Flags, Source};
 use posthaste_stores::{SecretUrl, StoreSpec};
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::store_args::{NO_STORE, parse_layout, typed_or_in_environment};
 
 /// Where the configuration is: in a file, or in the options.

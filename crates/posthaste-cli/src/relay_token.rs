@@ -4,7 +4,7 @@ use std::path::Path;
 
 use posthaste_admin::Secret;
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 
 /// The token in this file, or else in the environment.
 pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, UsageError> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use posthaste_sqlx::{Layout, SchemaName};
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use posthaste_relay::config::{OutboxConfig, Source};
 use posthaste_stores::SecretUrl;
 use posthaste_stores::StoreSpec;

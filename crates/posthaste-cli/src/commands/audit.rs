@@ -6,7 +6,7 @@ use anyhow::Context;
 use posthaste::admin::{AuditEntry, Page};
 use serde::Serialize;
 
-use super::listing;
+use super::shared::pages;
 use crate::args::PageArgs;
 use crate::connect;
 use crate::output::{self, Output, Report, moment};
@@ -62,7 +62,7 @@ impl Report for AuditReport {
             [moment(entry.at.0), actor, action, entry.rows.to_string(), target]
         });
         let table = output::columns(["when", "who", "what", "rows", "to what"], rows);
-        format!("{table}\n\n{}", listing::footer(self.page.entries.len(), None, self.page.next))
+        format!("{table}\n\n{}", pages::footer(self.page.entries.len(), None, self.page.next))
     }
 }
 

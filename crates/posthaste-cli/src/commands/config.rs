@@ -7,7 +7,7 @@ use clap::Subcommand;
 use posthaste_relay::config::{self, Problem, Problems, RelayConfig};
 use serde::Serialize;
 
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::{Output, Report};
 use crate::relay_args::ConfigArgs;
 

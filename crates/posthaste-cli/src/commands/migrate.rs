@@ -9,7 +9,7 @@ use posthaste_stores::StoreMigrations;
 use serde::Serialize;
 
 use crate::connect;
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::{Output, Report};
 use crate::store_args::StoreArgs;
 use posthaste_admin::terminal_escape;

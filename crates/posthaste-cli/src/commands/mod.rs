@@ -2,20 +2,17 @@
 //! database; `demo` and `bench` bring their own.
 
 mod audit;
-mod batch_rate;
 #[cfg(feature = "bench")]
 mod bench;
-mod bulk_change;
 mod config;
 mod dead;
 mod doctor;
 mod event;
-mod findings;
-mod listing;
 mod migrate;
 mod purge;
 mod relay;
 mod route;
+mod shared;
 mod status;
 mod tail;
 mod top;

@@ -9,8 +9,8 @@ use posthaste::admin::{Admin, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 
-use super::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
-use super::bulk_change::{self, BulkChange, Decision};
+use super::shared::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
+use super::shared::bulk_change::{self, BulkChange, Decision};
 use crate::args::ConsentArgs;
 use crate::connect;
 use crate::output::{Output, events};

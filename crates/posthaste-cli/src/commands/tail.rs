@@ -7,7 +7,7 @@ use posthaste_admin::wire::{Outboxes, TailLine};
 use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, terminal_escape};
 use posthaste_stores::redact;
 
-use crate::failure::{UsageError, say};
+use crate::errors::{UsageError, say};
 use crate::output::Output;
 use crate::relay_token;
 

@@ -10,10 +10,10 @@ use posthaste::{EventId, EventRow, Status, StoreError};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::commands::batch_rate::BatchRate;
-use crate::commands::bulk_change::{self, BulkChange, StopReason};
-use crate::commands::listing::{self, MAX_REASON_CHARS};
-use crate::failure::say;
+use crate::commands::shared::batch_rate::BatchRate;
+use crate::commands::shared::bulk_change::{self, BulkChange, StopReason};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS};
+use crate::errors::say;
 use crate::output::{cut, events};
 use posthaste_admin::terminal_escape;
 
@@ -68,7 +68,7 @@ impl Canary<'_> {
         bar: &ProgressBar,
         change: &mut BulkChange,
     ) -> anyhow::Result<CanaryOutcome> {
-        let page = listing::full_page(admin, self.filter, PageRequest::first(self.events)).await;
+        let page = pages::full_page(admin, self.filter, PageRequest::first(self.events)).await;
         let mut outcome = CanaryOutcome::default();
         for row in page.context("the oldest events cannot be listed")?.items {
             if !self.send_one(admin, row.id, batch_rate, &mut outcome).await? {

@@ -7,7 +7,7 @@ use posthaste::admin::{Admin, Filter, PageRequest};
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::store_args::StoreArgs;
@@ -47,7 +47,7 @@ async fn read(
     request: PageRequest,
 ) -> Result<DeadListReport, StoreError> {
     let total = admin.count(filter).await?;
-    let page = listing::full_page(admin, filter, request).await?;
+    let page = pages::full_page(admin, filter, request).await?;
     let groups = admin.dead_groups(MAX_GROUPS).await?;
     Ok(DeadListReport {
         total,
@@ -83,7 +83,7 @@ impl Report for DeadListReport {
             parts.push(group_table(&self.groups, self.total));
         }
         parts.push(event_table(&self.events));
-        parts.push(listing::footer(self.events.len(), Some(self.total), self.next));
+        parts.push(pages::footer(self.events.len(), Some(self.total), self.next));
         parts.join("\n\n")
     }
 }

@@ -2,8 +2,8 @@
 
 mod args;
 mod canary;
-mod change;
 mod list;
+mod replay_and_discard;
 
 use std::process::ExitCode;
 
@@ -28,8 +28,8 @@ pub(crate) async fn run(command: DeadCommand, output: Output) -> anyhow::Result<
     match command {
         DeadCommand::List(args) => list::run(args, output).await,
         DeadCommand::Show(args) => show(args, output).await,
-        DeadCommand::Replay(args) => change::replay(args, output).await,
-        DeadCommand::Discard(args) => change::discard(args, output).await,
+        DeadCommand::Replay(args) => replay_and_discard::replay(args, output).await,
+        DeadCommand::Discard(args) => replay_and_discard::discard(args, output).await,
     }
 }
 

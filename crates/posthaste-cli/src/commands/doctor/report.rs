@@ -3,7 +3,7 @@
 use posthaste::admin::{Finding, Severity};
 use serde::Serialize;
 
-use super::super::findings::{severity, worst_first};
+use crate::commands::shared::findings::{severity, worst_first};
 use crate::output::Report;
 use posthaste_admin::terminal_escape;
 use posthaste_stores::OutboxRef;

@@ -5,7 +5,7 @@ use posthaste::admin::Finding;
 use posthaste_redis::OpenError as RedisError;
 use posthaste_sqlx::OpenError as SqlError;
 
-use crate::failure;
+use crate::errors;
 use posthaste_admin::terminal_escape;
 
 const RERUN_ADVICE: &str = "mend that, then run the doctor again: it shows what else there is";
@@ -15,7 +15,7 @@ pub(super) fn finding(error: &anyhow::Error) -> Finding {
     let mut causes = error.chain().map(|cause| terminal_escape::one_line(&cause.to_string()));
     let cannot_be_opened = causes.next().unwrap_or_default();
     let why = causes.next().unwrap_or_default();
-    let advice = failure::advice(error);
+    let advice = errors::advice(error);
     let (fact, advice) = match why.split_once(": ") {
         Some((fact, to_do)) if advice.is_none() && !is_of_server(error) => (fact, to_do),
         _ => (why.as_str(), advice.unwrap_or(RERUN_ADVICE)),
@@ -30,7 +30,7 @@ pub(super) fn failed(error: StoreError) -> Finding {
     let error = anyhow::Error::new(error);
     let causes: Vec<String> =
         error.chain().map(|cause| terminal_escape::one_line(&cause.to_string())).collect();
-    let advice = failure::advice(&error).unwrap_or(RERUN_ADVICE);
+    let advice = errors::advice(&error).unwrap_or(RERUN_ADVICE);
     Finding::problem("store-failed", format!("the outbox cannot be looked at: {}", causes.join(": ")), advice)
 }
 

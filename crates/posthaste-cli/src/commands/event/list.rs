@@ -9,7 +9,7 @@ use posthaste::admin::Filter;
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, moment, or_dash};
 use crate::store_args::StoreArgs;
@@ -58,7 +58,7 @@ fn parse_status() -> impl TypedValueParser<Value = Status> {
 pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, request) = (args.filter(), args.page.request());
     let page = connect::with_admin(&args.store.spec()?, async |admin| {
-        listing::full_page(admin, &filter, request).await.context("the events cannot be listed")
+        pages::full_page(admin, &filter, request).await.context("the events cannot be listed")
     })
     .await?;
     let events = page.items.iter().map(Row::from).collect();
@@ -98,6 +98,6 @@ impl Report for EventListReport {
         });
         let table =
             output::columns(["id", "type", "aggregate", "status", "attempts", "inserted", "reason"], rows);
-        format!("{table}\n\n{}", listing::footer(self.events.len(), None, self.next))
+        format!("{table}\n\n{}", pages::footer(self.events.len(), None, self.next))
     }
 }

@@ -7,7 +7,7 @@ use posthaste::admin::Admin;
 use posthaste::{Event, EventDetail, EventId, EventRow, Headers};
 use serde::Serialize;
 
-use crate::commands::listing::aggregate;
+use crate::commands::shared::pages::aggregate;
 use crate::connect;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;

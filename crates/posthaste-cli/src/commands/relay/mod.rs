@@ -11,7 +11,7 @@ use posthaste_relay::{Relay, RelayExit, logging, metrics};
 use tokio_util::task::AbortOnDropHandle;
 use tracing_subscriber::EnvFilter;
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::relay_args::ConfigArgs;
 
 const HELP_EXAMPLES: &str = "\

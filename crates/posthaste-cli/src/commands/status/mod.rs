@@ -11,7 +11,7 @@ use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Finding, Stats, Tolerance};
 use serde::Serialize;
 
-use super::findings::{severity, worst_first};
+use crate::commands::shared::findings::{severity, worst_first};
 use crate::connect;
 use crate::output::{self, Output, Report};
 use crate::store_args::StoreArgs;

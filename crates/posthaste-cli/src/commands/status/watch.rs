@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::StatusReport;
 use super::rates::Rates;
-use crate::failure;
+use crate::errors;
 use crate::output::{Output, Report, moment};
 use crate::stop::Stop;
 use posthaste_admin::wire::Time;
@@ -65,7 +65,7 @@ pub(super) async fn run(
                 ExitCode::SUCCESS
             }
             Err(error) => {
-                failure::show(&error);
+                errors::show(&error);
                 ExitCode::FAILURE
             }
         };

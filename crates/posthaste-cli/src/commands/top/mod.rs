@@ -38,7 +38,7 @@ use self::source::Source;
 use self::store_source::StoreSource;
 use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::output::Output;
 use crate::relay_token;
 use crate::store_args::parse_layout;

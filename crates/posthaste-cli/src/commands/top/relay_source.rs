@@ -16,7 +16,7 @@ use super::outbox_snapshot::{
 };
 use super::relay_metrics::RelayMetrics;
 use super::source::Source;
-use crate::failure;
+use crate::errors;
 
 /// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
 const MAX_CONCURRENT_OUTBOXES: usize = 4;
@@ -31,7 +31,7 @@ impl RelaySource {
 
     async fn observe_outbox(&self, outbox: Outbox, metrics: &RelayMetrics) -> Observation {
         let snapshot = match outbox.open {
-            true => self.snapshot(&outbox, metrics).await.map_err(|error| failure::in_a_line(&error)),
+            true => self.snapshot(&outbox, metrics).await.map_err(|error| errors::in_a_line(&error)),
             false => Err("the relay could not open its store yet, and goes on trying".to_owned()),
         };
         Observation { outbox: Some(outbox.outbox), snapshot }

@@ -14,7 +14,7 @@ use super::app::{App, Effect, Message, SourceInfo};
 use super::source::Source;
 use super::source_tasks::BackgroundTasks;
 use super::terminal::Screen;
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::events;
 
 /// How often ages grow by themselves.

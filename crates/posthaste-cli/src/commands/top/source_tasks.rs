@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::app::{Effect, Message, ReplayTarget};
 use super::source::Source;
-use crate::failure;
+use crate::errors;
 
 /// A source that has not responded by then is shown as silent, and asked again.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ async fn observe_repeatedly(
 
 async fn replay(sources: Arc<[Box<dyn Source>]>, target: ReplayTarget, agreed: u64, sender: Sender<Message>) {
     let answer = in_batches(&*sources[target.source], &target, agreed, &sender).await;
-    let answer = answer.map_err(|error| failure::in_a_line(&error));
+    let answer = answer.map_err(|error| errors::in_a_line(&error));
     let _ = sender.send(Message::Replayed { target, answer }).await;
 }
 
@@ -129,5 +129,5 @@ async fn in_batches(
 async fn answered<T>(work: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
     let answer = timeout(SOURCE_TIMEOUT, work).await;
     let answer = answer.unwrap_or_else(|_| Err(StoreError::Timeout(SOURCE_TIMEOUT).into()));
-    answer.map_err(|error| failure::in_a_line(&error))
+    answer.map_err(|error| errors::in_a_line(&error))
 }

@@ -15,7 +15,7 @@ use super::outbox_snapshot::{
     RouteState, other_routes, parked_names,
 };
 use super::source::Source;
-use crate::commands::{bulk_change, listing};
+use crate::commands::shared::{bulk_change, pages};
 
 #[derive(Debug)]
 pub(super) struct StoreSource {
@@ -57,8 +57,7 @@ impl Source for StoreSource {
 
     async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>> {
         let admin = self.admin().await?;
-        let page =
-            listing::full_page(&*admin, &group.filter(), PageRequest::first(MAX_LISTED_EVENTS)).await?;
+        let page = pages::full_page(&*admin, &group.filter(), PageRequest::first(MAX_LISTED_EVENTS)).await?;
         Ok(page.items.iter().map(|row| DeadEvent::from(Row::from(row))).collect())
     }
 

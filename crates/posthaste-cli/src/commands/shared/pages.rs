@@ -4,10 +4,10 @@ use posthaste::admin::{Admin, Filter, Page, PageRequest};
 use posthaste::{EventRow, StoreError};
 
 /// Characters of a reason in a table; `event show` has all of it.
-pub(super) const MAX_REASON_CHARS: usize = 100;
+pub(in crate::commands) const MAX_REASON_CHARS: usize = 100;
 
 /// One page as long as was asked for: a store may hand it out in pieces.
-pub(super) async fn full_page(
+pub(in crate::commands) async fn full_page(
     admin: &dyn Admin,
     filter: &Filter,
     mut request: PageRequest,
@@ -25,7 +25,7 @@ pub(super) async fn full_page(
 }
 
 /// How many are shown, of how many if that is known, and where the next page begins.
-pub(super) fn footer(shown: usize, total: Option<u64>, next: Option<i64>) -> String {
+pub(in crate::commands) fn footer(shown: usize, total: Option<u64>, next: Option<i64>) -> String {
     let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
     match next {
         Some(next) => format!("{shown}{of} shown; next page: the same command with --after {next}"),
@@ -34,6 +34,6 @@ pub(super) fn footer(shown: usize, total: Option<u64>, next: Option<i64>) -> Str
 }
 
 /// The aggregate's type and, if it has one, its id.
-pub(super) fn aggregate(aggregate_type: &str, id: Option<&str>) -> String {
+pub(in crate::commands) fn aggregate(aggregate_type: &str, id: Option<&str>) -> String {
     id.map_or_else(|| aggregate_type.to_owned(), |id| format!("{aggregate_type} {id}"))
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::stop::Stop;
 
 /// Events per call of the store: each is one transaction, which must not hold others up for long.
-pub(super) const MAX_BATCH_EVENTS: usize = 500;
+pub(in crate::commands) const MAX_BATCH_EVENTS: usize = 500;
 
 /// Batches per second, if there is a rate: small enough to be steady, large enough to be cheap.
 const BATCHES_PER_SECOND: u32 = 10;
@@ -16,7 +16,7 @@ const BATCHES_PER_SECOND: u32 = 10;
 /// When the next batch may begin. A batch that took long is not made up for: the rate is a limit
 /// and not an average.
 #[derive(Debug)]
-pub(super) struct BatchRate {
+pub(in crate::commands) struct BatchRate {
     per_second: Option<NonZeroU32>,
     next: Instant,
     stop: Stop,
@@ -24,28 +24,28 @@ pub(super) struct BatchRate {
 
 impl BatchRate {
     /// At most so many events per second, until `stop` is asked.
-    pub(super) fn new(per_second: Option<NonZeroU32>, stop: Stop) -> Self {
+    pub(in crate::commands) fn new(per_second: Option<NonZeroU32>, stop: Stop) -> Self {
         Self { per_second, next: Instant::now(), stop }
     }
 
     /// The most events of one batch.
-    pub(super) fn batch(&self) -> usize {
+    pub(in crate::commands) fn batch(&self) -> usize {
         let tenth = |rate: NonZeroU32| rate.get().div_ceil(BATCHES_PER_SECOND) as usize;
         self.per_second.map_or(MAX_BATCH_EVENTS, |rate| tenth(rate).min(MAX_BATCH_EVENTS))
     }
 
     /// Waits until the next batch may begin. False: somebody asked to stop.
-    pub(super) async fn wait_for_turn(&mut self) -> bool {
+    pub(in crate::commands) async fn wait_for_turn(&mut self) -> bool {
         self.stop.rest_until(self.next).await
     }
 
     /// Waits for a while that has nothing to do with the rate. False: somebody asked to stop.
-    pub(super) async fn wait(&self, duration: Duration) -> bool {
+    pub(in crate::commands) async fn wait(&self, duration: Duration) -> bool {
         self.stop.rest_until(Instant::now() + duration).await
     }
 
     /// A batch that changed so many events is over; it began at its turn.
-    pub(super) fn record(&mut self, began: Instant, events: u64) {
+    pub(in crate::commands) fn record(&mut self, began: Instant, events: u64) {
         if let Some(rate) = self.per_second {
             self.next = began + Duration::from_secs_f64(events as f64 / f64::from(rate.get()));
         }

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::batch_rate::BatchRate;
 use crate::args::ConsentArgs;
-use crate::failure::{UsageError, say};
+use crate::errors::{UsageError, say};
 use crate::output::{Report, events};
 use posthaste_admin::terminal_escape;
 
 /// How an operator wants a change to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(in crate::commands) enum Decision {
     Go,
     Dry,
     No,
@@ -26,7 +26,7 @@ pub(super) enum Decision {
 
 /// Asks, unless the arguments have the answer. `plan` is what would be done, such as
 /// `replay 12 events`.
-pub(super) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decision> {
+pub(in crate::commands) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decision> {
     if consent.dry_run {
         return Ok(Decision::Dry);
     }
@@ -52,7 +52,7 @@ pub(super) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decisi
 /// Calls `change` with a limit, and with how many were changed before, until it answers zero, or until as many events as were agreed on are
 /// changed: an event that is replayed and dies again at once would otherwise be replayed for ever.
 /// Who asks to stop is heard between two batches. Counts in `done`, which may have begun already.
-pub(super) async fn in_batches(
+pub(in crate::commands) async fn in_batches(
     done: &mut BulkChange,
     batch_rate: &mut BatchRate,
     bar: &ProgressBar,
@@ -83,14 +83,14 @@ pub(super) async fn in_batches(
 
 /// Those of the DEAD events that were DEAD at the beginning. The oldest go first, so one that dies again at once
 /// would go again and again, and the others never.
-pub(super) fn dead_since(filter: &Filter, began: Instant) -> Filter {
+pub(in crate::commands) fn dead_since(filter: &Filter, began: Instant) -> Filter {
     let older_than = Some(began.elapsed().max(filter.older_than.unwrap_or_default()));
     let mut filter = filter.clone();
     filter.older_than = older_than;
     filter
 }
 
-pub(super) fn stopped(changed: u64) -> String {
+pub(in crate::commands) fn stopped(changed: u64) -> String {
     match changed {
         0 => "nothing was changed".to_owned(),
         n => format!(
@@ -102,30 +102,30 @@ pub(super) fn stopped(changed: u64) -> String {
 
 /// What a change did, or would do.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct BulkChange {
-    pub(super) action: &'static str,
-    pub(super) dry_run: bool,
+pub(in crate::commands) struct BulkChange {
+    pub(in crate::commands) action: &'static str,
+    pub(in crate::commands) dry_run: bool,
     /// How many events were meant.
-    pub(super) matched: u64,
+    pub(in crate::commands) matched: u64,
     /// Whether all that are meant were counted.
-    pub(super) exact: bool,
-    pub(super) changed: u64,
+    pub(in crate::commands) exact: bool,
+    pub(in crate::commands) changed: u64,
     /// How many match still, if that is known.
-    pub(super) remaining: Option<u64>,
+    pub(in crate::commands) remaining: Option<u64>,
     /// Ids that were named and are not of DEAD events.
-    pub(super) unchanged: Vec<EventId>,
+    pub(in crate::commands) unchanged: Vec<EventId>,
     /// Why it ended before all that were meant had their turn.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stopped: Option<StopReason>,
+    pub(in crate::commands) stopped: Option<StopReason>,
     /// For people: `replayed`.
     #[serde(skip)]
-    pub(super) past: &'static str,
+    pub(in crate::commands) past: &'static str,
 }
 
 /// Why a change ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum StopReason {
+pub(in crate::commands) enum StopReason {
     /// Somebody pressed Ctrl-C.
     Interrupted,
     /// The events that went first were not delivered.
@@ -134,7 +134,7 @@ pub(super) enum StopReason {
 
 impl BulkChange {
     /// Whether all was done that was meant.
-    pub(super) fn exit_code(&self) -> ExitCode {
+    pub(in crate::commands) fn exit_code(&self) -> ExitCode {
         let whole = self.unchanged.is_empty() && self.stopped.is_none();
         if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use posthaste::admin::{Finding, Severity};
 
 /// How bad a finding is.
-pub(super) fn severity(finding: &Finding) -> &'static str {
+pub(in crate::commands) fn severity(finding: &Finding) -> &'static str {
     match finding.severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
@@ -14,7 +14,7 @@ pub(super) fn severity(finding: &Finding) -> &'static str {
 }
 
 /// Findings in the order in which one looks after them.
-pub(super) fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
+pub(in crate::commands) fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| Reverse(finding.severity));
     findings
 }
