@@ -6,8 +6,8 @@ use serde_json::Value;
 use yaml_rust2::Yaml;
 
 use super::{read, yaml};
+use crate::relay::file_sink::Sink;
 use crate::relay::process::Relay;
-use crate::relay::sink::Sink;
 use crate::relay::{ids, options};
 use crate::shop::{Shop, StoreKind};
 

@@ -3,8 +3,8 @@
 use super::posthaste;
 use crate::command_output::CommandOutput;
 use crate::on_stores::on_stores;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
-use crate::relay::sink::Sink;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([postgres, mysql] [operators_name_the_file, relay_deletes_what_its_file_says]);

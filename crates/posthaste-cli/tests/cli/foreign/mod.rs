@@ -2,9 +2,9 @@
 
 mod custom_table;
 mod kafka;
-mod kill;
+mod layout_errors;
 mod statuses;
-mod usage;
+mod takeover;
 
 use std::process::Command;
 

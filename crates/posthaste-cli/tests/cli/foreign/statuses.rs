@@ -3,8 +3,8 @@
 use super::kafka::{self, Message};
 use super::{ForeignTable, uuid};
 use crate::on_stores::on_stores;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
-use crate::relay::sink::Sink;
 use crate::shop::StoreKind;
 
 fn expect_statuses(table: &ForeignTable, wanted: &str) {

@@ -1,7 +1,7 @@
 //! A service of any language inserts a row; the relay delivers it.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};

@@ -3,16 +3,16 @@
 use crate::shop::Shop;
 
 mod deliver;
-mod log;
+pub(crate) mod file_sink;
 #[cfg(target_os = "linux")]
-mod memory;
+mod large_events;
+mod log;
 mod openapi;
 pub(crate) mod process;
 mod ready;
 mod reload;
 mod restart;
 mod secrets;
-pub(crate) mod sink;
 mod slow_queries;
 mod start;
 mod stop;
@@ -21,7 +21,7 @@ mod webhook;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sink::Sink;
+use file_sink::Sink;
 
 /// The ids `from..from + count`, each different from those of other runs of the test.
 pub(crate) fn ids(from: usize, count: usize) -> Vec<String> {

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use posthaste_testkit::variable;
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use crate::shop::{Shop, StoreKind};
 
 /// Random requests per route and run, besides those that the limits of the document suggest.

@@ -1,7 +1,7 @@
 //! Readiness: fails while the store cannot be opened and while the oldest event is too old, and comes back.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};

@@ -1,7 +1,7 @@
 //! SIGHUP: another configuration is taken over whole, under load, or not at all.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{Load, ids};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};

@@ -1,7 +1,7 @@
 //! Several relays on one outbox, and a new release that replaces them one by one under load.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{Load, ids, options};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use posthaste_testkit::variable;
 
+use super::file_sink::Sink;
 use super::ids;
 use super::process::Relay;
-use super::sink::Sink;
 use crate::shop::{Shop, StoreKind};
 
 /// Every password, token and key.

@@ -6,8 +6,8 @@ use std::thread;
 use sqlx::Executor as _;
 
 use super::file;
+use super::file_sink::Sink;
 use super::process::{Relay, request, retry_until_ok};
-use super::sink::Sink;
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind, block_on};
 

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
 use crate::shop::{Shop, StoreKind};
 

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use super::file_sink::Sink;
 use super::process::{Relay, WAIT_TIMEOUT};
-use super::sink::Sink;
 use super::{file, ids, options};
 use crate::shop::{Shop, StoreKind};
 

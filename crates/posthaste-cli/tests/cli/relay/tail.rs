@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
 use crate::shop::{Shop, StoreKind};
 

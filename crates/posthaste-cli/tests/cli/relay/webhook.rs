@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
+use super::file_sink::Sink;
 use super::process::{Relay, WAIT_TIMEOUT};
-use super::sink::Sink;
 use super::{file, ids};
 use crate::shop::{Shop, StoreKind};
 

@@ -2,8 +2,8 @@
 
 use super::screen::Screen;
 use crate::binary::posthaste;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::Relay;
-use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
 use crate::shop::{Shop, StoreKind};
 

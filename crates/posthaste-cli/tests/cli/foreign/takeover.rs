@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{ForeignTable, kafka, uuid};
 use crate::on_stores::on_stores;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
-use crate::relay::sink::Sink;
 use crate::shop::StoreKind;
 
 /// How many events are written before the kill, and how many in all.
