@@ -1,5 +1,5 @@
-//! What a call costs beside the events in it: claims and settlements of one, of a hundred and of a thousand
-//! events per call, one call after the other.
+//! Cost of a call, independent of the events in it: claims and settlements of 1, 100 and 1,000 events per call, one
+//! call after the other.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::BenchStore;
-use super::figures::per_second;
 use super::progress::Progress;
+use super::statistics::per_second;
 use super::statistics::{Ratio, median};
 use super::table_size::backlog;
 use super::workload::Load;
 
-/// Events per call, and how many of them are measured.
+/// Events per call, and number of events measured.
 const ONE_PER_CALL: (u64, u64) = (1, 300);
 const HUNDRED_PER_CALL: (u64, u64) = (100, 5_000);
 const THOUSAND_PER_CALL: (u64, u64) = (1_000, 10_000);
@@ -32,7 +32,7 @@ struct RatesBySize {
     thousand: f64,
 }
 
-/// Events that are claimed and settled per second: medians, and the ratio within each round.
+/// Events claimed and settled per second: medians, and ratios within each round.
 #[derive(Debug, Serialize)]
 pub(super) struct CallSizeRates {
     pub(super) kept: SizeRates,
@@ -72,7 +72,8 @@ async fn by_size<B: BenchStore>(
     })
 }
 
-/// From a backlog of just these events: what a claim does for later ones would be paid by another size.
+/// The backlog has only the events of this measurement: a claim may do work for later events, which another call size
+/// would pay for.
 async fn rate<B: BenchStore>(
     bench: &B,
     load: &Load,

@@ -1,5 +1,5 @@
-//! Whether claiming takes longer while somebody holds an old snapshot: the database then keeps every
-//! version of every row that was delivered since.
+//! Claims while another session holds an old snapshot: the database then keeps every version of every row that was
+//! delivered since.
 
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
@@ -8,22 +8,22 @@ use super::bench_store::{BenchStore, BenchTables};
 use super::progress::Progress;
 use super::table_size::{HandDrivenTable, backlog};
 use super::workload::Load;
-use crate::figures::{Histogram, Quantiles};
+use posthaste_console::{Histogram, Quantiles};
 
 /// Events per claim.
 const CLAIM_EVENTS: u64 = 100;
 
-/// The same backlog drained twice.
+/// Results of draining the same backlog twice.
 #[derive(Debug, Serialize)]
 pub(super) struct HeldSnapshot {
     pub(super) rows: u64,
     pub(super) without: Option<Quantiles>,
     pub(super) with: Option<Quantiles>,
-    /// The last fifth of it, when the most is kept.
+    /// The last fifth, when most old versions exist.
     pub(super) with_last_fifth: Option<Quantiles>,
 }
 
-/// None where there are no snapshots.
+/// Returns `None` if the store has no snapshots.
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     load: &Load,
@@ -53,7 +53,7 @@ async fn drain<B: BenchStore>(
     claims(&mut table, rows).await
 }
 
-/// How long the claims took: all of them, and those of the last fifth.
+/// Latencies of the claims: all of them, and those of the last fifth.
 async fn claims<T: BenchTables>(table: &mut HandDrivenTable<T>, rows: u64) -> anyhow::Result<ClaimQuantiles> {
     let (mut all, mut last) = (Histogram::default(), Histogram::default());
     for number in 0..rows / CLAIM_EVENTS {

@@ -1,5 +1,4 @@
-//! The engines that are measured: one that delivers to a handler which only counts, and one that
-//! takes events and delivers none.
+//! The engines of the benchmark: one whose handler only counts, and one that accepts events and never delivers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +13,12 @@ use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Time
 use tokio::sync::Notify;
 
 use super::workload::{EVENT_TYPE, Load};
-use crate::figures::Histogram;
+use posthaste_console::Histogram;
 
-/// Events per claim: as many as a relay takes.
+/// Events per claim: as many as a relay claims.
 pub(super) const CLAIM_EVENTS: usize = 500;
 
-/// An engine whose handler counts, and says when it has counted all.
+/// An engine whose handler counts events and notifies after the last one.
 pub(super) struct CountingEngine {
     pub(super) outbox: Outbox,
     counter: Arc<Counter>,
@@ -33,7 +32,7 @@ struct Counter {
 }
 
 impl CountingEngine {
-    /// Not started yet.
+    /// Builds the engine without starting it.
     pub(super) fn build(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Self> {
         let counter = Arc::new(Counter { left: AtomicU64::new(load.events), all: Notify::new() });
         let store = MeasuredStore::new(store);
@@ -55,19 +54,19 @@ impl CountingEngine {
         Ok(self.outbox.idle().await?)
     }
 
-    /// How many events are settled by now.
+    /// Number of events settled so far.
     pub(super) fn settled_so_far(&self) -> u64 {
         self.store.settled()
     }
 
-    /// Stops, and answers how many events the average statement settled.
+    /// Stops the engine. Returns the mean number of events per settle statement.
     pub(super) async fn stop(self) -> f64 {
         self.outbox.shutdown().await;
         self.store.settle_batch()
     }
 }
 
-/// The defaults, but for a claim as large as the relay's.
+/// The default configuration, with claims as large as the relay's.
 pub(super) fn config(load: &Load) -> Config {
     let mut config = Config::default();
     config.workers = Some(load.workers);
@@ -76,11 +75,11 @@ pub(super) fn config(load: &Load) -> Config {
     config
 }
 
-/// An engine that runs and never delivers: its Writer does all that a Writer does on the hot path,
-/// and nothing else uses the machine meanwhile.
+/// An engine that runs but never delivers. Its Writer does all the work of the hot path, and nothing else uses the
+/// machine.
 pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Result<Outbox> {
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::pending::<()>());
-    // Nothing may become crowded or lapse while it is measured.
+    // The queue must not fill and no lease may expire during the measurement.
     let events = usize::try_from(load.events)?.saturating_mul(2).clamp(1_000, 1_000_000);
     let long = Duration::from_secs(3_600);
     let mut config = config(load);
@@ -90,7 +89,7 @@ pub(super) fn start_stalled(store: Arc<dyn Store>, load: &Load) -> anyhow::Resul
     Ok(Outbox::from_config(store, config, routes).start()?)
 }
 
-/// A store that counts its settlements and measures its claims.
+/// A store that counts settled events and measures the latency of claims.
 #[derive(Debug)]
 pub(super) struct MeasuredStore {
     store: Arc<dyn Store>,
@@ -113,7 +112,7 @@ impl MeasuredStore {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// How long claims that found something have taken since this was asked before.
+    /// Latencies of the non-empty claims since the last call.
     pub(super) fn take_claims(&self) -> Histogram {
         std::mem::take(&mut *self.claims.lock().unwrap_or_else(PoisonError::into_inner))
     }

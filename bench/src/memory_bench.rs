@@ -1,4 +1,4 @@
-//! The memory store. Its "business table" is a map, so only the figures of the engine mean much.
+//! The memory store. Its "business table" is a map, so only the results about the engine are meaningful.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use posthaste::memory::{MemoryWriter, RawRow};
 use posthaste::{MemoryStore, Outbox, Store};
 
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, WriterCalls, Written};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, Business, Written};
 use super::workload;
 
 pub(super) struct MemoryBench;
@@ -84,19 +84,14 @@ pub(super) struct MemoryTablesWriter {
 }
 
 impl BenchWriter for MemoryTablesWriter {
-    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, calls }: Written<'_>) -> anyhow::Result<()> {
         if let Some((number, body)) = business {
             self.business.insert(number, body);
         }
         let mut tx = self.writer.begin().await?;
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events).await?;
-        } else {
-            for event in events {
-                tx.write(event).await?;
-            }
         }
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 }

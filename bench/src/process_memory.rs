@@ -1,16 +1,16 @@
-//! How much memory a process has, where the system says it.
+//! Memory of a process; `None` if the system does not report it.
 
-/// Of this process, now.
+/// Resident memory of this process.
 pub(super) fn now() -> Option<u64> {
     read("self", "VmRSS:")
 }
 
-/// Of another process, now.
+/// Resident memory of another process.
 pub(super) fn of(process: u32) -> Option<u64> {
     read(&process.to_string(), "VmRSS:")
 }
 
-/// The most that this process ever had.
+/// Peak resident memory of this process.
 pub(super) fn peak() -> Option<u64> {
     read("self", "VmHWM:")
 }
@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(field(status, "VmSwap:"), None);
     }
 
-    // The two are not compared: other tests allocate between the two readings.
+    // The two values are not compared, because other tests allocate between the readings.
     #[test]
     #[cfg(target_os = "linux")]
     fn memory_is_known_on_linux() {

@@ -1,11 +1,13 @@
-//! Medians of rounds, and ratios within them.
+//! Statistics: rates, medians of rounds, and ratios within rounds.
+
+use std::time::Duration;
 
 use serde::Serialize;
 
 /// A ratio within each round.
 pub(super) type Ratio = Spread;
 
-/// A figure of each round. Where the rounds disagree, the machine was too noisy to tell.
+/// A figure of each round. If the rounds differ widely, background load has distorted the measurement.
 #[derive(Debug, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -14,7 +16,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// None of no rounds.
+    /// `None` if there are no rounds.
     pub(super) fn of(figures: impl Iterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.map(|figure| rounded(figure, 3)).collect();
         figures.sort_by(f64::total_cmp);
@@ -22,12 +24,16 @@ impl Spread {
         Some(Self { lowest, highest, median: rounded(median(figures), 3) })
     }
 
-    /// A figure and a sentence, of a ratio.
+    /// The row of a ratio: the percentage and its meaning.
     pub(super) fn row(&self, of_what: &str) -> (String, String) {
         let percent = |ratio: f64| format!("{:.0}", ratio * 100.0);
         let rounds = format!("{of_what} (rounds: {} to {} %)", percent(self.lowest), percent(self.highest));
         (format!("{} %", percent(self.median)), rounds)
     }
+}
+
+pub(crate) fn per_second(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64().max(1e-9)
 }
 
 pub(super) fn rounded(figure: f64, digits: i32) -> f64 {

@@ -1,4 +1,4 @@
-//! The figures of one run: medians of the rounds, for programs.
+//! Results of a store benchmark: medians of the rounds, as JSON.
 
 use serde::Serialize;
 
@@ -7,23 +7,21 @@ use super::batch_size::CallSizeRates;
 use super::bench_store::{ByHand, CrossProcessLatency, NotifyCost};
 use super::drain_with_snapshot::HeldSnapshot;
 use super::process_memory;
+use super::report_format::Setup;
 use super::settle_rate::SettleRates;
 use super::soak::SteadyLoad;
 use super::statistics::{Ratio, median, rounded};
 use super::store_round::{DeliveryRate, StoreRound};
 use super::table_size::TableSizeComparison;
-use crate::figures::Quantiles;
+use posthaste_console::Quantiles;
 
-/// What was measured. Rates are per second and medians of the rounds; ratios are medians of the
-/// ratios within each round.
+/// Results. Rates are per second and medians of the rounds; ratios are medians of the ratios within each round.
 #[derive(Debug, Serialize)]
 pub(super) struct StoreReport {
-    pub(super) store: &'static str,
-    pub(super) events: u64,
-    pub(super) rounds: u64,
+    #[serde(flatten)]
+    pub(super) setup: Setup,
     pub(super) writers: usize,
     pub(super) workers: usize,
-    pub(super) payload_bytes: usize,
     pub(super) business_tx_per_s: f64,
     pub(super) outbox_tx_per_s: f64,
     pub(super) writer_only_tx_per_s: f64,
@@ -42,18 +40,14 @@ pub(super) struct StoreReport {
     pub(super) write_and_drain_events_per_s: f64,
     pub(super) claim_and_settle_events_per_s: CallSizeRates,
     pub(super) by_hand: Option<ByHandReport>,
-    pub(super) settle_rows_per_s: SettleRates,
-    pub(super) latency_us: Option<Quantiles>,
-    pub(super) between_processes_us: Option<CrossProcessLatency>,
     pub(super) settle_batch_mean: SettleBatch,
     pub(super) peak_memory_bytes: Option<u64>,
-    pub(super) flatness: Option<TableSizeComparison>,
-    pub(super) snapshot: Option<HeldSnapshot>,
-    pub(super) steady: Option<SteadyLoad>,
+    #[serde(flatten)]
+    pub(super) single: SingleMeasurements,
 }
 
-/// What is measured once and not in every round.
-#[derive(Debug)]
+/// Results of measurements that run once and not in every round.
+#[derive(Debug, Serialize)]
 pub(super) struct SingleMeasurements {
     pub(super) settle_rows_per_s: SettleRates,
     pub(super) latency_us: Option<Quantiles>,
@@ -63,7 +57,7 @@ pub(super) struct SingleMeasurements {
     pub(super) steady: Option<SteadyLoad>,
 }
 
-/// Beside what somebody would write without a library, and what waking others costs.
+/// Comparison with a hand-written baseline, and the cost of notifications.
 #[derive(Debug, Serialize)]
 pub(super) struct ByHandReport {
     pub(super) proved_tx_per_s: Option<f64>,
@@ -78,7 +72,7 @@ pub(super) struct ByHandReport {
     pub(super) notify_to_without_notify: Option<Ratio>,
 }
 
-/// Events per settle statement, by the way they were written.
+/// Mean number of events per settle statement, by how they were written.
 #[derive(Debug, Serialize)]
 pub(super) struct SettleBatch {
     pub(super) live_single: f64,
@@ -100,12 +94,9 @@ impl StoreReport {
             rounded(of(&|round| figure(round).settle_batch), 1)
         };
         Self {
-            store,
-            events: args.events,
-            rounds: args.rounds,
+            setup: Setup::new(store, args),
             writers: args.writers(),
             workers: args.workers,
-            payload_bytes: args.payload_bytes,
             business_tx_per_s: rate(&|round| round.business),
             outbox_tx_per_s: rate(&|round| round.outbox),
             writer_only_tx_per_s: rate(&|round| round.writer_only),
@@ -128,24 +119,19 @@ impl StoreReport {
             write_and_drain_events_per_s: rate(&|round| round.write_and_drain),
             claim_and_settle_events_per_s: CallSizeRates::of(rounds.iter().map(|round| round.call_size)),
             by_hand: ByHandReport::of(rounds),
-            settle_rows_per_s: single.settle_rows_per_s,
-            latency_us: single.latency_us,
-            between_processes_us: single.between_processes_us,
             settle_batch_mean: SettleBatch {
                 live_single: settled(&|round| round.live_single.delivered),
                 live_batch: settled(&|round| round.live_batch.delivered),
                 backlog: settled(&|round| round.backlog),
             },
             peak_memory_bytes: process_memory::peak(),
-            flatness: single.flatness,
-            snapshot: single.snapshot,
-            steady: single.steady,
+            single,
         }
     }
 }
 
 impl ByHandReport {
-    /// None where nothing was written by hand.
+    /// `None` if the store has no baseline.
     fn of(rounds: &[StoreRound]) -> Option<Self> {
         let both: Vec<(&StoreRound, ByHand)> =
             rounds.iter().filter_map(|round| Some((round, round.by_hand?))).collect();

@@ -1,38 +1,23 @@
-//! The figures of one run as a table of 80 columns, for people.
+//! Results of a store benchmark as a table of 80 columns.
 
 use std::fmt::Write as _;
 
 use super::batch_size::SizeRates;
 use super::drain_with_snapshot::HeldSnapshot;
+use super::report_format::{Row, counted, per_second, row, write_rows};
 use super::soak::SteadyLoad;
 use super::statistics::Ratio;
 use super::store_report::{ByHandReport, StoreReport};
 use super::store_round::{BATCH_EVENTS, FEW_EVENTS};
 use super::table_size::{TableSample, TableSizeComparison};
-use crate::figures::{Quantiles, count, micros};
-
-/// A figure and what it means.
-type Row = (String, String);
-
-/// Figures below each other, each with its sentence.
-pub(super) fn write_rows(text: &mut String, rows: impl IntoIterator<Item = Row>) {
-    for (figure, sentence) in rows {
-        let _ = writeln!(text, "  {figure:>14}  {sentence}");
-    }
-}
+use posthaste_console::{Quantiles, count, micros};
 
 impl StoreReport {
-    /// For people.
+    /// The report as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "{} store, medians of {}\n{} of {} bytes per measurement, {}, {}\n",
-            self.store,
-            counted(self.rounds, "round"),
-            counted(self.events, "event"),
-            count(self.payload_bytes as u64),
-            counted(self.writers as u64, "writer"),
-            counted(self.workers as u64, "worker")
-        );
+        let (writers, workers) = (self.writers as u64, self.workers as u64);
+        let threads = format!("{}, {}\n", counted(writers, "writer"), counted(workers, "worker"));
+        let mut text = format!("{}, {threads}", self.setup.heading("", "measurement"));
         for (title, rows) in self.sections() {
             let _ = writeln!(text, "\n{title}");
             write_rows(&mut text, rows);
@@ -46,28 +31,28 @@ impl StoreReport {
             ("Delivering to a handler that does nothing", self.delivering()),
             ("Claiming and settling, one call after the other", self.calling()),
             ("Settling 1,000 rows per statement", self.settling()),
-            ("Latency from the answer to COMMIT to the handler", self.latency()),
+            ("Latency from COMMIT to the handler", self.latency()),
         ];
         if let Some(by_hand) = &self.by_hand {
-            sections.push(("Beside a relay by hand", by_hand.rows()));
+            sections.push(("Compared with a hand-written relay", by_hand.rows()));
         }
-        if let Some(flatness) = &self.flatness {
-            sections.push(("A table full of rows that nobody wants", table_size_rows(flatness)));
+        if let Some(flatness) = &self.single.flatness {
+            sections.push(("A table full of DONE and future rows", table_size_rows(flatness)));
         }
-        if let Some(snapshot) = &self.snapshot {
+        if let Some(snapshot) = &self.single.snapshot {
             sections.push(("A backlog drained while a snapshot is held", snapshot_rows(snapshot)));
         }
-        if let Some(steady) = &self.steady {
+        if let Some(steady) = &self.single.steady {
             sections.push(("A steady load", steady_rows(steady)));
         }
-        sections.push(("Machine", vec![memory(self.peak_memory_bytes, "of memory at the most")]));
+        sections.push(("Machine", vec![memory(self.peak_memory_bytes, "of memory at most")]));
         sections
     }
 
     fn writing(&self) -> Vec<Row> {
         let mut rows = vec![
-            row(per_second(self.business_tx_per_s, "tx"), "with a row of business and no event"),
-            row(per_second(self.outbox_tx_per_s, "tx"), "with a row of business and an event by the Writer"),
+            row(per_second(self.business_tx_per_s, "tx"), "with a business row and no event"),
+            row(per_second(self.outbox_tx_per_s, "tx"), "with a business row and an event by the Writer"),
             row(per_second(self.writer_only_tx_per_s, "tx"), "the same, delivered by another process"),
             row(per_second(self.hand_written_tx_per_s, "tx"), "with both written by hand"),
         ];
@@ -89,7 +74,7 @@ impl StoreReport {
                 per_second(self.live_single_events_per_s, "ev"),
                 &format!("live, one and business per tx ({} per settle)", settle.live_single),
             ),
-            row(counted(self.live_single_lag_events, "event"), "not settled at the last commit, at the most"),
+            row(counted(self.live_single_lag_events, "event"), "not settled at the last commit, at most"),
         ];
         add(&mut rows, &self.live_single_to_business, "of the rate without an event");
         rows.extend([
@@ -126,7 +111,7 @@ impl StoreReport {
     }
 
     fn settling(&self) -> Vec<Row> {
-        let rates = &self.settle_rows_per_s;
+        let rates = &self.single.settle_rows_per_s;
         let mut rows = vec![
             row(per_second(rates.kept, "rows"), "kept as DONE"),
             row(per_second(rates.deleted, "rows"), "deleted"),
@@ -147,32 +132,36 @@ impl StoreReport {
             });
             rows.into_iter().flatten()
         };
-        let cross_process = self.between_processes_us.map(|cross_process| {
-            let late = row(counted(cross_process.late, "event"), "were not seen and waited for a poll");
+        let cross_process = self.single.between_processes_us.map(|cross_process| {
+            let late =
+                row(counted(cross_process.late, "event"), "missed their notification and waited for a poll");
             of(cross_process.us, "in another process").chain([late])
         });
-        of(self.latency_us, "in the same process").chain(cross_process.into_iter().flatten()).collect()
+        of(self.single.latency_us, "in the same process").chain(cross_process.into_iter().flatten()).collect()
     }
 }
 
 impl ByHandReport {
     fn rows(&self) -> Vec<Row> {
-        let mut rows =
-            vec![row(per_second(self.drain_events_per_s, "ev"), "drained, claim and settle at once")];
+        let mut rows = vec![row(
+            per_second(self.drain_events_per_s, "ev"),
+            "drained by claiming and settling concurrently",
+        )];
         add(&mut rows, &self.backlog_to_drain, "of that is the engine's rate");
         rows.push(row(per_second(self.one_by_one_events_per_s, "ev"), "drained and settled one by one"));
         add(&mut rows, &self.backlog_to_one_by_one, "of that is the engine's rate");
         rows.extend(
             self.proved_tx_per_s
-                .map(|rate| row(per_second(rate, "tx"), "both INSERTs, and a look before COMMIT")),
+                .map(|rate| row(per_second(rate, "tx"), "both INSERTs, and a check before COMMIT")),
         );
-        add(&mut rows, &self.proved_to_hand_written, "of the rate without that look");
+        add(&mut rows, &self.proved_to_hand_written, "of the rate without that check");
         add(&mut rows, &self.outbox_to_proved, "of that is the Writer's rate");
         rows.extend(
-            self.without_notify_tx_per_s
-                .map(|rate| row(per_second(rate, "tx"), "by a Writer without an engine, in silence")),
+            self.without_notify_tx_per_s.map(|rate| {
+                row(per_second(rate, "tx"), "by a Writer without an engine, without notifications")
+            }),
         );
-        add(&mut rows, &self.notify_to_without_notify, "of that while it wakes another process");
+        add(&mut rows, &self.notify_to_without_notify, "of that with notifications");
         rows
     }
 }
@@ -222,10 +211,6 @@ fn memory(bytes: Option<u64>, sentence: &str) -> Row {
     }
 }
 
-fn row(figure: String, sentence: &str) -> Row {
-    (figure, sentence.to_owned())
-}
-
 fn add(rows: &mut Vec<Row>, ratio: &Option<Ratio>, of_what: &str) {
     rows.extend(ratio.as_ref().map(|ratio| ratio.row(of_what)));
 }
@@ -240,18 +225,4 @@ fn p50(quantiles: Option<Quantiles>) -> String {
 
 fn times(ratio: f64) -> String {
     format!("{ratio:.2} ×")
-}
-
-/// Events per second, and what they are.
-pub(super) fn rate(events_per_s: f64, sentence: &str) -> Row {
-    row(per_second(events_per_s, "ev"), sentence)
-}
-
-fn per_second(rate: f64, unit: &str) -> String {
-    format!("{} {unit}/s", count(rate as u64))
-}
-
-/// `1 round`, `2 rounds`.
-pub(super) fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }

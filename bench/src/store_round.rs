@@ -1,5 +1,4 @@
-//! Measures everything once per round, one variant right after the other, so that a noisy machine
-//! is noisy to all of them.
+//! One round: measures all variants one after the other, so that background load affects them equally.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,52 +7,53 @@ use posthaste::{Delivery, Event, Outbox, Routes, WriterHook};
 use tokio::sync::mpsc;
 
 use super::batch_size::{self, CallSizeRound};
-use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, WriterCalls, Written};
+use super::bench_store::{BenchStore, BenchTables, BenchWriter, ByHand, Written};
 use super::instrumented_engine::{self, CountingEngine};
 use super::progress::Progress;
 use super::workload::{EVENT_TYPE, Load};
-use crate::figures::{Histogram, Quantiles, per_second};
+use crate::statistics::per_second;
+use posthaste_console::{Histogram, Quantiles};
 
-/// Events per transaction where they are written in batches.
+/// Events per transaction of the batch variants.
 pub(super) const BATCH_EVENTS: u64 = 1_000;
 
-/// Events per transaction where a service writes a few at once.
+/// Events per transaction of the variants with few events.
 pub(super) const FEW_EVENTS: u64 = 10;
 
-/// Variants per round, at the most.
+/// Maximum number of variants per round.
 pub(super) const STEPS_PER_ROUND: u64 = 16;
 
-/// The most commits of the latency measurement, one every millisecond.
+/// Maximum number of commits of the latency measurement, one every millisecond.
 const MAX_LATENCY_COMMITS: u64 = 2_000;
 
-/// What one round measured, per second.
+/// Results of one round, per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreRound {
     pub(super) business: f64,
     pub(super) outbox: f64,
-    /// The same in a process that delivers nothing itself.
+    /// The same in a process without an engine.
     pub(super) writer_only: f64,
     pub(super) hand_written: f64,
-    /// Events in transactions of a few, by one call or by one call per event.
+    /// Events in transactions of [`FEW_EVENTS`]: in one call of the Writer, or in one call per event.
     pub(super) few_together: f64,
     pub(super) few_singly: f64,
     pub(super) live_single: LiveRate,
     pub(super) live_batch: LiveRate,
     pub(super) backlog: DeliveryRate,
-    /// Backlog, its writing included.
+    /// The backlog including its writing.
     pub(super) write_and_drain: f64,
     pub(super) call_size: CallSizeRound,
     pub(super) by_hand: Option<ByHand>,
 }
 
-/// How fast events were delivered, and how many were settled by the average statement.
+/// Delivery rate, and mean number of events per settle statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeliveryRate {
     pub(super) per_second: f64,
     pub(super) settle_batch: f64,
 }
 
-/// The same while events are written, and how many were not settled yet when the last one was.
+/// Delivery rate while events are written, and the number of events not yet settled at the last commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveRate {
     pub(super) delivered: DeliveryRate,
@@ -76,9 +76,9 @@ pub(super) async fn measure<B: BenchStore>(
     progress.begin("live, one event and business per transaction");
     let live_single = live(&bench.fresh().await?, load, 1).await?;
     progress.begin("a few events by one call");
-    let few_together = few(&bench.fresh().await?, load, WriterCalls::OneForAll).await?;
+    let few_together = few(&bench.fresh().await?, load, FEW_EVENTS).await?;
     progress.begin("a few events by one call each");
-    let few_singly = few(&bench.fresh().await?, load, WriterCalls::OneEach).await?;
+    let few_singly = few(&bench.fresh().await?, load, 1).await?;
     progress.begin("live, in batches");
     let live_batch = live(&bench.fresh().await?, load, BATCH_EVENTS).await?;
     progress.begin("backlog");
@@ -101,8 +101,8 @@ pub(super) async fn measure<B: BenchStore>(
     })
 }
 
-/// Measures two things in a round. Who goes first changes from round to round: the second may find the machine in
-/// another state.
+/// Measures two variants. Their order alternates from round to round, because the first may change the state of the
+/// machine for the second.
 pub(super) async fn in_turns(
     round: u64,
     one: impl AsyncFnOnce() -> anyhow::Result<f64>,
@@ -148,22 +148,22 @@ async fn write_with_business<W: BenchWriter>(writer: &W, load: &Load) -> anyhow:
     load.spread(load.events, writer, work).await
 }
 
-/// Events in transactions of a few; the engine takes them and delivers none.
-async fn few<T: BenchTables>(tables: &T, load: &Load, calls: WriterCalls) -> anyhow::Result<f64> {
+/// Events in transactions of [`FEW_EVENTS`], `per_call` events per call of the Writer. The engine accepts them and
+/// never delivers.
+async fn few<T: BenchTables>(tables: &T, load: &Load, per_call: u64) -> anyhow::Result<f64> {
     let outbox = instrumented_engine::start_stalled(tables.store(), load)?;
     let writer = tables.writer(&outbox);
     let transactions = load.events.div_ceil(FEW_EVENTS);
     let took = load.spread(transactions, &writer, move |writer, load, _| async move {
-        let events = load.events(FEW_EVENTS)?;
-        writer.transaction(Written { business: None, events, calls }).await
+        let calls = (0..FEW_EVENTS / per_call).map(|_| load.events(per_call)).collect::<Result<_, _>>()?;
+        writer.transaction(Written { business: None, calls }).await
     });
     let took = took.await?;
     outbox.abort();
     Ok(per_second(transactions * FEW_EVENTS, took))
 }
 
-/// Written while the engine runs, a transaction of one event with business: the clock stops when the
-/// last event is settled.
+/// Writes while the engine runs. The clock stops when the last event is settled.
 async fn live<T: BenchTables>(tables: &T, load: &Load, batch: u64) -> anyhow::Result<LiveRate> {
     let engine = CountingEngine::build(tables.store(), load)?;
     engine.outbox.start()?;
@@ -179,7 +179,7 @@ async fn live<T: BenchTables>(tables: &T, load: &Load, batch: u64) -> anyhow::Re
     Ok(LiveRate { delivered: DeliveryRate { per_second, settle_batch: engine.stop().await }, lag })
 }
 
-/// Written before the engine starts. Answers the drain alone, and writing and drain together.
+/// Writes before the engine starts. Returns the rate of the drain, and the rate of writing and draining together.
 pub(super) async fn backlog<T: BenchTables>(tables: &T, load: &Load) -> anyhow::Result<(DeliveryRate, f64)> {
     let engine = CountingEngine::build(tables.store(), load)?;
     let writing = load.write(&tables.writer(&engine.outbox), BATCH_EVENTS).await?;
@@ -192,8 +192,8 @@ pub(super) async fn backlog<T: BenchTables>(tables: &T, load: &Load) -> anyhow::
     Ok((backlog, per_second(load.events, writing + drain)))
 }
 
-/// From the answer to COMMIT to the call of the handler, on the hot path of an idle engine: one
-/// event per transaction, one transaction every millisecond.
+/// Measures from COMMIT to the call of the handler, on the hot path of an idle engine: one event per transaction, one
+/// transaction every millisecond.
 pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<Option<Quantiles>> {
     let tables = bench.fresh().await?;
     let clock = CommitClock::default();
@@ -211,15 +211,15 @@ pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
         tokio::time::sleep(Duration::from_millis(1)).await;
         writer.business_and_event((number, load.body()), load.event()?).await?;
         let arrival = arrivals.recv().await;
-        if let (Some(arrived), Some(answered)) = (arrival, clock.read()) {
-            histogram.add(arrived.saturating_duration_since(answered));
+        if let (Some(arrived), Some(committed)) = (arrival, clock.read()) {
+            histogram.add(arrived.saturating_duration_since(committed));
         }
     }
     outbox.shutdown().await;
     Ok(histogram.quantiles())
 }
 
-/// When the last COMMIT was answered.
+/// The time of the last successful COMMIT.
 #[derive(Clone, Default)]
 pub(super) struct CommitClock(Arc<Mutex<Option<Instant>>>);
 

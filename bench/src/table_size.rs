@@ -1,5 +1,5 @@
-//! Whether claiming and settling take longer when the table is full of rows that nobody wants:
-//! DONE ones, and retries that are not yet due.
+//! Claims and settlements on a small and on a large table. The large one is full of rows that a claim must skip: DONE
+//! rows, and retries that are not yet due.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
 use super::progress::Progress;
 use super::statistics::rounded;
 use super::workload::Load;
-use crate::figures::{Histogram, Quantiles};
+use posthaste_console::{Histogram, Quantiles};
 
-/// The small table that the large one is compared with.
+/// Rows of the small table.
 const SMALL_TABLE_ROWS: u64 = 1_000;
 
-/// Events per claim and per settlement, and how often both are measured.
+/// Events per claim and settlement, and number of samples.
 const BATCH_EVENTS: u64 = 100;
 const SAMPLE_COUNT: u64 = 200;
 
@@ -27,14 +27,14 @@ const FILL_BATCH_ROWS: u64 = 1_000;
 /// Long enough that no retry becomes due.
 pub(super) const FAR_FUTURE: Duration = Duration::from_secs(24 * 3600);
 
-/// The same measurement on a small and on a large table.
+/// The same measurement on both tables.
 #[derive(Debug, Serialize)]
 pub(super) struct TableSizeComparison {
     /// Events per call.
     pub(super) batch: u64,
     pub(super) few: TableSample,
     pub(super) many: TableSample,
-    /// How much longer the large table takes.
+    /// Latency of the large table divided by that of the small one.
     pub(super) claim_p50_many_to_few: Option<f64>,
     pub(super) settle_p50_many_to_few: Option<f64>,
 }
@@ -58,7 +58,7 @@ pub(super) async fn measure<B: BenchStore>(
     few.fill(TableFill { done_rows: SMALL_TABLE_ROWS, ..TableFill::default() }, progress).await?;
     many.fill(full, progress).await?;
     progress.begin("claim and settle");
-    // In turns, so that a noisy machine is noisy to both.
+    // Alternately, so that background load affects both equally.
     for _ in 0..SAMPLE_COUNT {
         few.sample().await?;
         many.sample().await?;
@@ -77,7 +77,7 @@ fn p50_ratio(many: Option<Quantiles>, few: Option<Quantiles>) -> Option<f64> {
     Some(rounded(many?.p50 as f64 / few?.p50.max(1) as f64, 3))
 }
 
-/// One outbox table, driven by hand instead of by an engine.
+/// One outbox table whose store is called directly, without an engine.
 pub(super) struct HandDrivenTable<T: BenchTables> {
     tables: T,
     store: Arc<dyn Store>,
@@ -90,7 +90,7 @@ pub(super) struct HandDrivenTable<T: BenchTables> {
     settles: Histogram,
 }
 
-/// A new table with so many events that wait, and nothing else in the way.
+/// A new table with this many pending events.
 pub(super) async fn backlog<B: BenchStore>(
     bench: &B,
     load: &Load,
@@ -105,7 +105,7 @@ pub(super) async fn backlog<B: BenchStore>(
 impl<T: BenchTables> HandDrivenTable<T> {
     pub(super) fn new(tables: T, load: &Load) -> anyhow::Result<Self> {
         let store = tables.store();
-        // Its rows are for everybody, as those of a service without an engine.
+        // The rows are written without a lease, as by a service without an engine.
         let outbox = Outbox::builder(Arc::clone(&store), Routes::new()).writer_only().build()?;
         Ok(Self {
             writer: tables.writer(&outbox),
@@ -120,7 +120,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
         })
     }
 
-    /// Makes rows by a short cut, or else the way an engine does: written, claimed, settled.
+    /// Fills the table by bulk statements if the store has them. Otherwise rows are written, claimed and settled.
     pub(super) async fn fill(&mut self, full: TableFill, progress: &Progress) -> anyhow::Result<()> {
         progress.filled(0, 0);
         if self.tables.fill(full, &self.load).await? {
@@ -149,7 +149,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
         Ok(())
     }
 
-    /// Measures once, and leaves the table as full as it was.
+    /// Takes one sample and leaves the table as full as before.
     async fn sample(&mut self) -> anyhow::Result<()> {
         let (claim, settle) = self.turn_over(BATCH_EVENTS, &Verdict::Done, OnDone::Keep).await?;
         self.claims.add(claim);
@@ -168,7 +168,7 @@ impl<T: BenchTables> HandDrivenTable<T> {
         }
     }
 
-    /// Writes events, claims them and settles them; answers how long the last two took.
+    /// Writes, claims and settles events. Returns how long the claim and the settlement took.
     pub(super) async fn turn_over(
         &mut self,
         rows: u64,
@@ -185,14 +185,14 @@ impl<T: BenchTables> HandDrivenTable<T> {
         Ok(took)
     }
 
-    /// Settles so many events more by hand, one by one; answers how long that took.
+    /// Writes events and settles them by hand, one by one. Returns how long the settling took.
     pub(super) async fn settle_by_hand(&mut self, rows: u64) -> anyhow::Result<Option<Duration>> {
         let took = self.tables.settle_one_by_one(rows, &self.load).await?;
         self.done_rows += if took.is_some() { rows } else { 0 };
         Ok(took)
     }
 
-    /// Answers how long both took.
+    /// Returns how long the claim and the settlement took.
     pub(super) async fn claim_and_settle(
         &self,
         rows: u64,

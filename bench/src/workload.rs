@@ -1,4 +1,4 @@
-//! The load: events of a given size, written by several writers at once.
+//! The workload: events of a given size, written by several concurrent writers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use posthaste::Event;
 use tokio::task::JoinSet;
 
-/// The type of every event here.
+/// The type of every event.
 pub(super) const EVENT_TYPE: &str = "Bench";
 
-/// How much to write, and how.
+/// Size of a workload.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) events: u64,
@@ -22,13 +22,13 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn new(events: u64, writers: usize, workers: usize, payload_bytes: usize) -> Self {
-        // JSON text has quotes around it.
+        // The JSON text has quotes around it.
         let text: Arc<str> = "x".repeat(payload_bytes.saturating_sub(2)).into();
         let body = format!("\"{text}\"").into();
         Self { events, writers, workers, text, body }
     }
 
-    /// The payload as it stands in the row.
+    /// The payload as it is stored.
     pub(super) fn body(&self) -> &str {
         &self.body
     }
@@ -41,8 +41,8 @@ impl Load {
         (0..count).map(|_| self.event()).collect()
     }
 
-    /// Runs `work` for 0, 1, …, `times` - 1, on all writers at once, each time with what it needs. Returns how long it
-    /// took.
+    /// Calls `work` with 0, 1, …, `times` - 1 on all writers concurrently, each time with a clone of `with`. Returns
+    /// how long it took.
     pub(super) async fn spread<T, F, Fut>(&self, times: u64, with: &T, work: F) -> anyhow::Result<Duration>
     where
         T: Clone + Send + Sync + 'static,
@@ -61,7 +61,7 @@ impl Load {
                         return anyhow::Ok(());
                     }
                     work(with.clone(), load.clone(), number).await?;
-                    // A store that answers at once must not keep the engine from running.
+                    // A store whose futures are always ready must not starve the engine.
                     tokio::task::yield_now().await;
                 }
             });

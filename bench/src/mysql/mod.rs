@@ -22,11 +22,11 @@ const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "CHAR(36)", bytes: "MEDIUM
 
 pub(super) type MySqlBench = SqlBench<MySqlTables>;
 
-/// Tables that no other process has.
+/// Tables that no other process uses.
 pub(super) struct MySqlTables {
     options: MySqlConnectOptions,
     name: &'static str,
-    /// What the names of all these tables begin with, random so that no other process has it.
+    /// Prefix of the names of all tables, random so that no other process uses it.
     prefix: String,
 }
 
@@ -64,7 +64,7 @@ impl SqlDatabase for MySqlTables {
         Ok(Some(builder.connect().await?))
     }
 
-    /// Processes are not notified here: each looks by itself whether something is due.
+    /// MySQL has no notifications between processes: each polls.
     async fn by_hand(bench: &MySqlBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
         baseline::measure(bench, load, progress).await.map(Some)
     }

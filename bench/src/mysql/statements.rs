@@ -1,4 +1,4 @@
-//! Statements on the benchmark's own tables. Only names that were made here are in them.
+//! Statements on the tables of the benchmark. They contain only generated names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, MySqlPool,
 };
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
+use crate::bench_store::{Business, SnapshotGuard, TableFill, Written};
 use crate::sql::Statements;
 use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 use crate::workload::{self, Load};
 
-/// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
+/// The isolation level of the store's own connections: a claim locks the rows that it finds, but not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 type MySqlQuery = Query<'static, MySql, MySqlArguments>;
@@ -44,7 +44,7 @@ pub(super) async fn run(pool: &MySqlPool, text: String) -> Result<()> {
     Ok(())
 }
 
-/// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
+/// A transaction in a session of its own that holds a snapshot, like a forgotten report.
 pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
@@ -63,11 +63,11 @@ pub(crate) struct MySqlStatements {
     analyze: Arc<str>,
 }
 
-/// The columns that the Writer fills for such an event, with a lease on it.
+/// The columns that the Writer fills for an event with a lease.
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
                        lease_token, inserted_at, locked_at";
 
-/// The most rows that are filled in by one statement, and as many numbers from 0 on.
+/// Maximum number of rows per INSERT. `NUMBERS` generates as many numbers from 0 on.
 const FILL_BATCH_ROWS: u64 = 100_000;
 const NUMBERS: &str =
     "(WITH digits AS (SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
@@ -150,21 +150,20 @@ impl Statements for MySqlStatements {
         Ok(())
     }
 
-    async fn write(&self, writer: &MySqlWriter, pool: &MySqlPool, written: Written<'_>) -> Result<()> {
-        let Written { business, events, calls } = written;
+    async fn write(
+        &self,
+        writer: &MySqlWriter,
+        pool: &MySqlPool,
+        Written { business, calls }: Written<'_>,
+    ) -> Result<()> {
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
         }
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events).await?;
-        } else {
-            for event in events {
-                tx.write(event).await?;
-            }
         }
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 
     async fn settle_one_by_one(
@@ -231,7 +230,7 @@ impl RelayStatements for MySqlStatements {
     }
 }
 
-/// The same values as the Writer has for an event with a lease on it.
+/// The values that the Writer binds for an event with a lease.
 fn event_values(query: MySqlQuery, body: &str) -> MySqlQuery {
     let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(workload::EVENT_TYPE).bind(GLOBAL);
     query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
@@ -241,7 +240,7 @@ fn query(text: &Arc<str>) -> MySqlQuery {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }
 
-/// With places for so many values at its end.
+/// The statement with `places` placeholders at its end.
 fn listed(text: &str, places: usize) -> MySqlQuery {
     sqlx::query(AssertSqlSafe(format!("{text}({})", vec!["?"; places].join(", "))))
 }

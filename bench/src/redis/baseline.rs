@@ -1,4 +1,4 @@
-//! Relays that call the store's own scripts and do nothing else: what the engine could reach at the most.
+//! Baseline for Redis: relays that call the store's scripts and do nothing else, an upper bound for the engine.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::super::bench_store::BenchTables;
 use super::super::instrumented_engine::CLAIM_EVENTS;
 use super::super::table_size::HandDrivenTable;
 
-/// The next batch is claimed while the last one is settled. Answers how long it took.
+/// Claims the next batch while the last one is settled. Returns how long it took.
 pub(super) async fn best_case(
     table: &HandDrivenTable<impl BenchTables>,
     events: u64,
@@ -24,13 +24,13 @@ pub(super) async fn best_case(
     Ok(started.elapsed())
 }
 
-/// How long it took to settle events one by one, and to claim and settle them.
+/// Time to settle events one by one, and time to claim and settle them.
 pub(super) struct OneByOne {
     pub(super) settling: Duration,
     pub(super) all: Duration,
 }
 
-/// A batch is claimed, and each event is settled by a call of its own.
+/// Claims a batch, and settles each event by a call of its own.
 pub(super) async fn one_by_one(
     table: &HandDrivenTable<impl BenchTables>,
     events: u64,
@@ -48,7 +48,7 @@ pub(super) async fn one_by_one(
     Ok(OneByOne { settling, all: started.elapsed() })
 }
 
-/// As many as the engine takes; none when the backlog is empty.
+/// Claims as many events as the engine does; none if the backlog is empty.
 async fn claim(table: &HandDrivenTable<impl BenchTables>, left: &mut u64) -> anyhow::Result<Vec<Settlement>> {
     let rows = (CLAIM_EVENTS as u64).min(*left);
     if rows == 0 {

@@ -1,5 +1,5 @@
-//! What a service would write by hand for these tables alone: an INSERT that is proved, and relays in which nothing
-//! can fail, retry, pause or be fenced off.
+//! Baseline for SQL: what a service could write by hand for these tables. It has an INSERT with a proof, and relays
+//! without failures, retries, pauses and fencing.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,21 @@ use tokio::sync::mpsc;
 
 use super::{Connection, SqlBench, SqlDatabase, SqlTables, Statements};
 use crate::bench_store::{BenchStore as _, BenchTables as _, Business, ByHand, TableFill};
-use crate::figures::per_second;
 use crate::progress::Progress;
+use crate::statistics::per_second;
 use crate::table_size::FAR_FUTURE;
 use crate::workload::Load;
 
-/// Events per claim: as many as the engine takes.
+/// Events per claim, as many as the engine claims.
 pub(crate) const CLAIM_EVENTS: usize = crate::instrumented_engine::CLAIM_EVENTS;
 
-/// Events that are settled one by one, at the most: that takes long.
+/// Maximum number of events that are settled one by one, because that is slow.
 const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
-/// What an event has that is leased as it is inserted.
+/// `locked_by` of an event that is inserted with a lease.
 pub(crate) const LEASE_OWNER: &str = "bench#0123456789abcdef0123456789abcdef";
 
-/// Rows that are filled in: their status, and in how many seconds they are due.
+/// Rows to fill in: their number, their status, and in how many seconds they are due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'l> {
     pub(crate) count: u64,
@@ -33,35 +33,35 @@ pub(crate) struct Rows<'l> {
     pub(crate) body: &'l str,
 }
 
-/// The statements of a relay by hand.
+/// Statements of a hand-written relay.
 #[async_trait]
 pub(crate) trait RelayStatements: Statements {
-    /// A connection with the settings of a relay that settles many events, or one after the other.
+    /// A connection with the settings that fit the mode.
     async fn connect(pool: &Pool<Self::Db>, mode: RelayMode) -> Result<Connection<Self>>;
 
-    /// Inserts an event and finds it again, which makes a commit certain.
+    /// Inserts an event and reads it back, which proves that COMMIT will include it.
     async fn insert_proved(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<bool>;
 
-    /// The positions of at most [`CLAIM_EVENTS`] events.
+    /// Claims at most [`CLAIM_EVENTS`] events and returns their `seq`.
     async fn claim(&self, db: &mut Connection<Self>) -> Result<Vec<i64>>;
 
-    /// How many events were settled.
+    /// Settles events and returns how many.
     async fn settle(&self, db: &mut Connection<Self>, seqs: &[i64]) -> Result<u64>;
 
     async fn insert_rows(&self, db: &mut Connection<Self>, rows: Rows<'_>) -> Result<()>;
 
-    /// What the server does with a table sooner or later, now.
+    /// Runs the maintenance that the server would do sooner or later: statistics, and vacuum.
     async fn analyze(&self, pool: &Pool<Self::Db>) -> Result<()>;
 }
 
-/// How a relay by hand settles.
+/// How a hand-written relay settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RelayMode {
     InBatches,
     OneByOne,
 }
 
-/// Everything but what it costs to notify other processes.
+/// Measures everything except the cost of notifications.
 pub(crate) async fn measure<D>(bench: &SqlBench<D>, load: &Load, progress: &Progress) -> Result<ByHand>
 where
     D: SqlDatabase<Statements: RelayStatements>,
@@ -88,7 +88,7 @@ async fn backlog<D: SqlDatabase>(
     Ok(tables)
 }
 
-/// Transactions per second.
+/// Returns transactions per second.
 async fn proved<S: RelayStatements>(tables: &SqlTables<S>, load: &Load) -> Result<f64> {
     let took =
         load.spread(load.events, tables, |SqlTables { pool, statements, .. }, load, number| async move {
@@ -101,8 +101,7 @@ async fn proved<S: RelayStatements>(tables: &SqlTables<S>, load: &Load) -> Resul
     Ok(per_second(load.events, took.await?))
 }
 
-/// The best that claims of rows allow: the next batch is claimed while the last one is settled. Returns how long it
-/// took.
+/// The fastest relay with row claims: it claims the next batch while the last one is settled. Returns how long it took.
 async fn best_case<S: RelayStatements>(tables: &SqlTables<S>, events: u64) -> Result<Duration> {
     let SqlTables { pool, statements, .. } = tables;
     let mut claiming = S::connect(pool, RelayMode::InBatches).await?;
@@ -131,13 +130,13 @@ async fn best_case<S: RelayStatements>(tables: &SqlTables<S>, events: u64) -> Re
     Ok(took)
 }
 
-/// How long it took to settle events one by one, and to claim and settle them.
+/// Time to settle events one by one, and time to claim and settle them.
 struct OneByOne {
     settling: Duration,
     all: Duration,
 }
 
-/// As a simple relay: a batch is claimed, and each event is settled by a transaction of its own.
+/// A simple relay: it claims a batch and settles each event in a transaction of its own.
 async fn one_by_one<S: RelayStatements>(pool: &Pool<S::Db>, statements: &S, events: u64) -> Result<OneByOne> {
     let mut connection = S::connect(pool, RelayMode::OneByOne).await?;
     let started = Instant::now();
@@ -185,11 +184,11 @@ pub(crate) async fn fill<S: RelayStatements>(
     Ok(true)
 }
 
-/// Everything of a claimed event but its position, which comes first: a handler wants an event of its own.
+/// A claimed row; `seq` comes first. The other columns are read because a handler needs the whole event.
 pub(crate) type ClaimedRow<Time> =
     (i64, String, String, String, Option<String>, Option<String>, Option<String>, String, i32, Time);
 
-/// The positions of these rows, in order.
+/// The `seq` of these rows, in order.
 pub(crate) fn positions<Time>(rows: &[ClaimedRow<Time>]) -> Vec<i64> {
     let mut seqs: Vec<i64> = rows.iter().map(|row| row.0).collect();
     seqs.sort_unstable();

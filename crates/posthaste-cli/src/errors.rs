@@ -1,4 +1,4 @@
-//! How the program says that something went wrong, and with which exit code.
+//! Error output: the text of an error, what to do next, and the exit code.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -15,10 +15,10 @@ use posthaste_admin::terminal_escape;
 use posthaste_relay::config::Problems;
 use posthaste_stores::{InvalidStore, OpenStoreError, redact_words};
 
-/// The exit code of wrong usage; clap has the same.
+/// The exit code of wrong usage, the same as clap's.
 const USAGE_EXIT_CODE: u8 = 2;
 
-/// The command was typed wrongly: no store was asked, nothing was changed.
+/// Wrong usage: the command did not contact a store and changed nothing.
 #[derive(Debug)]
 pub(crate) struct UsageError(String);
 
@@ -36,17 +36,17 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Prints what clap has to say: the help, the version, or what is wrong with the arguments.
-pub(crate) fn answer(answer: &clap::Error) -> ExitCode {
-    if !answer.use_stderr() {
-        // Who closed stdout did not want the help.
-        let _ = answer.print();
+/// Prints a message from clap: the help, the version, or an error in the arguments.
+pub(crate) fn print_clap(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // If stdout is closed, the help was not wanted.
+        let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let help = answer.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    let text = answer.render();
+    let help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let text = error.render();
     let text = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
-    // It repeats what was typed, which may be a URL that stands in the wrong place.
+    // The text repeats the arguments, and a URL with a password may be among them.
     let text = if help { text } else { redact_words(&text) };
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::from(USAGE_EXIT_CODE)
@@ -61,7 +61,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_usage(error) { ExitCode::from(USAGE_EXIT_CODE) } else { ExitCode::FAILURE }
 }
 
-/// Whether what was typed, or written into a configuration, is wrong.
+/// Whether the cause is wrong usage or a mistake in a configuration.
 fn is_usage(error: &anyhow::Error) -> bool {
     let is_invalid_store = error.is::<InvalidStore>()
         || matches!(error.downcast_ref::<OpenStoreError>(), Some(OpenStoreError::Invalid(_)));
@@ -69,12 +69,12 @@ fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<UsageError>() || error.is::<Problems>() || is_invalid_store || is_invalid_url
 }
 
-/// Tells a person what went wrong.
+/// Prints an error to stderr.
 pub(crate) fn show(error: &anyhow::Error) {
     say(&describe(error));
 }
 
-/// Tells a person something on stderr; standard output belongs to the answer.
+/// Prints a text to stderr. Stdout is only for the result of the command.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", terminal_escape::lines(text));
 }
@@ -88,13 +88,14 @@ fn describe(error: &anyhow::Error) -> String {
     text
 }
 
-/// The same in a line, for a place that has no room for more.
+/// The error in one line.
 pub(crate) fn in_a_line(error: &anyhow::Error) -> String {
     let advice = advice(error).map(|advice| format!("; {advice}")).unwrap_or_default();
     causes(error).join(": ") + &advice
 }
 
-/// The error, then each cause that it does not name itself: many errors repeat their source in their own text.
+/// The error and its causes. Many errors repeat their source in their own text, so a cause that the text before it ends
+/// with is left out.
 fn causes(error: &anyhow::Error) -> Vec<String> {
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -105,13 +106,15 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
     causes
 }
 
-/// What the error's own text does not say.
+/// Advice, for errors whose own text has none.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    const FILE_ADVICE: &str = "see that the path leads to a database file which this user may read and write";
+    const FILE_ADVICE: &str =
+        "check that the path leads to a database file that this user may read and write";
     const SERVER_ADVICE: &str =
-        "see that the URL fits the server, sslmode or ssl-mode for example, and look into the server's log";
-    const RETRY_ADVICE: &str = "see that the database is well and not busy, then run the command again";
-    // Other errors of opening name their way out themselves.
+        "check that the URL fits the server, for example sslmode or ssl-mode, and look into the server's log";
+    const RETRY_ADVICE: &str =
+        "check that the database is healthy and not overloaded, then run the command again";
+    // The other errors of opening say themselves what to do.
     if let Some(opening) = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>()) {
         let OpenError::Database(error) = opening else { return None };
         let of_server = matches!(error, sqlx::Error::Tls(_)) || is_of_server(error);

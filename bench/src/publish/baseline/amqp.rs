@@ -1,4 +1,4 @@
-//! RabbitMQ, by lapin: persistent messages, confirmed by the broker.
+//! Baseline for RabbitMQ, with lapin: persistent messages, confirmed by the broker.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
 
 async fn acknowledged(waiting: &mut VecDeque<PublisherConfirm>) -> anyhow::Result<()> {
     if let Some(first) = waiting.pop_front() {
-        anyhow::ensure!(matches!(first.await?, Confirmation::Ack(None)), "a message was not taken");
+        anyhow::ensure!(matches!(first.await?, Confirmation::Ack(None)), "a message was not accepted");
     }
     Ok(())
 }

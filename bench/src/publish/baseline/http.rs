@@ -1,14 +1,14 @@
-//! Webhooks, by reqwest: one POST per event, as many at once as the publisher allows.
+//! Baseline for webhooks, with reqwest: one POST per event, as many concurrently as the publisher allows.
 
 use std::time::{Duration, Instant};
 
 use super::{Load, Messages};
 
-/// The publisher's own default.
+/// The default of the publisher.
 const CONCURRENCY: usize = 8;
 
 pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> {
-    // The client asks for one even where it will not be used. Somebody may have set it already.
+    // reqwest needs a default crypto provider even without TLS. It may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let mut waiting = tokio::task::JoinSet::new();
@@ -24,8 +24,8 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
             waiting.join_next().await.transpose()?.transpose()?;
         }
     }
-    while let Some(answered) = waiting.join_next().await {
-        answered??;
+    while let Some(finished) = waiting.join_next().await {
+        finished??;
     }
     Ok(started.elapsed())
 }

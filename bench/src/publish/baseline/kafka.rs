@@ -1,4 +1,4 @@
-//! Kafka, by rdkafka: an idempotent producer, acknowledged by all replicas.
+//! Baseline for Kafka, with rdkafka: an idempotent producer, acknowledged by all replicas.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A file, by the standard library: as many lines per write as the publisher has.
+//! Baseline for files, with the standard library: as many lines per write as the publisher writes.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use posthaste_stores::InvalidStore;
 
 pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> {
     if !url.starts_with("file:") {
-        return Err(InvalidStore::new("standard output is where the figures go: write file:///path").into());
+        return Err(InvalidStore::new("the results go to standard output: write file:///path").into());
     }
     let url = parse(url)?;
     let mut messages = Messages::of(load).peekable();

@@ -1,5 +1,5 @@
-//! The loop that somebody would write with the client library alone: the same acknowledgements, the same
-//! number of messages on the way, the same body and key, and the id.
+//! Baselines for publishing: loops with the client library alone. They wait for the same acknowledgements, have the
+//! same number of messages in flight, and send the same body, key and id.
 
 mod amqp;
 mod http;
@@ -14,17 +14,17 @@ use super::super::workload::Load;
 use super::key;
 use posthaste_stores::InvalidStore;
 
-/// Messages on the way at once: as many as the relay's workers have together.
+/// Messages in flight: as many as all workers of the relay have together.
 fn window(load: &Load) -> usize {
     load.workers * super::NULL_BATCH_EVENTS
 }
 
-/// What is published, one after the other.
+/// The messages, one after the other.
 struct Messages {
     numbers: std::ops::Range<u64>,
 }
 
-/// The key of a message and its id.
+/// The key and the id of a message.
 struct Identity {
     key: String,
     id: String,
@@ -45,7 +45,7 @@ impl Iterator for Messages {
     }
 }
 
-/// How long it takes until all are acknowledged. Connecting does not count.
+/// Returns how long it takes until all messages are acknowledged. Connecting does not count.
 pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> {
     match url.split(':').next().unwrap_or_default() {
         "kafka" => kafka::publish(url, load).await,
@@ -55,18 +55,18 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
         "http" | "https" => http::publish(url, load).await,
         "file" | "stdout" => lines::publish(url, load).await,
         _ => {
-            Err(InvalidStore::new("the benchmark knows no such publisher: see `posthaste bench --help`")
+            Err(InvalidStore::new("the benchmark does not know this publisher: see `posthaste bench --help`")
                 .into())
         }
     }
 }
 
-/// The target that stands in the path of a URL, for clients that get it apart.
 fn parse(url: &str) -> anyhow::Result<url::Url> {
-    // The parser's own error would show what was typed.
+    // The error of the parser could contain the URL with its password.
     url::Url::parse(url).map_err(|_| InvalidStore::new("the URL after --publish cannot be read").into())
 }
 
+/// The target in the path of a URL, for clients that take it separately.
 fn target(url: &url::Url) -> String {
     url.path().trim_start_matches('/').to_owned()
 }
@@ -75,7 +75,7 @@ fn parameter(url: &url::Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())
 }
 
-/// `host:port`.
+/// `host:port` of the URL.
 fn address(url: &url::Url, port: u16) -> String {
     format!("{}:{}", url.host_str().unwrap_or("127.0.0.1"), url.port().unwrap_or(port))
 }

@@ -1,4 +1,4 @@
-//! NATS, by async-nats: acknowledged by JetStream.
+//! Baseline for NATS, with async-nats: acknowledged by JetStream.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
     let subject = target(&url);
     let client = async_nats::connect(address(&url, 4222)).await?;
     let context = jetstream::new(client);
-    // Ids of their own each time, or the stream would drop them as repeats.
+    // Each run has its own ids, because the stream drops repeated ones.
     let run = fastrand::u64(..);
     let body = bytes::Bytes::copy_from_slice(load.body().as_bytes());
     let mut waiting = VecDeque::new();

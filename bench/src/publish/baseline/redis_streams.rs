@@ -1,4 +1,4 @@
-//! Redis Streams, by redis: pipelines of XADD, with the same fields, each of which costs the server.
+//! Baseline for Redis Streams, with redis: pipelines of XADD with the same fields, because each field costs the server.
 
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,8 @@ pub(super) async fn publish(url: &str, load: &Load) -> anyhow::Result<Duration> 
             waiting.join_next().await.transpose()?.transpose()?;
         }
     }
-    while let Some(answered) = waiting.join_next().await {
-        answered??;
+    while let Some(finished) = waiting.join_next().await {
+        finished??;
     }
     Ok(started.elapsed())
 }

@@ -65,28 +65,3 @@ impl Report for AuditReport {
         format!("{table}\n\n{}", pages::footer(self.page.entries.len(), None, self.page.next))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use posthaste::MemoryStore;
-    use posthaste::admin::{Admin, PageRequest};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn newest_action_comes_first_and_pages_follow_each_other() {
-        let store = MemoryStore::new();
-        for route in ["mail", "bill\x1b[2J"] {
-            Admin::pause(&store, route, "ann").await.unwrap();
-        }
-        let page = store.audit(&PageRequest::first(1)).await.unwrap();
-        let text = AuditReport::of(&page, true).text();
-        assert!(text.contains(r"pause  1     bill\u{1b}[2J"), "{text}");
-        assert!(text.ends_with("1 shown; next page: the same command with --after 2"), "{text}");
-        let rest = store.audit(&PageRequest::after(2, 1)).await.unwrap();
-        let json = serde_json::to_value(AuditReport::of(&rest, false)).unwrap();
-        assert_eq!((&json["entries"][0]["target"], &json["next"]), (&"mail".into(), &().into()));
-        let none = store.audit(&PageRequest::after(1, 1)).await.unwrap();
-        assert_eq!(AuditReport::of(&none, false).text(), "nothing older");
-    }
-}

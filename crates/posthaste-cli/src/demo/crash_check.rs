@@ -1,4 +1,4 @@
-//! Compares the journal of runs that were killed with the database that they left behind.
+//! Crash check: compares the journal of runs that were killed with the database that they left.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,24 +13,24 @@ use super::crash_journal::JournalRecord;
 use super::shop::connect_options;
 use crate::output;
 
-/// What is wrong, if anything. `duplicates` are not: delivery is at least once.
+/// Findings of the check. `duplicates` are no error, because delivery is at least once.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CheckFindings {
     /// Orders in the database.
     committed: u64,
-    /// Different events that a destination took.
+    /// Distinct events that a destination accepted.
     delivered: u64,
     dead: u64,
     pending: u64,
-    /// Deliveries of an event that had been taken before.
+    /// Deliveries of an event that had been accepted before.
     duplicates: u64,
-    /// Events that were taken and still wait: the next run delivers each of them once more.
+    /// Events that were accepted but are still pending: the next run delivers each of them once more.
     unsettled: u64,
-    /// Events of committed orders that are neither delivered, dead nor waiting.
+    /// Events of committed orders that are neither delivered, nor dead, nor pending.
     lost: Vec<String>,
-    /// Events that were delivered although their order is not there, or was not to be committed.
+    /// Events that were delivered although their order is not in the database or its commit was never attempted.
     invented: Vec<String>,
-    /// Orders whose COMMIT was answered and that are not in the database.
+    /// Orders whose COMMIT succeeded but which are not in the database.
     vanished: Vec<String>,
 }
 
@@ -42,21 +42,11 @@ impl CheckFindings {
 
 impl output::Report for CheckFindings {
     fn text(&self) -> String {
-        output::counts([
-            ("committed", self.committed.to_string(), String::new()),
-            ("delivered", self.delivered.to_string(), String::new()),
-            ("dead", self.dead.to_string(), String::new()),
-            ("pending", self.pending.to_string(), String::new()),
-            ("duplicates", self.duplicates.to_string(), String::new()),
-            ("unsettled", self.unsettled.to_string(), String::new()),
-            ("lost", self.lost.len().to_string(), self.lost.join(" ")),
-            ("invented", self.invented.len().to_string(), self.invented.join(" ")),
-            ("vanished", self.vanished.len().to_string(), self.vanished.join(" ")),
-        ])
+        format!("{self:#?}")
     }
 }
 
-/// Reads the journal in `folder` and the database in `file`.
+/// Compares the journal in `folder` with the database in `file`.
 pub(super) async fn check(file: &Path, folder: &Path) -> anyhow::Result<CheckFindings> {
     let record = JournalRecord::read(folder)?;
     let options = connect_options(file).create_if_missing(false);
@@ -129,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn order_that_nobody_received_is_lost_unless_dead_or_waiting() {
+    fn undelivered_order_is_lost_unless_dead_or_pending() {
         let record = record("a b", "a");
         assert_eq!(compare(&record, &ids("a b"), &ids(""), &ids("")).lost, ["b"]);
         assert!(compare(&record, &ids("a b"), &ids("b"), &ids("")).are_good());
@@ -144,19 +134,19 @@ mod tests {
     }
 
     #[test]
-    fn commit_that_was_answered_must_be_there() {
+    fn committed_order_must_be_in_the_database() {
         assert_eq!(compare(&record("a b", "a"), &ids("a"), &ids(""), &ids("")).vanished, ["b"]);
     }
 
     #[test]
-    fn second_delivery_is_counted_and_no_fault() {
+    fn second_delivery_is_counted_but_is_no_error() {
         let findings = compare(&record("a", "a a a"), &ids("a"), &ids(""), &ids(""));
         assert_eq!((findings.duplicates, findings.unsettled), (2, 0));
         assert!(findings.are_good());
     }
 
     #[test]
-    fn event_that_was_taken_and_still_waits_is_unsettled() {
+    fn event_that_was_accepted_and_is_pending_is_unsettled() {
         let findings = compare(&record("a b", "a"), &ids("a b"), &ids(""), &ids("a b"));
         assert_eq!(findings.unsettled, 1);
         assert!(findings.are_good());

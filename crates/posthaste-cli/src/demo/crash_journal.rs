@@ -1,6 +1,6 @@
-//! Append-only files of ids, for a checker that compares them after this process was killed.
+//! Crash journal: append-only files of event ids, which a test compares with the database after it killed this process.
 //!
-//! One `write` per line and no buffer: what was written before the kill is in the file.
+//! Each line is one unbuffered `write`, so a line that was written before the kill is in the file.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,7 @@ const ATTEMPTED_FILE: &str = "attempted.log";
 const COMMITTED_FILE: &str = "committed.log";
 const DELIVERED_FILE: &str = "delivered.log";
 
-/// Writes the files, if anybody asked for them.
+/// The journal; `None` if it was not requested.
 #[derive(Debug)]
 pub(super) struct Journal(Option<Files>);
 
@@ -26,7 +26,7 @@ struct Files {
 }
 
 impl Journal {
-    /// With `echo` whoever reads our output learns of each line.
+    /// Opens the files in `folder`. With `echo`, each id is also printed to stdout.
     pub(super) fn open(folder: Option<&Path>, echo: bool) -> io::Result<Self> {
         let Some(folder) = folder else { return Ok(Self(None)) };
         std::fs::create_dir_all(folder)?;
@@ -39,17 +39,17 @@ impl Journal {
         })))
     }
 
-    /// Before COMMIT is sent.
+    /// Recorded before COMMIT is sent.
     pub(super) fn attempted(&self, id: &EventId) -> io::Result<()> {
         self.append(|files| &files.attempted, id)
     }
 
-    /// After COMMIT was answered.
+    /// Recorded after COMMIT succeeded.
     pub(super) fn committed(&self, id: &EventId) -> io::Result<()> {
         self.append(|files| &files.committed, id)
     }
 
-    /// By the destination that takes the event.
+    /// Recorded by the destination that accepts the event.
     pub(super) fn delivered(&self, id: &EventId) -> io::Result<()> {
         self.append(|files| &files.delivered, id)
     }
@@ -58,14 +58,14 @@ impl Journal {
         let Some(files) = &self.0 else { return Ok(()) };
         file(files).write_all(format!("{id}\n").as_bytes())?;
         if files.echo {
-            // Nobody may be reading any more.
+            // Stdout may be closed.
             let _ = writeln!(io::stdout(), "{id}");
         }
         Ok(())
     }
 }
 
-/// What the files of all runs say: each id, and how often it stands there.
+/// Contents of the files of all runs: each id, and how often it occurs.
 #[derive(Debug, Default)]
 pub(super) struct JournalRecord {
     pub(super) attempted: HashMap<String, u64>,
@@ -84,7 +84,7 @@ impl JournalRecord {
     }
 }
 
-/// A last line without its end was cut by the kill: it never happened.
+/// Counts the lines. A last line without a line break was cut off by the kill and does not count.
 fn count_lines(text: &str) -> HashMap<String, u64> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = HashMap::new();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_keep_what_several_runs_appended() -> io::Result<()> {
+    fn files_keep_the_lines_of_several_runs() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
         for _ in 0..2 {
             let journal = Journal::open(Some(folder.path()), false)?;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn line_that_was_cut_does_not_count() {
+    fn incomplete_last_line_does_not_count() {
         let lines = count_lines("one\ntwo\nthr");
         assert_eq!((lines.len(), lines.contains_key("thr")), (2, false));
         assert!(count_lines("").is_empty());

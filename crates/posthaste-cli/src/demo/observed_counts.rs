@@ -1,4 +1,4 @@
-//! Counts what the service and the destinations saw themselves, not what the outbox says of it.
+//! Counts of what the service and the destinations observed, independently of the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use posthaste::{Delivery, Event, EventId, Source, WriterHook};
 
-use crate::figures::{Histogram, Quantiles};
+use posthaste_console::{Histogram, Quantiles};
+use serde::Serialize;
 
-/// Shared by the service and the destinations.
+/// Counts that the service and the destinations share. The lock is never held across an await.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Mutex<Counts>);
 
@@ -20,27 +21,32 @@ struct Counts {
     duplicates: u64,
     hot: u64,
     polled: u64,
-    /// Since when an event that no destination has seen yet could have been delivered.
+    /// When an event became deliverable, until a destination is called with it.
     due: HashMap<EventId, Instant>,
     hot_latency: Histogram,
     polled_latency: Histogram,
 }
 
 /// The counts at one moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct TallySnapshot {
     pub(super) committed: u64,
     pub(super) rolled_back: u64,
-    /// Different events that a destination took.
+    /// Distinct events that a destination accepted.
     pub(super) delivered: u64,
-    /// Deliveries of an event that had been taken before.
+    /// Deliveries of an event that had been accepted before.
     pub(super) duplicates: u64,
-    /// Events that were taken although their transaction was rolled back.
+    /// Events that were accepted although their transaction was rolled back.
+    #[serde(skip)]
     pub(super) invented: u64,
-    /// Of the delivered: straight from the commit, and through the store.
+    /// Accepted events by source: directly after the commit, and claimed from the store.
     pub(super) hot: u64,
     pub(super) polled: u64,
+    /// Time from COMMIT to the call of the destination, on the hot path.
+    #[serde(rename = "latency_us")]
     pub(super) hot_latency: Option<Quantiles>,
+    /// The same for events that were claimed from the store, including outages.
+    #[serde(rename = "polled_latency_us")]
     pub(super) polled_latency: Option<Quantiles>,
 }
 
@@ -53,14 +59,14 @@ impl Tally {
         self.lock().rolled_back.insert(id.clone());
     }
 
-    /// The COMMIT of this event is answered, or about to be sent by a writer without hooks. A delay
-    /// that was asked for is not latency.
+    /// Starts the clock of this event: its COMMIT succeeded, or a writer without hooks is about to send it. A requested
+    /// delay does not count as latency.
     pub(super) fn starts_waiting(&self, event: &Event) {
         let due = Instant::now() + event.delay().unwrap_or_default();
         self.lock().due.insert(event.id().clone(), due);
     }
 
-    /// A destination is called with this event, whatever it will answer.
+    /// Stops the clock of this event: a destination is called, whatever the result.
     pub(super) fn called(&self, delivery: &Delivery) {
         let now = Instant::now();
         let mut counts = self.lock();
@@ -72,7 +78,7 @@ impl Tally {
         }
     }
 
-    /// A destination takes this event.
+    /// Counts an accepted event.
     pub(super) fn delivered(&self, delivery: &Delivery) {
         let mut counts = self.lock();
         if !counts.delivered.insert(delivery.id().clone()) {
@@ -106,7 +112,7 @@ impl Tally {
     }
 }
 
-/// Starts the clock of every event between the answer to COMMIT and the hot path.
+/// Starts the clock of every event after COMMIT and before the hot path.
 pub(super) struct CommitClock(pub(super) std::sync::Arc<Tally>);
 
 impl WriterHook for CommitClock {

@@ -1,5 +1,5 @@
-//! What happens to each order. A pure function of the seed and the order's number, so that the
-//! same seed tells the same story.
+//! Order plan: decides what happens to each order, as a pure function of the seed and the order's number. The same seed
+//! gives the same run.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 const ITEM_NAMES: [&str; 6] = ["lamp", "chair", "kettle", "teapot", "mirror", "clock"];
 
-/// The script of a whole run, repeated every `cycle` orders.
+/// The plan of a whole run, which repeats every `cycle` orders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrderPlan {
     seed: u64,
     cycle: u64,
 }
 
-/// One order, and what will happen to it.
+/// One order, and what happens to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Order {
     pub(super) number: u64,
@@ -23,7 +23,7 @@ pub(super) struct Order {
     pub(super) body: OrderBody,
 }
 
-/// What happened to the order, which decides where its event goes.
+/// Kind of the order, which determines the event type and the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderKind {
     Placed,
@@ -42,7 +42,7 @@ impl OrderKind {
         }
     }
 
-    /// The destination's name, which is also its route's.
+    /// The name of the destination and of its route.
     pub(super) fn destination(self) -> &'static str {
         match self {
             OrderKind::Placed => "warehouse",
@@ -52,36 +52,36 @@ impl OrderKind {
     }
 }
 
-/// How the order gets into the database.
+/// How the order is written to the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WritePath {
-    /// One transaction for the order and its event.
+    /// One transaction with the order and its event.
     Committed,
-    /// The same, but rolled back at the end.
+    /// The same transaction, rolled back at the end.
     RolledBack,
-    /// Committed, with an event that is not due yet.
+    /// Committed, with an event that becomes due later.
     Delayed(Duration),
-    /// Written by a service that knows nothing of Posthaste but the table.
+    /// Written with plain SQL, as by a service without the Posthaste library.
     Foreign,
 }
 
-/// The payload of an order's event. What its destination makes of it travels along, so that a
-/// restarted demo goes on with the same script.
+/// The payload of the event of an order. It contains how its destination will react, so that a restarted demo continues
+/// the same plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OrderBody {
     pub(super) order: u64,
-    /// Without an item no destination can do anything: the event is poison.
+    /// Without an item every delivery fails: the event becomes DEAD.
     pub(super) item: Option<String>,
     pub(super) cents: u64,
-    /// So many attempts fail before one succeeds.
+    /// Number of attempts that fail before one succeeds.
     pub(super) fails: u32,
 }
 
 impl OrderPlan {
-    /// The length of a cycle when the demo runs until it is stopped.
+    /// Length of a cycle when the demo runs until it is stopped.
     const ENDLESS_CYCLE_ORDERS: u64 = 2_000;
 
-    /// So few orders have no outage.
+    /// Runs with at most this many orders have no outage.
     const MAX_ORDERS_WITHOUT_OUTAGE: u64 = 20;
 
     pub(super) fn new(seed: u64, orders: Option<u64>) -> Self {
@@ -115,8 +115,8 @@ impl OrderPlan {
         Order { number, kind, write_path, body }
     }
 
-    /// Whether the warehouse is down while this order comes in. Never in a handful of orders: what
-    /// waits alone waits long, because no other event shows that the destination is back.
+    /// Whether the warehouse is unreachable while this order is written. Short runs have no outage: an event that waits
+    /// alone waits long, because no other event probes the destination.
     pub(super) fn warehouse_is_down(&self, number: u64) -> bool {
         let position = self.position(number);
         self.cycle > Self::MAX_ORDERS_WITHOUT_OUTAGE
@@ -135,7 +135,7 @@ impl OrderPlan {
     }
 
     fn random(&self, number: u64) -> fastrand::Rng {
-        // Seeds that lie close together give streams that look alike at first.
+        // Similar seeds give similar streams at first, so they are mixed.
         let mut mixer = fastrand::Rng::with_seed(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         fastrand::Rng::with_seed(mixer.u64(..))
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_seed_tells_the_same_story() {
+    fn same_seed_gives_the_same_orders() {
         let story = |seed| {
             let plan = OrderPlan::new(seed, Some(300));
             (0..300).map(|number| plan.order(number)).collect::<Vec<_>>()
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_run_has_every_way_and_an_outage_that_ends() {
+    fn long_run_has_every_write_path_and_an_outage_that_ends() {
         let plan = OrderPlan::new(7, Some(200));
         let ways: Vec<WritePath> = (0..200).map(|number| plan.order(number).write_path).collect();
         assert!(ways.contains(&WritePath::RolledBack) && ways.contains(&WritePath::Foreign));

@@ -1,4 +1,4 @@
-//! `posthaste dead`: what died and why, to be sent out again or deleted.
+//! `posthaste dead`: lists, replays and discards DEAD events.
 
 mod args;
 mod canary;
@@ -18,7 +18,7 @@ use crate::output::Output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
     List(list::DeadListArgs),
-    /// The same as `event show`, for a DEAD event
+    /// The same as `event show`, but fails if the event is not DEAD
     Show(ShowArgs),
     Replay(args::ReplayArgs),
     Discard(args::DiscardArgs),

@@ -1,4 +1,4 @@
-//! `posthaste dead replay` and `posthaste dead discard`: the same questions, another verb.
+//! `posthaste dead replay` and `posthaste dead discard`: counting, consent and batches, for either change.
 
 use std::process::ExitCode;
 
@@ -6,6 +6,7 @@ use anyhow::Context;
 use posthaste::EventId;
 use posthaste::admin::{Admin, Filter, Replay};
 use posthaste_admin::{DeadAction, terminal_escape};
+use posthaste_console::progress_bar;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -17,7 +18,6 @@ use crate::commands::shared::bulk_change::{self, BulkChange, Decision};
 use crate::connect;
 use crate::errors::say;
 use crate::output::{Output, Report, events};
-use crate::progress;
 use crate::stop::Stop;
 
 pub(super) async fn replay(args: ReplayArgs, output: Output) -> anyhow::Result<ExitCode> {
@@ -37,7 +37,7 @@ pub(super) async fn discard(args: DiscardArgs, output: Output) -> anyhow::Result
     print(connect::with_admin(&store.spec()?, async |admin| change.run(admin).await).await?, output)
 }
 
-/// None: the operator said no.
+/// `done` is `None` if the user declined.
 fn print(done: Option<DeadChangeReport>, output: Output) -> anyhow::Result<ExitCode> {
     let Some(done) = done else { return Ok(ExitCode::FAILURE) };
     for id in &done.change.unchanged {
@@ -50,7 +50,7 @@ fn print(done: Option<DeadChangeReport>, output: Output) -> anyhow::Result<ExitC
     Ok(done.change.exit_code())
 }
 
-/// What was done, and what became of the events that went first.
+/// Result of the command: the change, and the results of the canary.
 #[derive(Debug, Serialize)]
 struct DeadChangeReport {
     #[serde(flatten)]
@@ -72,19 +72,19 @@ impl Report for DeadChangeReport {
     }
 }
 
-/// What an operator asks for.
+/// A replay or a discard, as the user requested it.
 struct DeadChange<'a> {
     verb: DeadAction<'a>,
     selection: EventSelection,
     speed: ReplaySpeed,
     consent: ConsentArgs,
-    /// Whether the store knows when an event died. A foreign table has no place for that.
+    /// Whether the store records when an event died. A foreign table has no column for that.
     knows_deaths: bool,
     output: Output,
 }
 
 impl DeadChange<'_> {
-    /// None: the operator said no.
+    /// Returns `None` if the user declined.
     async fn run(&self, admin: &dyn Admin) -> anyhow::Result<Option<DeadChangeReport>> {
         match self.selection.named.all {
             true => self.change_all(admin, &self.selection.filter.dead()).await,
@@ -127,17 +127,17 @@ impl DeadChange<'_> {
         change: BulkChange,
     ) -> anyhow::Result<DeadChangeReport> {
         let (mut batch_rate, began) = (BatchRate::new(self.speed.rate, Stop::on_ctrl_c()), Instant::now());
-        let bar = progress::bar(self.output, Some(change.matched), change.action);
+        let bar = progress_bar(self.output.is_watched(), Some(change.matched), change.action);
         let mut done = DeadChangeReport::from(change);
         if let (DeadAction::Replay(replay), Some(events)) = (self.verb, self.speed.canary) {
             let canary = Canary { filter, replay, events, timeout: self.speed.canary_timeout };
             done.canary = Some(canary.send(admin, &mut batch_rate, &bar, &mut done.change).await?);
         }
         if done.change.stopped.is_none() {
-            // What goes out now may die again at once.
-            let is_again =
+            // A replayed event may die again immediately. Replaying it twice would starve the events behind it.
+            let may_have_died_again =
                 |changed: u64| changed > 0 && matches!(self.verb, DeadAction::Replay(_)) && self.knows_deaths;
-            let some = async |limit, changed| match is_again(changed) {
+            let some = async |limit, changed| match may_have_died_again(changed) {
                 true => self.verb.some(admin, &bulk_change::dead_since(filter, began), limit).await,
                 false => self.verb.some(admin, filter, limit).await,
             };
@@ -148,7 +148,7 @@ impl DeadChange<'_> {
         Ok(done)
     }
 
-    /// One event that was named is agreed on already.
+    /// A single event that is named on the command line needs no further consent.
     async fn change_named(&self, admin: &dyn Admin, ids: &[EventId]) -> anyhow::Result<Option<BulkChange>> {
         let (action, past) = (self.verb.name(), self.verb.past_tense());
         let (mut dead, mut unchanged) = (Vec::new(), Vec::new());
@@ -161,9 +161,9 @@ impl DeadChange<'_> {
         }
         let matched = dead.len() as u64;
         let mut done = BulkChange { action, past, matched, exact: true, unchanged, ..BulkChange::default() };
-        let asks = self.consent.dry_run || ids.len() > 1 && matched > 0;
+        let needs_consent = self.consent.dry_run || ids.len() > 1 && matched > 0;
         let plan = format!("{action} {}", events(matched));
-        match if asks { bulk_change::decide(&self.consent, &plan)? } else { Decision::Go } {
+        match if needs_consent { bulk_change::decide(&self.consent, &plan)? } else { Decision::Go } {
             Decision::No => return Ok(None),
             Decision::Dry => return Ok(Some(BulkChange { dry_run: true, ..done })),
             Decision::Go => {}
@@ -202,17 +202,8 @@ mod tests {
         EventSelection { named: SelectedIds { ids: Vec::new(), all: true }, filter: FilterArgs::default() }
     }
 
-    fn named(ids: &[&str]) -> EventSelection {
-        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-        EventSelection { named: SelectedIds { ids, all: false }, filter: FilterArgs::default() }
-    }
-
     fn yes() -> ConsentArgs {
         ConsentArgs { yes: true, ..ConsentArgs::default() }
-    }
-
-    fn dry() -> ConsentArgs {
-        ConsentArgs { dry_run: true, ..ConsentArgs::default() }
     }
 
     fn change(verb: DeadAction<'_>, selection: EventSelection, consent: ConsentArgs) -> DeadChange<'_> {
@@ -249,9 +240,9 @@ mod tests {
         assert_eq!(noted.iter().map(|entry| entry.rows).collect::<Vec<_>>(), [201, 500, 500]);
     }
 
-    /// The oldest go first: without care the first one would go five times.
+    /// The oldest go first: without `dead_since` the first event would be replayed five times.
     #[tokio::test(start_paused = true)]
-    async fn event_that_dies_again_at_once_does_not_take_the_turn_of_others() {
+    async fn event_that_dies_again_does_not_starve_the_others() {
         let store = store(5);
         let refuses = handler(async |_: Delivery| {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -269,35 +260,5 @@ mod tests {
         let replayed: Vec<(Status, u32)> = replayed.map(|row| (row.status, row.replays)).collect();
         assert_eq!(replayed, [(Status::Dead, 1); 5]);
         outbox.shutdown().await;
-    }
-
-    #[tokio::test]
-    async fn dry_run_changes_nothing() {
-        let store = store(3);
-        for selection in [all(), named(&["d-1"]), named(&["d-1", "d-2"])] {
-            let done = run(&store, DeadAction::Discard("ann"), selection, dry()).await;
-            assert!(done.dry_run && done.matched > 0 && done.changed == 0, "{done:?}");
-            assert!(done.text().contains("would be discarded"), "{}", done.text());
-        }
-        assert_eq!(dead_left(&store), 3);
-    }
-
-    #[tokio::test]
-    async fn named_events_that_are_not_dead_are_named_again() {
-        let store = store(3);
-        let done =
-            run(&store, DeadAction::Discard("ann"), named(&["d-1", "new", "d-1", "nobody", "d-2"]), yes())
-                .await;
-        assert_eq!((done.matched, done.changed), (2, 2));
-        assert_eq!(done.unchanged, ["new", "nobody"]);
-        assert_eq!(dead_left(&store), 1);
-    }
-
-    #[tokio::test]
-    async fn one_named_event_needs_no_question() {
-        let store = store(1);
-        let done =
-            run(&store, DeadAction::Replay(Replay::by("ann")), named(&["d-0"]), ConsentArgs::default()).await;
-        assert_eq!((done.changed, dead_left(&store)), (1, 0));
     }
 }

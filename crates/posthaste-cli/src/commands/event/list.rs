@@ -17,8 +17,8 @@ use posthaste_admin::wire::Row;
 
 /// Events of any status, oldest first, page by page
 ///
-/// JSON: {"events": [row], "next": number for --after or null}. They are not counted, because all
-/// events may be many: `posthaste status` has the counts.
+/// JSON: {"events": [row], "next": number for --after or null}. Events are not counted, because there may be many:
+/// `posthaste status` has the counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,11 +26,11 @@ Examples:
   posthaste event list --parked mail
   posthaste event list --status done --tenant acme --limit 100 --output json")]
 pub(crate) struct EventListArgs {
-    /// Only this status [default: all but archived]
+    /// Only events with this status [default: all but archived]
     #[arg(long, value_name = "STATUS", help_heading = FilterArgs::HEADING, value_parser = parse_status())]
     status: Option<Status>,
 
-    /// Only events that wait for this route
+    /// Only events that are parked for this route
     #[arg(long, value_name = "ROUTE", help_heading = FilterArgs::HEADING)]
     parked: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct EventListArgs {
     store: StoreArgs,
 }
 
-/// A status as it is typed.
+/// Parses a status in lower case.
 fn parse_status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(["new", "retry", "done", "dead", "archived"]).map(|name| match &*name {
         "new" => Status::New,

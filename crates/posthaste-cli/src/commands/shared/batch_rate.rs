@@ -1,4 +1,4 @@
-//! The rate of a change of many events: the size of its batches, and when the next one may begin.
+//! Pacing of a change of many events: the size of its batches, and when the next one may start.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::stop::Stop;
 
-/// Events per call of the store: each is one transaction, which must not hold others up for long.
+/// Events per call of the store. Each call is one transaction, which must not block other writers for long.
 pub(in crate::commands) const MAX_BATCH_EVENTS: usize = 500;
 
-/// Batches per second, if there is a rate: small enough to be steady, large enough to be cheap.
+/// Batches per second if a rate is given: small enough to be even, large enough to be cheap.
 const BATCHES_PER_SECOND: u32 = 10;
 
-/// When the next batch may begin. A batch that took long is not made up for: the rate is a limit
-/// and not an average.
+/// Decides when the next batch may start. Time lost by a slow batch is not made up, because the rate is a limit and not
+/// an average.
 #[derive(Debug)]
 pub(in crate::commands) struct BatchRate {
     per_second: Option<NonZeroU32>,
@@ -23,28 +23,28 @@ pub(in crate::commands) struct BatchRate {
 }
 
 impl BatchRate {
-    /// At most so many events per second, until `stop` is asked.
+    /// At most this many events per second, until `stop` is requested.
     pub(in crate::commands) fn new(per_second: Option<NonZeroU32>, stop: Stop) -> Self {
         Self { per_second, next: Instant::now(), stop }
     }
 
-    /// The most events of one batch.
+    /// The maximum number of events in a batch.
     pub(in crate::commands) fn batch(&self) -> usize {
         let tenth = |rate: NonZeroU32| rate.get().div_ceil(BATCHES_PER_SECOND) as usize;
         self.per_second.map_or(MAX_BATCH_EVENTS, |rate| tenth(rate).min(MAX_BATCH_EVENTS))
     }
 
-    /// Waits until the next batch may begin. False: somebody asked to stop.
+    /// Waits until the next batch may start. Returns `false` if the stop was requested.
     pub(in crate::commands) async fn wait_for_turn(&mut self) -> bool {
-        self.stop.rest_until(self.next).await
+        self.stop.wait_until(self.next).await
     }
 
-    /// Waits for a while that has nothing to do with the rate. False: somebody asked to stop.
+    /// Waits, independently of the rate. Returns `false` if the stop was requested.
     pub(in crate::commands) async fn wait(&self, duration: Duration) -> bool {
-        self.stop.rest_until(Instant::now() + duration).await
+        self.stop.wait_until(Instant::now() + duration).await
     }
 
-    /// A batch that changed so many events is over; it began at its turn.
+    /// Records a finished batch, which started at `began` and changed this many events.
     pub(in crate::commands) fn record(&mut self, began: Instant, events: u64) {
         if let Some(rate) = self.per_second {
             self.next = began + Duration::from_secs_f64(events as f64 / f64::from(rate.get()));
@@ -79,7 +79,7 @@ mod tests {
             batch_rate.record(began, 1);
         }
         assert!(batch_rate.wait_for_turn().await);
-        // 100 ms each, but for the one that took longer.
+        // 100 ms each, except after the slow one.
         assert_eq!(start.elapsed().as_millis() / 10, 125);
     }
 
@@ -88,7 +88,7 @@ mod tests {
         let stop = Stop::never();
         let mut batch_rate = BatchRate::new(NonZeroU32::new(1), stop.clone());
         batch_rate.record(Instant::now(), 1_000_000);
-        stop.ask();
+        stop.request();
         assert!(!batch_rate.wait_for_turn().await);
         assert!(!batch_rate.wait(Duration::from_secs(3600)).await);
     }

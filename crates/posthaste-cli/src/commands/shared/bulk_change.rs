@@ -1,4 +1,4 @@
-//! Changes of many events: counted first, agreed to, and made in batches.
+//! Changes of many events: they are counted, confirmed and made in batches.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::errors::{UsageError, say};
 use crate::output::{Report, events};
 use posthaste_admin::terminal_escape;
 
-/// How an operator wants a change to go on.
+/// What to do with a planned change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Decision {
     Go,
@@ -24,8 +24,7 @@ pub(in crate::commands) enum Decision {
     No,
 }
 
-/// Asks, unless the arguments have the answer. `plan` is what would be done, such as
-/// `replay 12 events`.
+/// Asks the user, unless the arguments decide. `plan` says what would be done, such as `replay 12 events`.
 pub(in crate::commands) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::Result<Decision> {
     if consent.dry_run {
         return Ok(Decision::Dry);
@@ -35,23 +34,24 @@ pub(in crate::commands) fn decide(consent: &ConsentArgs, plan: &str) -> anyhow::
     }
     let (stdin, mut stderr) = (io::stdin(), io::stderr());
     if !stdin.is_terminal() || !stderr.is_terminal() {
-        let advice = "nobody is here to be asked: add --yes to go ahead, or --dry-run to only look";
+        let advice =
+            "there is no terminal to ask on: add --yes to proceed, or --dry-run to see what would change";
         return Err(UsageError::new(format!("this would {plan}; {advice}")).into());
     }
     write!(stderr, "This would {}. Go ahead? [y/N] ", terminal_escape::one_line(plan))?;
     stderr.flush()?;
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer).context("the answer cannot be read")?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+    let mut reply = String::new();
+    stdin.lock().read_line(&mut reply).context("the reply cannot be read")?;
+    if matches!(reply.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(Decision::Go);
     }
     say("Nothing was changed.");
     Ok(Decision::No)
 }
 
-/// Calls `change` with a limit, and with how many were changed before, until it answers zero, or until as many events as were agreed on are
-/// changed: an event that is replayed and dies again at once would otherwise be replayed for ever.
-/// Who asks to stop is heard between two batches. Counts in `done`, which may have begun already.
+/// Calls `change` with the size of the batch and the number of events changed so far, until it returns zero or the
+/// confirmed number is reached: an event that is replayed and dies again immediately would otherwise be replayed for
+/// ever. A stop takes effect between two batches. Counts in `done`, which may already contain changes.
 pub(in crate::commands) async fn in_batches(
     done: &mut BulkChange,
     batch_rate: &mut BatchRate,
@@ -81,8 +81,8 @@ pub(in crate::commands) async fn in_batches(
     Ok(())
 }
 
-/// Those of the DEAD events that were DEAD at the beginning. The oldest go first, so one that dies again at once
-/// would go again and again, and the others never.
+/// Restricts a filter to the events that were already DEAD at `began`. The oldest events go first, so an event that
+/// dies again immediately would be replayed repeatedly and the others never.
 pub(in crate::commands) fn dead_since(filter: &Filter, began: Instant) -> Filter {
     let older_than = Some(began.elapsed().max(filter.older_than.unwrap_or_default()));
     let mut filter = filter.clone();
@@ -105,19 +105,19 @@ pub(in crate::commands) fn stopped(changed: u64) -> String {
 pub(in crate::commands) struct BulkChange {
     pub(in crate::commands) action: &'static str,
     pub(in crate::commands) dry_run: bool,
-    /// How many events were meant.
+    /// Number of events to which the change applies.
     pub(in crate::commands) matched: u64,
-    /// Whether all that are meant were counted.
+    /// Whether `matched` is exact. If not, there were too many events to count them all.
     pub(in crate::commands) exact: bool,
     pub(in crate::commands) changed: u64,
-    /// How many match still, if that is known.
+    /// Number of events that still match, if known.
     pub(in crate::commands) remaining: Option<u64>,
-    /// Ids that were named and are not of DEAD events.
+    /// Ids from the command line that are not of DEAD events.
     pub(in crate::commands) unchanged: Vec<EventId>,
-    /// Why it ended before all that were meant had their turn.
+    /// Why the change ended before it reached all events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::commands) stopped: Option<StopReason>,
-    /// For people: `replayed`.
+    /// The action in the past tense, such as `replayed`, for the text.
     #[serde(skip)]
     pub(in crate::commands) past: &'static str,
 }
@@ -126,14 +126,14 @@ pub(in crate::commands) struct BulkChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::commands) enum StopReason {
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// The events that went first were not delivered.
+    /// The canary was not delivered.
     Canary,
 }
 
 impl BulkChange {
-    /// Whether all was done that was meant.
+    /// Success only if every event was changed.
     pub(in crate::commands) fn exit_code(&self) -> ExitCode {
         let whole = self.unchanged.is_empty() && self.stopped.is_none();
         if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -195,8 +195,8 @@ mod tests {
 
     #[tokio::test]
     async fn batches_end_when_nothing_is_left() {
-        let (mut done, mut answers) = (meant(7, false), [500, 3, 0, 9].into_iter());
-        batches(&mut done, &Stop::never(), async |_, _| Ok(answers.next().unwrap())).await.unwrap();
+        let (mut done, mut results) = (meant(7, false), [500, 3, 0, 9].into_iter());
+        batches(&mut done, &Stop::never(), async |_, _| Ok(results.next().unwrap())).await.unwrap();
         assert_eq!((done.changed, done.stopped), (503, None));
     }
 
@@ -204,7 +204,7 @@ mod tests {
     async fn who_asks_to_stop_is_heard_between_two_batches() {
         let (mut done, stop) = (meant(1200, true), Stop::never());
         let change = async |limit, _| {
-            stop.ask();
+            stop.request();
             Ok(limit as u64)
         };
         batches(&mut done, &stop, change).await.unwrap();
@@ -217,10 +217,10 @@ mod tests {
 
     #[tokio::test]
     async fn failure_on_the_way_says_how_far_it_came() {
-        let mut answers = [Ok(500), Err(StoreError::backend("test", "gone"))].into_iter();
+        let mut results = [Ok(500), Err(StoreError::backend("test", "gone"))].into_iter();
         let mut done = meant(1200, true);
         let error =
-            batches(&mut done, &Stop::never(), async |_, _| answers.next().unwrap()).await.unwrap_err();
+            batches(&mut done, &Stop::never(), async |_, _| results.next().unwrap()).await.unwrap_err();
         assert!(error.to_string().starts_with("stopped after 500 events"), "{error}");
     }
 

@@ -1,10 +1,10 @@
-//! Findings for people.
+//! Severity and order of findings, for people.
 
 use std::cmp::Reverse;
 
 use posthaste::admin::{Finding, Severity};
 
-/// How bad a finding is.
+/// The severity as a word.
 pub(in crate::commands) fn severity(finding: &Finding) -> &'static str {
     match finding.severity {
         Severity::Note => "note",
@@ -13,7 +13,7 @@ pub(in crate::commands) fn severity(finding: &Finding) -> &'static str {
     }
 }
 
-/// Findings in the order in which one looks after them.
+/// Sorts the most severe findings to the front.
 pub(in crate::commands) fn worst_first(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| Reverse(finding.severity));
     findings

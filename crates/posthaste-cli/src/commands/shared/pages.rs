@@ -1,12 +1,12 @@
-//! What lists of events and of other things have in common: whole pages, and how to get the next.
+//! Parts of commands that print lists: full pages, and the line that says how to get the next one.
 
 use posthaste::admin::{Admin, Filter, Page, PageRequest};
 use posthaste::{EventRow, StoreError};
 
-/// Characters of a reason in a table; `event show` has all of it.
+/// Characters of a reason in a table; `event show` prints all of it.
 pub(in crate::commands) const MAX_REASON_CHARS: usize = 100;
 
-/// One page as long as was asked for: a store may hand it out in pieces.
+/// Reads one page of the requested length. A store may return it in pieces.
 pub(in crate::commands) async fn full_page(
     admin: &dyn Admin,
     filter: &Filter,
@@ -24,7 +24,7 @@ pub(in crate::commands) async fn full_page(
     }
 }
 
-/// How many are shown, of how many if that is known, and where the next page begins.
+/// How many entries are shown, the total if it is known, and where the next page starts.
 pub(in crate::commands) fn footer(shown: usize, total: Option<u64>, next: Option<i64>) -> String {
     let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
     match next {
@@ -33,7 +33,7 @@ pub(in crate::commands) fn footer(shown: usize, total: Option<u64>, next: Option
     }
 }
 
-/// The aggregate's type and, if it has one, its id.
+/// The type of an aggregate and its id, if it has one.
 pub(in crate::commands) fn aggregate(aggregate_type: &str, id: Option<&str>) -> String {
     id.map_or_else(|| aggregate_type.to_owned(), |id| format!("{aggregate_type} {id}"))
 }

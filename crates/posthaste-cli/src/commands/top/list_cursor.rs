@@ -1,7 +1,7 @@
-//! Which entry of a list is chosen, while the list changes under the reader's eyes.
+//! The selected entry of a list that changes while the user reads it.
 
-/// Remembers the entry itself and not only its place: who is about to replay a group must not find another one
-/// under the cursor because the order changed.
+/// Remembers the selected entry and not only its index. Otherwise a reordered list could put another group under the
+/// cursor just before the user replays it.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<K> {
     at: usize,
@@ -15,18 +15,18 @@ impl<K> Default for Cursor<K> {
 }
 
 impl<K: PartialEq + Clone> Cursor<K> {
-    /// The place of the chosen entry.
+    /// Index of the selected entry.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The list is this now. The cursor goes with its entry, and stays in its place if that is gone.
+    /// Takes the new list. The cursor moves with its entry; if the entry is gone, the index stays.
     pub(super) fn follow(&mut self, keys: &[K]) {
         let found = keys.iter().position(|key| Some(key) == self.key.as_ref());
         self.choose(keys, found.unwrap_or(self.at));
     }
 
-    /// Down, or up.
+    /// Moves down, or up if `by` is negative.
     pub(super) fn step(&mut self, keys: &[K], by: isize) {
         self.follow(keys);
         self.choose(keys, self.at.saturating_add_signed(by));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursor_goes_with_its_entry() {
+    fn cursor_moves_with_its_entry() {
         let mut cursor = Cursor::default();
         cursor.step(&["a", "b", "c"], 1);
         cursor.follow(&["b", "c", "a"]);

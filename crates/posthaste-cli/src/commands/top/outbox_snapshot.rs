@@ -1,25 +1,25 @@
-//! A snapshot of an outbox, from a store or from a relay.
+//! Snapshot of an outbox, from a store or from a relay.
 
 use posthaste::Timestamp;
 use posthaste::admin::{Backlog, DeadGroup, Filter, ParkReason, Stats};
 use posthaste_admin::wire::{Row, Time};
 
-/// Groups of DEAD events, and of pending ones: the largest are what an operator can act on.
+/// Groups of DEAD events, and of pending ones, the largest first.
 pub(super) const MAX_GROUPS: usize = 20;
 
-/// DEAD events of a group that are listed, the oldest.
+/// DEAD events of a group that are listed, the oldest first.
 pub(super) const MAX_LISTED_EVENTS: usize = 100;
 
 /// One observation of one outbox of a source.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
-    /// Its name, where the source has several.
+    /// The name of the outbox, if the source has several.
     pub(super) outbox: Option<String>,
-    /// The error, if the source responds but this outbox could not be read.
+    /// The snapshot, or an error if the source replied but this outbox could not be read.
     pub(super) snapshot: Result<OutboxSnapshot, String>,
 }
 
-/// The state of an outbox at one moment.
+/// The state of an outbox when it was observed.
 #[derive(Clone, Debug)]
 pub(super) struct OutboxSnapshot {
     pub(super) stats: Stats,
@@ -27,30 +27,30 @@ pub(super) struct OutboxSnapshot {
     pub(super) by_type: Backlog,
     pub(super) by_tenant: Backlog,
     pub(super) groups: Vec<DeadGroup>,
-    /// What a relay has delivered since it started; none where nobody counts.
+    /// Deliveries of a relay since it started; `None` for a store, which does not count them.
     pub(super) delivered: Option<u64>,
 }
 
-/// The state of a route at the same moment, as far as its source knows it.
+/// The state of a route in a snapshot, as far as the source knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RouteSnapshot {
     pub(super) name: String,
     pub(super) state: RouteState,
-    /// Events that wait for it; none where nobody counted.
+    /// Events that are parked for it; `None` if they were not counted.
     pub(super) parked: Option<u64>,
-    /// How often a relay has called its destination since it started.
+    /// Calls of its destination since the relay started; `None` for a store.
     pub(super) calls: Option<u64>,
 }
 
-/// Whether events pass.
+/// Whether a route delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteState {
     Open,
-    /// By an operator.
+    /// Paused by an operator.
     Paused,
-    /// The destination cannot be reached, says the breaker of the relay.
+    /// The destination is unreachable: the circuit breaker of the relay is open.
     Unreachable,
-    /// Events wait for it, and nobody here knows why.
+    /// Events are parked for it, for an unknown reason.
     Closed,
 }
 
@@ -65,12 +65,12 @@ impl RouteState {
     }
 }
 
-/// The two names under which events wait for a route.
+/// The two values of `parked` that events of a route can have.
 pub(super) fn parked_names(route: &str) -> [String; 2] {
     ParkReason::of_route(route).map(|reason| reason.to_string())
 }
 
-/// What waits for routes that are not among these: another engine closed them, or nobody has such a route.
+/// Events that are parked for other routes: another engine closed them, or the routes no longer exist.
 pub(super) fn other_routes(stats: &Stats, routes: &[RouteSnapshot]) -> Option<RouteSnapshot> {
     let known: u64 = routes.iter().filter_map(|route| route.parked).sum();
     let parked = stats.parked.saturating_sub(known);
@@ -83,7 +83,7 @@ pub(super) fn other_routes(stats: &Stats, routes: &[RouteSnapshot]) -> Option<Ro
     })
 }
 
-/// DEAD events of one outbox that are looked at and replayed together.
+/// Identifies a group of DEAD events of one outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeadGroupKey {
     pub(super) outbox: Option<String>,
@@ -102,8 +102,8 @@ impl DeadGroupKey {
         }
     }
 
-    /// The reason of a group is the beginning of its errors, so this may mean more events than the group has:
-    /// whoever replays is told their number first.
+    /// The filter that selects the group. The reason of a group is only a prefix of its errors, so the filter may match
+    /// more events than the group has. That is why they are counted before a replay.
     pub(super) fn filter(&self) -> Filter {
         let mut filter = Filter::dead()
             .with_aggregate_type(self.aggregate_type.clone())
@@ -113,7 +113,7 @@ impl DeadGroupKey {
     }
 }
 
-/// One DEAD event, without what is in it.
+/// A DEAD event, without its payload and headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeadEvent {
     pub(super) id: String,
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_routes_that_nobody_knows_is_counted_all_the_same() {
+    fn events_parked_for_unknown_routes_are_counted() {
         let paused = |parked| RouteSnapshot {
             name: "mail".to_owned(),
             state: RouteState::Paused,

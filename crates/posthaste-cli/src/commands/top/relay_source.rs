@@ -1,4 +1,4 @@
-//! A running relay, observed through its HTTP API.
+//! A running relay as a source, observed through its HTTP API.
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -18,7 +18,7 @@ use super::relay_metrics::RelayMetrics;
 use super::source::Source;
 use crate::errors;
 
-/// Outboxes that are asked about at the same time: a relay answers a bounded number of requests at once.
+/// Outboxes that are read concurrently. A relay serves only a limited number of requests at a time.
 const MAX_CONCURRENT_OUTBOXES: usize = 4;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl RelaySource {
     async fn observe_outbox(&self, outbox: Outbox, metrics: &RelayMetrics) -> Observation {
         let snapshot = match outbox.open {
             true => self.snapshot(&outbox, metrics).await.map_err(|error| errors::in_a_line(&error)),
-            false => Err("the relay could not open its store yet, and goes on trying".to_owned()),
+            false => Err("the relay has not opened its store yet and keeps trying".to_owned()),
         };
         Observation { outbox: Some(outbox.outbox), snapshot }
     }
@@ -61,7 +61,7 @@ impl RelaySource {
         Ok(groups.into_iter().map(DeadGroup::from).collect())
     }
 
-    /// The routes of the configuration, and those that are still paused though no configuration has them.
+    /// The routes of the configuration, and paused routes that no configuration has any more.
     async fn routes(
         &self,
         outbox: &Outbox,
@@ -109,14 +109,14 @@ impl Source for RelaySource {
         url.trim_start_matches("http://").trim_end_matches('/').to_owned()
     }
 
-    /// A relay knows people by their tokens. One without tokens knows nobody.
+    /// A relay records the name of the token. Without tokens it records `api:local`.
     fn actor(&self) -> String {
         if self.0.has_token() { "the name of your token".to_owned() } else { "api:local".to_owned() }
     }
 
     async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
         let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
-        // Without its metrics there is still much to see.
+        // Without its metrics most of the snapshot is still available.
         let metrics = RelayMetrics::read(&self.0.metrics().await.unwrap_or_default());
         let observations = outboxes.into_iter().map(|outbox| self.observe_outbox(outbox, &metrics));
         Ok(stream::iter(observations).buffered(MAX_CONCURRENT_OUTBOXES).collect().await)
@@ -138,7 +138,7 @@ impl Source for RelaySource {
         let mut filter: serde_json::Map<_, _> =
             conditions(group).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         if let Some(began) = since {
-            // The API takes whole seconds. What died within one before it began stays where it is.
+            // The API takes whole seconds, so events that died up to one second before `began` are left out.
             let seconds = began.elapsed().as_secs() + 1;
             filter.insert("older_than".to_owned(), format!("{seconds}s").into());
         }
@@ -153,7 +153,7 @@ fn outbox(group: &DeadGroupKey) -> &str {
     group.outbox.as_deref().unwrap_or_default()
 }
 
-/// The group's filter, as the API spells it.
+/// The filter of the group, as query parameters of the API.
 fn conditions(group: &DeadGroupKey) -> Vec<(&'static str, &str)> {
     let mut conditions = vec![("type", &*group.event_type), ("aggregate_type", &*group.aggregate_type)];
     if !group.reason.is_empty() {

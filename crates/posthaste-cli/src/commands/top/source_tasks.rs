@@ -1,4 +1,4 @@
-//! Background tasks: each source is observed at an interval, and what the reader asked for is done.
+//! Background tasks: observe every source at an interval, and carry out effects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::app::{Effect, Message, ReplayTarget};
 use super::source::Source;
 use crate::errors;
 
-/// A source that has not responded by then is shown as silent, and asked again.
+/// Reply timeout of a source. After it the source is shown as not responding, and observed again.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Events per call of a replay: each is one transaction, which must not hold others up for long.
+/// Events per call of a replay. Each call is one transaction, which must not block other writers for long.
 const REPLAY_BATCH_EVENTS: u64 = 500;
 
-/// Messages that wait to be handled by the screen.
+/// Capacity of the queue from the tasks to the screen.
 const MAX_QUEUED_MESSAGES: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct BackgroundTasks {
     sources: Arc<[Box<dyn Source>]>,
-    /// One per source: it is to be observed without waiting for the interval.
+    /// One per source; notified to observe it without waiting for the interval.
     now: Arc<[Notify]>,
     tasks: JoinSet<()>,
     sender: Sender<Message>,
@@ -34,7 +34,7 @@ pub(super) struct BackgroundTasks {
 }
 
 impl BackgroundTasks {
-    /// Looks at every source, each at its own pace: one that hangs holds up no other.
+    /// Starts one task per source, so that a source that hangs does not delay the others.
     pub(super) fn start(sources: Arc<[Box<dyn Source>]>, interval: Duration) -> Self {
         let (sender, receiver) = channel(MAX_QUEUED_MESSAGES);
         let now: Arc<[Notify]> = sources.iter().map(|_| Notify::new()).collect();
@@ -45,7 +45,7 @@ impl BackgroundTasks {
         Self { sources, now, tasks, sender, receiver }
     }
 
-    /// The next answer.
+    /// The next message from a task.
     pub(super) async fn next(&mut self) -> anyhow::Result<Message> {
         loop {
             tokio::select! {
@@ -58,7 +58,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Does what the reader asked for.
+    /// Starts the task for an effect.
     pub(super) fn begin(&mut self, effect: Effect) {
         let (sources, sender) = (self.sources.clone(), self.sender.clone());
         match effect {
@@ -66,14 +66,14 @@ impl BackgroundTasks {
             Effect::Observe(source) => self.now.get(source).into_iter().for_each(Notify::notify_one),
             Effect::List(target) => {
                 self.tasks.spawn(async move {
-                    let answer = answered(sources[target.source].list(&target.group)).await;
-                    let _ = sender.send(Message::Listed { target, answer }).await;
+                    let result = with_timeout(sources[target.source].list(&target.group)).await;
+                    let _ = sender.send(Message::Listed { target, result }).await;
                 });
             }
             Effect::Count(target) => {
                 self.tasks.spawn(async move {
-                    let answer = answered(sources[target.source].count(&target.group)).await;
-                    let _ = sender.send(Message::Counted { target, answer }).await;
+                    let result = with_timeout(sources[target.source].count(&target.group)).await;
+                    let _ = sender.send(Message::Counted { target, result }).await;
                 });
             }
             Effect::Replay(target, agreed) => drop(self.tasks.spawn(replay(sources, target, agreed, sender))),
@@ -81,7 +81,7 @@ impl BackgroundTasks {
     }
 }
 
-/// Until nobody listens any more.
+/// Observes a source until the receiver is gone.
 async fn observe_repeatedly(
     sources: Arc<[Box<dyn Source>]>,
     source: usize,
@@ -90,8 +90,8 @@ async fn observe_repeatedly(
     sender: Sender<Message>,
 ) {
     loop {
-        let answer = answered(sources[source].observe()).await;
-        if sender.send(Message::Observed { source, at: Instant::now(), answer }).await.is_err() {
+        let result = with_timeout(sources[source].observe()).await;
+        if sender.send(Message::Observed { source, at: Instant::now(), result }).await.is_err() {
             return;
         }
         let _ = timeout(interval, now[source].notified()).await;
@@ -99,13 +99,13 @@ async fn observe_repeatedly(
 }
 
 async fn replay(sources: Arc<[Box<dyn Source>]>, target: ReplayTarget, agreed: u64, sender: Sender<Message>) {
-    let answer = in_batches(&*sources[target.source], &target, agreed, &sender).await;
-    let answer = answer.map_err(|error| errors::in_a_line(&error));
-    let _ = sender.send(Message::Replayed { target, answer }).await;
+    let result = in_batches(&*sources[target.source], &target, agreed, &sender).await;
+    let result = result.map_err(|error| errors::in_a_line(&error));
+    let _ = sender.send(Message::Replayed { target, result }).await;
 }
 
-/// As many events as were agreed on, however long it takes, and no more: an event that dies again at once would be
-/// replayed for ever.
+/// Replays the confirmed number of events and no more: an event that dies again immediately would otherwise be replayed
+/// for ever. There is no time limit.
 async fn in_batches(
     source: &dyn Source,
     target: &ReplayTarget,
@@ -114,7 +114,8 @@ async fn in_batches(
 ) -> anyhow::Result<u64> {
     let (began, mut replayed) = (Instant::now(), 0);
     while replayed < agreed {
-        // What has gone out may die again at once.
+        // A replayed event may die again immediately. From the second batch on, only events that were DEAD at the start
+        // count.
         let since = (replayed > 0).then_some(began);
         let more = source.replay(&target.group, since, REPLAY_BATCH_EVENTS.min(agreed - replayed)).await?;
         if more == 0 {
@@ -126,8 +127,8 @@ async fn in_batches(
     Ok(replayed)
 }
 
-async fn answered<T>(work: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
-    let answer = timeout(SOURCE_TIMEOUT, work).await;
-    let answer = answer.unwrap_or_else(|_| Err(StoreError::Timeout(SOURCE_TIMEOUT).into()));
-    answer.map_err(|error| errors::in_a_line(&error))
+async fn with_timeout<T>(work: impl Future<Output = anyhow::Result<T>>) -> Result<T, String> {
+    let result = timeout(SOURCE_TIMEOUT, work).await;
+    let result = result.unwrap_or_else(|_| Err(StoreError::Timeout(SOURCE_TIMEOUT).into()));
+    result.map_err(|error| errors::in_a_line(&error))
 }

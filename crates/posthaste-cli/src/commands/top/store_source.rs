@@ -1,4 +1,4 @@
-//! A store, observed through `Admin`.
+//! A store as a source, observed through `Admin`.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use super::outbox_snapshot::{
 use super::source::Source;
 use crate::commands::shared::{bulk_change, pages};
 
+/// A store that is opened on first use.
 #[derive(Debug)]
 pub(super) struct StoreSource {
     spec: StoreSpec,
     actor: String,
-    /// Opened by the first observation that succeeds.
+    /// `None` until an observation has opened it. The lock is held while it is being opened.
     opened: Mutex<Option<OpenStore>>,
 }
 
@@ -65,7 +66,7 @@ impl Source for StoreSource {
         Ok(self.admin().await?.count(&group.filter()).await?)
     }
 
-    /// A foreign table does not know when an event died.
+    /// For a foreign table `since` is ignored, because it does not record when an event died.
     async fn replay(&self, group: &DeadGroupKey, since: Option<Instant>, limit: u64) -> anyhow::Result<u64> {
         let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
         let filter = match since.filter(|_| self.spec.layout.is_none()) {
@@ -94,7 +95,7 @@ async fn snapshot(admin: &dyn Admin) -> Result<OutboxSnapshot, StoreError> {
     })
 }
 
-/// A store knows of a route only that somebody paused it, or that events wait for it.
+/// The paused routes, and one entry for all other parked events: a store does not know which routes exist.
 async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSnapshot>, StoreError> {
     let mut routes = Vec::new();
     for name in &stats.paused {

@@ -1,4 +1,4 @@
-//! The program with everything.
+//! The program with all commands.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::{commands, errors, logging};
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return errors::answer(&answer),
+        Err(error) => return errors::print_clap(&error),
     };
     start_logging(&cli.command);
     match run(cli) {
@@ -22,8 +22,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// What still blocks at the end, a pipe without a reader or a name that is being looked up, is left behind: a program
-/// that is told to end must end.
+/// Runs the command. At the end, whatever still blocks is abandoned, such as a read from a pipe or a name lookup: a
+/// program that was asked to stop must not hang.
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
     let ended = runtime.block_on(commands::run(cli.command, cli.output));
@@ -31,18 +31,18 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     ended
 }
 
-/// In the demo things go wrong on purpose, and the benchmark overloads engines and ends them in the middle of their
-/// work. The doctor's result is in its findings, and what clients of brokers log beside them is noise. A relay reads
-/// its configuration first, which says how it logs.
+/// Starts the log of the command. The demo provokes failures and the benchmark overloads engines and aborts them, so
+/// their logs would only be noise. The result of the doctor is in its findings, not in the logs of broker clients. The
+/// relay reads its configuration first, because that sets up its log.
 fn start_logging(command: &Command) {
     match command {
         Command::Demo(_) | Command::Doctor(_) => logging::start("off"),
         #[cfg(feature = "bench")]
         Command::Bench(_) => logging::start("off"),
         Command::Relay(_) => {}
-        // Lines would be drawn across its screen, and stay there.
+        // Log lines would be drawn across its screen and stay there.
         Command::Top(_) if std::io::IsTerminal::is_terminal(&std::io::stderr()) => {}
-        // What operators do with a table that has no audit is logged, and must be seen.
+        // Changes by an operator to a table without an audit are logged, and must be visible by default.
         _ => logging::start(&format!("warn,{AUDIT}=info")),
     }
 }
