@@ -1,4 +1,4 @@
-//! Commands that change events: counted first, agreed to, and on record.
+//! Commands that change events: they count first, ask for consent and write the audit.
 
 use insta::assert_snapshot;
 
@@ -11,10 +11,14 @@ const AUDIT_SQL: &str =
 const SEEDED_STATES: &str = "n-1=0 n-2=2 d-1=3 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1";
 
 #[test]
-fn dry_run_says_what_would_change() {
+fn dry_run_reports_what_would_change() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --dry-run"), @"
     3 events would be replayed; nothing was changed
+    --- exit code 0
+    ");
+    assert_snapshot!(shop.run("dead discard d-1 --dry-run"), @"
+    1 event would be discarded; nothing was changed
     --- exit code 0
     ");
     assert_snapshot!(shop.run("dead discard d-1 d-2 n-1 --dry-run"), @"
@@ -36,28 +40,28 @@ fn dry_run_says_what_would_change() {
 }
 
 #[test]
-fn nobody_to_ask_means_no() {
+fn change_without_a_terminal_needs_consent_by_option() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --type OrderPlaced"), @"
     --- stderr
-    error: this would replay 2 events (status=DEAD event_type=OrderPlaced); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
+    error: this would replay 2 events (status=DEAD event_type=OrderPlaced); there is no terminal to ask on: add --yes to proceed, or --dry-run to see what would change
     --- exit code 2
     ");
     assert_snapshot!(shop.run("dead discard d-1 d-2"), @"
     --- stderr
-    error: this would discard 2 events; nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
+    error: this would discard 2 events; there is no terminal to ask on: add --yes to proceed, or --dry-run to see what would change
     --- exit code 2
     ");
     assert_snapshot!(shop.run("purge --done --older-than 7d"), @"
     --- stderr
-    error: this would delete 2 events (DONE older than 7days); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
+    error: this would delete 2 events (DONE older than 7days); there is no terminal to ask on: add --yes to proceed, or --dry-run to see what would change
     --- exit code 2
     ");
     assert_eq!(shop.query(STATES_SQL), SEEDED_STATES);
 }
 
 #[test]
-fn one_event_is_replayed_without_a_question() {
+fn one_named_event_is_replayed_without_a_question() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay d-1"), @"
     1 event replayed
@@ -68,7 +72,7 @@ fn one_event_is_replayed_without_a_question() {
 }
 
 #[test]
-fn all_that_match_are_replayed() {
+fn all_matching_events_are_replayed() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let error = ["--error", "connection refused"];
     assert_snapshot!(shop.run_args("dead replay --all --actor ben --yes", &error), @"
@@ -107,17 +111,17 @@ fn progress_of_a_fan_out_is_forgotten_on_demand() {
 #[test]
 fn named_events_that_are_not_dead_fail_the_command() {
     let shop = Shop::seeded(StoreKind::Sqlite);
-    assert_snapshot!(shop.run("dead discard d-1 n-1 nobody --yes"), @"
+    assert_snapshot!(shop.run("dead discard d-1 n-1 d-1 unknown --yes"), @"
     1 event discarded
     --- stderr
     error: n-1 is not the id of a DEAD event
-    error: nobody is not the id of a DEAD event
+    error: unknown is not the id of a DEAD event
     --- exit code 1
     ");
-    assert_snapshot!(shop.run("dead replay nobody --output json"), @r#"
-    {"action":"replay","dry_run":false,"matched":0,"exact":true,"changed":0,"remaining":null,"unchanged":["nobody"]}
+    assert_snapshot!(shop.run("dead replay unknown --output json"), @r#"
+    {"action":"replay","dry_run":false,"matched":0,"exact":true,"changed":0,"remaining":null,"unchanged":["unknown"]}
     --- stderr
-    error: nobody is not the id of a DEAD event
+    error: unknown is not the id of a DEAD event
     --- exit code 1
     "#);
     assert_eq!(shop.query(STATES_SQL), "n-1=0 n-2=2 d-2=3 d-3=3 f-1=1 f-2=1 f-3=1");
@@ -139,7 +143,7 @@ fn old_done_events_are_purged() {
 }
 
 #[test]
-fn nothing_to_do_needs_no_answer() {
+fn change_of_no_events_needs_no_consent() {
     let shop = Shop::empty(StoreKind::Sqlite);
     for args in ["dead replay --all", "dead discard --all", "purge --done --older-than 1h"] {
         let output = shop.run(args);

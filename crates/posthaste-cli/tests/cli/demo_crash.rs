@@ -1,5 +1,5 @@
-//! The demo's process is killed again and again on one file. Nothing committed is lost, nothing is
-//! invented, and only what was under way is delivered twice.
+//! The process of the demo is killed repeatedly on one file. No committed event is lost, none is invented, and only
+//! events in flight are delivered twice.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -9,18 +9,18 @@ use crate::binary::{json_of, posthaste};
 
 const KILLS: u64 = 50;
 
-/// The most steps of the journal (attempted, committed, delivered) before a kill.
+/// Maximum number of journal entries (attempted, committed, delivered) before a kill.
 const MAX_STEPS: usize = 2_000;
 
 #[test]
-fn killed_fifty_times_it_loses_and_invents_nothing() {
+fn demo_killed_fifty_times_loses_and_invents_nothing() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let dir = tempfile::tempdir().expect("a directory");
     let outbox = folder(dir.path());
     let check = || json_of(&["demo", "--check", "--dir", outbox, "--journal", outbox]);
-    // Delivered when the process died, and not yet settled.
+    // Events that were delivered but not yet settled when the process died.
     let mut in_flight = 0;
     for _ in 0..KILLS {
         run_and_kill(dir.path(), &mut random);
@@ -40,7 +40,7 @@ fn killed_fifty_times_it_loses_and_invents_nothing() {
     assert!(found["duplicates"].as_u64() <= Some(in_flight), "{in_flight} in flight, {found}");
 }
 
-/// Kills the process after a random number of steps; some are killed before their first.
+/// Kills the process after a random number of journal entries, sometimes before the first.
 fn run_and_kill(dir: &Path, random: &mut fastrand::Rng) {
     let outbox = folder(dir);
     let seed = random.u32(..).to_string();

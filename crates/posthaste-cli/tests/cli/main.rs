@@ -1,6 +1,5 @@
-//! The command line as a person or a script drives it: the real binary on real SQLite files, on a real
-//! PostgreSQL, on a real MariaDB or MySQL, and on a real Redis. One program for all of it: linking it
-//! is most of the work.
+//! Tests of the real binary, as a person or a script runs it, on SQLite files, PostgreSQL, MariaDB or MySQL, and Redis.
+//! They are one program, because linking it takes most of the build time.
 
 mod bench;
 mod binary;

@@ -1,4 +1,4 @@
-//! Operators' commands, which print the same on every store.
+//! Commands for operators, whose output is the same on every store.
 
 use insta::assert_snapshot;
 use redis::cmd;
@@ -17,8 +17,8 @@ on_stores!([sqlite, postgres, mysql, redis] [
     operators_work
 ]);
 
-/// With the words that each store has for itself replaced: its URL, its table, and a position.
-fn of_any_store(shop: &Shop, output: CommandOutput) -> String {
+/// Replaces what differs between stores in the output: the URL, the table and a position.
+fn without_store_names(shop: &Shop, output: CommandOutput) -> String {
     let (table, url, position) = match shop.kind {
         StoreKind::Sqlite => ("outbox_event", "sqlite:shop.db", "3"),
         StoreKind::Postgres => ("shop.outbox_event", "postgres://***@db.example/shop", "3"),
@@ -33,7 +33,7 @@ fn status_counts_every_state(kind: StoreKind) {
     let shop = Shop::seeded(kind);
     assert_eq!(shop.run("pause mail").code, 0);
     let output = shop.run("status");
-    let text = of_any_store(&shop, output);
+    let text = without_store_names(&shop, output);
     let (text, findings) = text.split_once("finding ").expect("findings");
     assert_snapshot!(text, @"
     TABLE in URL
@@ -81,7 +81,7 @@ fn status_counts_every_state(kind: StoreKind) {
 
 fn event_is_shown_with_headers_and_payload(kind: StoreKind) {
     let shop = Shop::seeded(kind);
-    assert_snapshot!(of_any_store(&shop, shop.run("event show d-1")), @r#"
+    assert_snapshot!(without_store_names(&shop, shop.run("event show d-1")), @r#"
     id            d-1
     type          OrderPlaced
     status        DEAD
@@ -106,7 +106,8 @@ fn event_is_shown_with_headers_and_payload(kind: StoreKind) {
     "#);
     assert_eq!(shop.run("dead show d-1").stdout, shop.run("event show d-1").stdout);
     assert_eq!(shop.run("dead show n-1").code, 1);
-    assert_eq!(shop.run("event show nobody").code, 1);
+    assert_eq!(shop.run("dead show unknown").code, 1);
+    assert_eq!(shop.run("event show unknown").code, 1);
 }
 
 // S1-25
@@ -155,7 +156,7 @@ fn old_events_are_purged_and_archived(kind: StoreKind) {
     {"action":"purge","dry_run":false,"matched":3,"exact":true,"changed":3,"remaining":null,"unchanged":[]}
     --- exit code 0
     "#);
-    // Archived events are in a table of their own, but for Redis.
+    // Archived events are in a table of their own, except on Redis.
     let archived = if kind == StoreKind::Redis { "d-1=4 d-2=4 d-3=4 " } else { "" };
     assert_eq!(states(&shop), format!("{archived}f-3=1 n-1=0 n-2=2"));
     if kind != StoreKind::Redis {
@@ -210,6 +211,7 @@ fn events_are_listed(shop: &Shop) {
         ("--status new", "n-1"),
         ("--status retry --error timeout", "n-2"),
         ("--status dead --tenant acme", "d-1"),
+        ("--status dead --type OrderPlaced", "d-1 d-2"),
         ("--status dead --older-than 1d", "d-1 d-2 d-3"),
         ("--status dead --older-than 100years", ""),
         ("--parked mail", ""),
@@ -229,8 +231,9 @@ fn status_is_watched(shop: &Shop) {
     assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
     let samples: Vec<Value> =
         output.stdout.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
-    let [first, second] = &samples[..] else { panic!("two looks: {output}") };
+    let [first, second] = &samples[..] else { panic!("two readings: {output}") };
     assert_eq!(first["rates"], Value::Null);
+    assert!(second["rates"]["seconds"].as_f64() >= Some(0.1), "{second}");
     for rate in ["backlog_per_second", "delivered_per_second", "written_per_second"] {
         assert_eq!(second["rates"][rate], 0.0, "{rate} of {second}");
     }
@@ -275,7 +278,7 @@ fn json_of(shop: &Shop, args: &str) -> Value {
     serde_json::from_str(&output.stdout).expect("a document")
 }
 
-/// In order of their names: on Redis the rows of the future come last.
+/// The ids in alphabetical order: on Redis, rows with a future `inserted_at` come last.
 fn ids_of(page: &Value) -> String {
     let events = page["events"].as_array().expect("events").iter();
     let mut ids: Vec<&str> = events.map(|event| event["id"].as_str().expect("an id")).collect();

@@ -25,7 +25,7 @@ fn status_of_an_empty_outbox() {
 }
 
 #[test]
-fn status_says_how_late_the_oldest_event_is() {
+fn status_reports_the_age_of_the_oldest_event() {
     let shop = Shop::empty(StoreKind::Sqlite);
     shop.sql(
         "INSERT INTO outbox_event (event_id, event_type, payload, inserted_at) VALUES ('a', 'A', '{}', 0)",
@@ -37,7 +37,7 @@ fn status_says_how_late_the_oldest_event_is() {
 }
 
 #[test]
-fn status_reads_a_database_that_it_must_not_write() {
+fn status_reads_a_read_only_database() {
     let output = Shop::seeded(StoreKind::Sqlite).run("status --store sqlite:shop.db?mode=ro");
     assert_eq!(output.code, 0, "{output}");
 }
@@ -87,23 +87,17 @@ fn binary_payload_is_shown_by_its_first_bytes() {
         output.stdout.contains("payload (application/protobuf, binary, 100 bytes; the first 64"),
         "{output}"
     );
+    assert!(output.stdout.contains(&format!("\n{}\n", "00".repeat(64))), "{output}");
     assert_eq!(shop.json("event show b")["payload"]["hex"], "00".repeat(100));
 }
 
 #[test]
 fn unknown_event_is_an_error() {
-    assert_snapshot!(Shop::seeded(StoreKind::Sqlite).run("event show nobody"), @"
+    assert_snapshot!(Shop::seeded(StoreKind::Sqlite).run("event show unknown"), @"
     --- stderr
-    error: there is no event nobody: see whether id, store and table are right; it may also have been purged, or its transaction may have been rolled back
+    error: there is no event unknown: check the id, the store and the table; it may also have been purged, or its transaction may have been rolled back
     --- exit code 1
     ");
-}
-
-#[test]
-fn archived_event_is_found() {
-    let shop = Shop::seeded(StoreKind::Sqlite);
-    assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
-    assert_eq!(shop.json("event show f-1")["status"], "ARCHIVED");
 }
 
 #[test]
@@ -120,6 +114,7 @@ fn dead_events_are_listed_page_by_page() {
     no DEAD events match
     --- exit code 0
     ");
+    assert_eq!(Shop::empty(StoreKind::Sqlite).run("dead list").stdout, "no DEAD events\n");
     assert_snapshot!(shop.run("dead list --limit 1 --output json"), @r#"
     {"total":3,"events":[{"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"malformed":null}],"next":3,"groups":[{"aggregate_type":"Order","event_type":"OrderPlaced","reason":"connection refused","count":2,"first":"2020-01-02T03:04:05.000000Z","last":"2020-01-02T03:04:06.000000Z"},{"aggregate_type":"__GLOBAL__","event_type":"MailSent","reason":"no route","count":1,"first":"2020-01-02T03:04:07.000000Z","last":"2020-01-02T03:04:07.000000Z"}]}
     --- exit code 0
@@ -152,23 +147,16 @@ fn events_of_any_status_are_listed() {
     {"events":[{"seq":2,"id":"n-2","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-8","tenant_id":null,"payload_bytes":2,"status":"RETRY","attempts":3,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2100-01-01T00:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2100-01-01T00:00:00.000000Z","done_at":null,"last_error":"timeout","locked_by":null,"locked_at":null,"malformed":null}],"next":null}
     --- exit code 0
     "#);
-    assert_snapshot!(shop.run("event list --tenant nobody"), @"
+    assert_snapshot!(shop.run("event list --tenant unknown"), @"
     no events match
     --- exit code 0
     ");
     assert_eq!(shop.run("purge --done --older-than 1d --archive --yes").code, 0);
-    for (args, ids) in [
-        ("--status new", "n-1"),
-        ("--status dead --type OrderPlaced", "d-1 d-2"),
-        ("--status archived", "f-1 f-2"),
-        ("--error timeout", "n-2"),
-    ] {
-        assert_eq!(ids_of(&shop.json(&format!("event list {args}"))), ids, "{args}");
-    }
+    assert_eq!(ids_of(&shop.json("event list --status archived")), "f-1 f-2");
 }
 
 #[test]
-fn events_that_wait_for_a_route_are_listed() {
+fn parked_events_are_listed_by_route() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("UPDATE outbox_event SET parked = 'mail' WHERE event_id = 'n-1'");
     assert_eq!(ids_of(&shop.json("event list --parked mail")), "n-1");
@@ -209,7 +197,7 @@ fn every_filter_narrows_the_list() {
 }
 
 #[test]
-fn age_narrows_lists_replays_and_discards() {
+fn age_filters_lists_replays_and_discards() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("UPDATE outbox_event SET done_at = 4102444800000000 WHERE event_id <> 'd-2'");
     assert_eq!(ids_of(&shop.json("dead list --older-than 1d")), "d-2");
@@ -220,13 +208,10 @@ fn age_narrows_lists_replays_and_discards() {
 }
 
 #[test]
-fn dead_show_shows_dead_events_alone() {
-    let shop = Shop::seeded(StoreKind::Sqlite);
-    assert_eq!(shop.run("dead show d-1").stdout, shop.run("event show d-1").stdout);
-    assert_snapshot!(shop.run("dead show n-1"), @"
+fn dead_show_shows_only_dead_events() {
+    assert_snapshot!(Shop::seeded(StoreKind::Sqlite).run("dead show n-1"), @"
     --- stderr
     error: the event n-1 is not DEAD but NEW: look at it with `posthaste event show`
     --- exit code 1
     ");
-    assert_eq!(shop.run("dead show nobody").code, 1);
 }

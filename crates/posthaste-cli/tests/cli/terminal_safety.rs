@@ -1,8 +1,8 @@
-//! What reaches a terminal, and what happens when it goes away.
+//! Output on a terminal: no control sequences from the store, and no panic when it goes away.
 
 use crate::shop::{Shop, StoreKind};
 
-/// Clears the screen, sets the title, turns the reading direction, rings, and pretends to be a row.
+/// Clears the screen, sets the title, reverses the reading direction, rings the bell, and looks like a second row.
 const HOSTILE_TEXT_SQL: &str = "'x' || char(27) || '[2J' || char(155) || '31m' || char(27) || ']0;t' || char(7) || char(13) \
                        || char(10) || 'd-9  Fake' || char(8238) || char(127)";
 
@@ -30,7 +30,7 @@ fn acts_on_terminal(c: char) -> bool {
 }
 
 #[test]
-fn hostile_texts_reach_no_terminal() {
+fn control_sequences_reach_no_terminal() {
     let shop = hostile_shop();
     let id = shop.query("SELECT event_id FROM outbox_event WHERE event_id NOT IN ('h-1', 'p-1')");
     for args in [
@@ -59,7 +59,7 @@ fn hostile_texts_reach_no_terminal() {
 }
 
 #[test]
-fn escaped_json_still_means_the_same() {
+fn escaped_json_decodes_to_the_same_text() {
     let shop = hostile_shop();
     let hostile = shop.query("SELECT event_id FROM outbox_event WHERE event_id NOT IN ('h-1', 'p-1')");
     let event = shop.json("event show h-1");
@@ -69,7 +69,7 @@ fn escaped_json_still_means_the_same() {
 }
 
 #[test]
-fn closed_pipes_are_no_reason_to_panic() {
+fn closed_pipes_cause_no_panic() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     for args in [
         "status",
@@ -78,7 +78,7 @@ fn closed_pipes_are_no_reason_to_panic() {
         "dead list",
         "dead list --output json",
         "event show d-1",
-        "event show nobody",
+        "event show unknown",
         "event list",
         "audit",
         "pause mail",
@@ -99,16 +99,16 @@ fn closed_pipes_are_no_reason_to_panic() {
 }
 
 #[test]
-fn nothing_is_left_lying_beside_the_database() {
+fn no_side_files_are_left_beside_the_database() {
     let shop = Shop::seeded(StoreKind::Sqlite);
-    for args in ["status", "event show nobody", "dead replay --all", "dead discard --all --yes"] {
+    for args in ["status", "event show unknown", "dead replay --all", "dead discard --all --yes"] {
         shop.run(args);
         assert!(!shop.path("shop.db-wal").exists(), "{args}");
     }
 }
 
 #[test]
-fn who_reads_only_the_first_line_sees_no_error() {
+fn closed_stdout_is_no_error() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -117,7 +117,7 @@ fn who_reads_only_the_first_line_sees_no_error() {
 }
 
 #[test]
-fn nothing_but_the_answer_is_on_standard_output() {
+fn only_the_result_is_on_standard_output() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let output = shop.command("status --output json").env("RUST_LOG", "trace").output().unwrap();
     serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();

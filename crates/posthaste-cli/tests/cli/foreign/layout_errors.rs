@@ -1,4 +1,4 @@
-//! What people get wrong about layouts, and the errors that they get.
+//! Mistakes in layouts, and their error messages.
 
 use insta::assert_snapshot;
 
@@ -7,16 +7,16 @@ use crate::shop::{Shop, StoreKind};
 
 fn check(file: &str) -> CommandOutput {
     let shop = Shop::bare(StoreKind::Sqlite);
-    std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
+    shop.write_file("posthaste.toml", file);
     shop.run("config check --config posthaste.toml")
 }
 
 #[test]
-fn preset_that_nobody_knows_is_told_those_that_are_known() {
+fn unknown_preset_is_refused_with_the_known_ones() {
     let output =
         Shop::bare(StoreKind::Sqlite).run("status --store postgres://db.example/shop --layout debezum");
     assert_eq!(output.code, 2, "{output}");
-    assert!(output.stderr.contains("known are order-service, outbox-record, debezium"), "{output}");
+    assert!(output.stderr.contains("must be one of order-service, outbox-record, debezium"), "{output}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ sent_at = "processed_at"
 [[outbox.orders.route]]
 publish = "stdout:"
 "#;
-    std::fs::write(shop.path("posthaste.toml"), file).expect("the file can be written");
+    shop.write_file("posthaste.toml", file);
     let output = shop.run("config show --config posthaste.toml");
     assert_eq!(output.code, 0, "{output}");
     let (_, layout) = output.stdout.split_once("[outbox.orders.layout]\n").expect("a layout");
@@ -128,5 +128,8 @@ publish = "stdout:"
     sent_at = "processed_at"
     "#);
     let (_, purge) = output.stdout.split_once("[outbox.orders.purge.done]\n").expect("a purge");
-    assert!(purge.starts_with("action = \"keep\""), "nothing of another's table is deleted unasked: {purge}");
+    assert!(
+        purge.starts_with("action = \"keep\""),
+        "nothing in a foreign table is deleted by default: {purge}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Two relays on one foreign table, and the one that delivers is killed.
+//! Takeover of a foreign table: two relays share it, and the one that delivers is killed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
 use crate::shop::StoreKind;
 
-/// How many events are written before the kill, and how many in all.
+/// Number of events written before the kill, and in total.
 const EVENTS_BEFORE_KILL: usize = 300;
 const TOTAL_EVENTS: usize = 500;
 
@@ -26,8 +26,8 @@ fn debezium_survives_a_kill(kind: StoreKind) {
     survives_a_kill(kind, "debezium");
 }
 
-/// The second relay stands by until the first is killed. Everything arrives; what was written down as sent before
-/// the kill arrives once; nothing is invented.
+/// The second relay stands by until the first is killed. Every event is delivered; events that were marked as sent
+/// before the kill are delivered once; no event is invented.
 fn survives_a_kill(kind: StoreKind, preset: &'static str) {
     let (table, sink) = (ForeignTable::new(kind, preset), Sink::new());
     let to_kafka = preset != "debezium";
@@ -39,7 +39,7 @@ fn survives_a_kill(kind: StoreKind, preset: &'static str) {
     second.wait_for("standing by");
 
     (0..EVENTS_BEFORE_KILL).step_by(20).for_each(|n| table.write(n, n + 20, &topic));
-    // Somewhere in the middle of its work.
+    // At some point during the delivery.
     retry_until_ok("some are delivered", || {
         if table.waiting() < EVENTS_BEFORE_KILL - 50 { Ok(()) } else { Err(String::new()) }
     });
@@ -63,5 +63,5 @@ fn survives_a_kill(kind: StoreKind, preset: &'static str) {
     let expected: Vec<String> = (0..TOTAL_EVENTS).map(uuid).collect();
     assert!(counts.keys().eq(expected.iter()), "{} of {TOTAL_EVENTS} arrived", counts.len());
     let twice: Vec<&String> = sent_before.iter().filter(|id| counts[*id] > 1).collect();
-    assert!(twice.is_empty(), "sent and written down, and yet sent again: {twice:?}");
+    assert!(twice.is_empty(), "marked as sent, but delivered again: {twice:?}");
 }

@@ -1,4 +1,4 @@
-//! A file that relays write their events to, one line each.
+//! Files to which relays deliver events, one line each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ impl Sink {
         Self(tempfile::tempdir().expect("a folder"))
     }
 
-    /// The URL of a publisher that writes to the file of this name.
+    /// The URL of a publisher to the file with this name.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("file://{}?format=envelope", self.path(name).display())
     }
@@ -24,10 +24,10 @@ impl Sink {
         self.0.path().join(name)
     }
 
-    /// The ids of the events in the file of this name, in their order.
+    /// The ids of the events in the file with this name, in their order.
     pub(crate) fn arrived(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let id = |line: &str| {
             let document: serde_json::Value = serde_json::from_str(line).expect("a document per line");
@@ -36,7 +36,7 @@ impl Sink {
         lines.map(id).collect()
     }
 
-    /// How often each event is in the file of this name.
+    /// How often each event is in the file with this name.
     pub(crate) fn ids(&self, name: &str) -> BTreeMap<String, u32> {
         let mut ids = BTreeMap::new();
         for id in self.arrived(name) {
@@ -45,8 +45,7 @@ impl Sink {
         ids
     }
 
-    /// Waits until every one of these events is in one of the files, and says how often each is in all of
-    /// them.
+    /// Waits until each of these events is in one of the files. Returns how often each event is in all of them.
     pub(crate) fn wait_for(&self, names: &[&str], ids: &[String]) -> BTreeMap<String, u32> {
         retry_until_ok("delivery", || {
             let mut all = BTreeMap::new();
@@ -58,7 +57,7 @@ impl Sink {
         })
     }
 
-    /// The same; none may be there twice, and no other.
+    /// The same, but no event may be duplicated, and there may be no others.
     pub(crate) fn wait_for_each_once(&self, names: &[&str], ids: &[String]) {
         let found = self.wait_for(names, ids);
         let twice: Vec<&String> = found.iter().filter(|(_, count)| **count > 1).map(|(id, _)| id).collect();
