@@ -8,6 +8,8 @@
 #[cfg(feature = "full")]
 mod args;
 mod cli;
+#[cfg(all(test, feature = "bench"))]
+mod command_reference;
 #[cfg(feature = "full")]
 mod commands;
 #[cfg(feature = "full")]
