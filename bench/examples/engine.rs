@@ -231,7 +231,7 @@ fn report(options: &Options, hot: &[Throughput], backlog: &[Throughput], latency
         median(hot.iter().map(|run| run.allocations))
     );
     println!("allocations per event {:>12.1} (backlog)", median(backlog.iter().map(|run| run.allocations)));
-    println!("held at once, most    {:>12} (hot)", hot.iter().map(|run| run.held).max().unwrap_or(0));
+    println!("most events held      {:>12} (hot)", hot.iter().map(|run| run.held).max().unwrap_or(0));
     let live = hot.iter().map(|run| run.live).max().unwrap_or(0);
     println!("live bytes, most      {live:>12} (hot, store included)");
 }

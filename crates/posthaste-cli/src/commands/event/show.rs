@@ -38,7 +38,7 @@ pub(super) async fn run(args: ShowArgs, output: Output) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the event with this id. Fails if there is none.
+/// Reads the event with this id. Fails if it does not exist.
 pub(crate) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<EventDetail> {
     let found = admin.get(id).await.context("the event cannot be read")?;
     let Some(detail) = found else {

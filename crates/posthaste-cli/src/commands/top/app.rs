@@ -105,7 +105,7 @@ pub(super) struct App {
     pub(super) status_message: Option<StatusMessage>,
     /// Whether the display is frozen: observations are dropped.
     pub(super) frozen: bool,
-    /// Progress of the running replay: replayed and total. `None` if there is none.
+    /// Progress of the running replay: replayed and total. `None` if no replay is running.
     pub(super) replaying: Option<(u64, u64)>,
     /// Events of the group on the screen; `None` until the source has replied.
     pub(super) listed: Option<Result<Vec<DeadEvent>, String>>,

@@ -26,7 +26,7 @@ fn debezium_survives_a_kill(kind: StoreKind) {
     survives_a_kill(kind, "debezium");
 }
 
-/// The second relay stands by until the first is killed. Every event is delivered; events that were marked as sent
+/// The second relay waits until the first is killed. Every event is delivered; events that were marked as sent
 /// before the kill are delivered once; no event is invented.
 fn survives_a_kill(kind: StoreKind, preset: &'static str) {
     let (table, sink) = (ForeignTable::new(kind, preset), Sink::new());

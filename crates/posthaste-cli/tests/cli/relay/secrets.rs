@@ -118,7 +118,7 @@ fn refused_login_prints_no_secret() {
         let url = variable(name);
         let (scheme, rest) = url.split_once("://").expect("a URL");
         let host = rest.split_once('@').map_or(rest, |(_, host)| host);
-        let store = format!("{scheme}://nobody-here:{SECRET}@{host}");
+        let store = format!("{scheme}://no-such-user:{SECRET}@{host}");
         let args = ["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"];
         let output = posthaste(&args).env("RUST_LOG", "trace").output().expect("the binary starts");
         let printed = text(&output);

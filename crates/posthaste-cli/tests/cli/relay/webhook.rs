@@ -48,7 +48,7 @@ impl Request {
         Some(request)
     }
 
-    /// The value of a header; empty if there is none.
+    /// The value of a header; empty if it is missing.
     fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
