@@ -19,7 +19,7 @@ use clap::Parser as _;
 use clap::builder::RangedU64ValueParser;
 use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
-use posthaste::{Config, Delivery, Event, MemoryStore, Outbox, Routes};
+use posthaste::{Config, Delivery, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::sync::{Mutex, Notify};
 
@@ -124,7 +124,7 @@ fn events(count: usize) -> Result<Vec<Event>> {
 
 /// Writes events as fast as possible. Returns the highest number of held events, and the highest number of live bytes.
 async fn write(store: &MemoryStore, outbox: &Outbox, count: usize, batch: usize) -> Result<(usize, usize)> {
-    let writer = store.writer(outbox);
+    let writer = MemoryWriter::new(&store, outbox);
     let before = live_bytes();
     let (mut held, mut live) = (0, 0);
     let mut left = count;
@@ -203,7 +203,7 @@ async fn run_paced(options: &Options) -> Result<Latency> {
     };
     let outbox = Outbox::from_config(store.clone(), config(options), routes).build()?;
     outbox.start()?;
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let mut micros = Vec::with_capacity(options.paced);
     for event in events(options.paced)? {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -54,7 +54,7 @@ impl BenchTables for MemoryTables {
     }
 
     fn writer(&self, outbox: &Outbox) -> MemoryTablesWriter {
-        MemoryTablesWriter { writer: self.store.writer(outbox), business: self.business.clone() }
+        MemoryTablesWriter { writer: MemoryWriter::new(&self.store, outbox), business: self.business.clone() }
     }
 
     async fn business(&self, (number, body): Business<'_>) -> anyhow::Result<()> {
@@ -67,12 +67,7 @@ impl BenchTables for MemoryTables {
 
     async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         self.business(business).await?;
-        let payload = Some(business.1.to_owned().into());
-        self.store.insert_raw(RawRow {
-            event_type: workload::EVENT_TYPE.into(),
-            payload,
-            ..RawRow::default()
-        });
+        self.store.insert_raw(RawRow::of_type(workload::EVENT_TYPE).with_payload(business.1.to_owned()));
         Ok(())
     }
 }

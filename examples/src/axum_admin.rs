@@ -1,5 +1,5 @@
-//! A web service that serves the admin API of its own outbox beside its own routes: health for probes, and what
-//! operators need, below `/internal/outbox`.
+//! A web service that serves the admin API of its own outbox beside its own routes. Health checks for probes and the
+//! API for operators are below `/internal/outbox`.
 //!
 //! `posthaste top --relay http://127.0.0.1:3000/internal/outbox` and `posthaste tail --relay …` work with it.
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use axum::Router;
 use posthaste::{BoxError, Outbox, ShutdownReport};
 use posthaste_admin::{AdminApi, AdminOutbox, Role, Token};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 use tokio::net::TcpListener;
 
 use crate::axum_sqlite::{app, create_tables, routes};
 
-/// Serves until `stop` is ready. An operator shows `token`; probes need none.
+/// Serves until `stop` completes. Operators authenticate with `token`; probes need none.
 pub async fn run(
     listener: TcpListener,
     pool: SqlitePool,
@@ -25,7 +25,7 @@ pub async fn run(
     create_tables(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let admin = Arc::new(AdminOutbox::open("shop", vec!["Order.OrderPlaced".to_owned()], store.clone()));
-    // The feed is what `posthaste tail` shows.
+    // The feed is the source of `posthaste tail`.
     let outbox =
         Outbox::builder(store.clone(), routes(pool.clone())).single_node().interceptor(admin.feed().clone());
     let outbox = outbox.start()?;
@@ -33,7 +33,7 @@ pub async fn run(
     let api = AdminApi::new().outbox(admin).token(Token::new("on-call", Role::Operator, token));
     let app = Router::new()
         .nest("/internal/outbox", posthaste_admin::router(api))
-        .merge(app(pool.clone(), store.writer(&outbox)));
+        .merge(app(pool.clone(), SqliteWriter::new(&store, &outbox)));
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;
 

@@ -1,5 +1,5 @@
-//! A web service with an outbox in its own PostgreSQL database, of which any number may run side by
-//! side: [`app`] takes orders, [`routes`] says what follows from them, [`run`] starts and stops both.
+//! A web service with an outbox in its own PostgreSQL database. Any number of instances may run: [`app`] takes orders,
+//! [`routes`] handles their events, [`run`] starts and stops both.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 use crate::web::{Failure, NewOrder, Order, OrderPlaced};
 
-/// Serves until `stop` is ready. Then HTTP stops first, so that no new events come, and the outbox
-/// after it, which delivers what is queued.
+/// Serves until `stop` completes. HTTP stops first, so that no new events are written; then the outbox stops, after it
+/// has delivered what is queued.
 pub async fn run(
     listener: TcpListener,
     pool: PgPool,
@@ -27,7 +27,7 @@ pub async fn run(
     let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
     create_tables(&pool).await?;
     let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
-    let writer = store.writer(&outbox);
+    let writer = PgWriter::new(&store, &outbox);
     let app = app(Shop { pool: pool.clone(), writer, store: store.clone() });
 
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;
@@ -39,7 +39,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// The service's own tables; the outbox brings its own. A service of yours has migrations for this.
+/// Creates the service's own tables; the outbox creates its own. A real service has migrations for this.
 async fn create_tables(pool: &PgPool) -> Result<(), sqlx::Error> {
     let orders = "CREATE TABLE IF NOT EXISTS orders (
         id        bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -49,16 +49,16 @@ async fn create_tables(pool: &PgPool) -> Result<(), sqlx::Error> {
     sqlx::query(orders).execute(pool).await.map(drop)
 }
 
-/// What follows from an order: its buyer gets a confirmation. Here it is only noted in the table.
+/// The handlers. A buyer gets a confirmation of each order; here it is only noted in the table.
 pub fn routes(pool: PgPool) -> Routes {
     Routes::new().on(move |placed: OrderPlaced, _: Delivery| {
         let pool = pool.clone();
-        // An error means: try again later.
+        // An error is a failed attempt, which is tried again later.
         async move { confirm(&pool, placed.order).await }
     })
 }
 
-/// May run more than once for the same order, on two nodes even, and does no harm then.
+/// Idempotent, because it may run more than once for the same order, also on two instances at the same time.
 async fn confirm(pool: &PgPool, order: i64) -> HandlerResult {
     sqlx::query("UPDATE orders SET confirmed = true WHERE id = $1").bind(order).execute(pool).await?;
     println!("order {order} is confirmed");
@@ -74,7 +74,7 @@ pub fn app(shop: Shop) -> Router {
         .with_state(shop)
 }
 
-/// What every request needs. All of it is cheap to clone.
+/// The state of every request. All of it is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shop {
     pool: PgPool,
@@ -82,8 +82,8 @@ pub struct Shop {
     store: PgStore,
 }
 
-/// The order and its event, in one transaction. axum drops this future when the client goes away;
-/// wherever that happens, both are there or neither is.
+/// Stores the order and its event in one transaction. axum drops this future when the client disconnects. Wherever that
+/// happens, either both are stored or neither is.
 async fn place_order(
     State(shop): State<Shop>,
     Json(new): Json<NewOrder>,
@@ -104,8 +104,8 @@ async fn show_order(State(shop): State<Shop>, Path(id): Path<i64>) -> Result<Res
     })
 }
 
-/// 200 as long as the database answers. How long the oldest event waits is told and not judged: events
-/// that are late are no reason to take a node out that still takes orders.
+/// Returns 200 if the database works. The age of the oldest event is only reported: late events are no reason to remove
+/// an instance that can still take orders.
 async fn health(State(shop): State<Shop>) -> Response {
     const STORE_TIMEOUT: Duration = Duration::from_secs(2);
     match timeout(STORE_TIMEOUT, shop.store.oldest_pending(None)).await {

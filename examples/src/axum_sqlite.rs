@@ -1,5 +1,5 @@
-//! A web service with an outbox in its own SQLite file: [`app`] takes orders, [`routes`] says what
-//! follows from them, [`run`] starts and stops both.
+//! A web service with an outbox in its own SQLite file: [`app`] takes orders, [`routes`] handles their events, [`run`]
+//! starts and stops both.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 
 use crate::web::{Failure, NewOrder, Order, OrderPlaced};
 
-/// Serves until `stop` is ready. Then HTTP stops first, so that no new events come, and the outbox
-/// after it, which delivers what is queued.
+/// Serves until `stop` completes. HTTP stops first, so that no new events are written; then the outbox stops, after it
+/// has delivered what is queued.
 pub async fn run(
     listener: TcpListener,
     pool: SqlitePool,
@@ -23,7 +23,7 @@ pub async fn run(
     create_tables(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let outbox = Outbox::builder(store.clone(), routes(pool.clone())).start()?;
-    let app = app(pool.clone(), store.writer(&outbox));
+    let app = app(pool.clone(), SqliteWriter::new(&store, &outbox));
 
     let served = axum::serve(listener, app).with_graceful_shutdown(stop).await;
 
@@ -34,7 +34,7 @@ pub async fn run(
     Ok(report)
 }
 
-/// The service's own tables; the outbox brings its own.
+/// Creates the service's own tables; the outbox creates its own.
 pub async fn create_tables(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     let orders = "CREATE TABLE IF NOT EXISTS orders (
         id        INTEGER PRIMARY KEY,
@@ -44,16 +44,16 @@ pub async fn create_tables(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     sqlx::query(orders).execute(pool).await.map(drop)
 }
 
-/// What follows from an order: its buyer gets a confirmation. Here it is only noted in the table.
+/// The handlers. A buyer gets a confirmation of each order; here it is only noted in the table.
 pub fn routes(pool: SqlitePool) -> Routes {
     Routes::new().on(move |placed: OrderPlaced, _: Delivery| {
         let pool = pool.clone();
-        // An error means: try again later.
+        // An error is a failed attempt, which is tried again later.
         async move { confirm(&pool, placed.order).await }
     })
 }
 
-/// May run more than once for the same order, and does no harm then.
+/// Idempotent, because it may run more than once for the same order.
 async fn confirm(pool: &SqlitePool, order: i64) -> HandlerResult {
     sqlx::query("UPDATE orders SET confirmed = TRUE WHERE id = ?").bind(order).execute(pool).await?;
     println!("order {order} is confirmed");
@@ -74,7 +74,7 @@ struct Shop {
     writer: SqliteWriter,
 }
 
-/// The order and its event, in one transaction.
+/// Stores the order and its event in one transaction.
 async fn place_order(
     State(shop): State<Shop>,
     Json(new): Json<NewOrder>,

@@ -1,12 +1,11 @@
-//! What both web services have in common, whatever the database: the order, its event, and errors as
-//! HTTP answers.
+//! Shared by the web services: the order, its event, and errors as HTTP responses.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use posthaste::{BoxError, Event};
 use serde::{Deserialize, Serialize};
 
-/// Somebody has ordered something.
+/// An order was placed.
 #[derive(Debug, Serialize, Deserialize, Event)]
 #[event(type = "OrderPlaced", aggregate = "Order")]
 pub struct OrderPlaced {
@@ -15,25 +14,25 @@ pub struct OrderPlaced {
     pub order: i64,
 }
 
-/// What a buyer sends.
+/// The request body of an order.
 #[derive(Debug, Deserialize)]
 pub struct NewOrder {
-    /// What is ordered.
+    /// The item to order.
     pub item: String,
 }
 
-/// What a buyer gets to see.
+/// An order as a response body.
 #[derive(Debug, Serialize)]
 pub struct Order {
     /// Its number.
     pub id: i64,
-    /// What was ordered.
+    /// The item that was ordered.
     pub item: String,
     /// Whether its event was handled.
     pub confirmed: bool,
 }
 
-/// Whatever goes wrong is the service's own fault, and nothing for the caller to read.
+/// An error of the service. It is logged, and the client gets only the status 500.
 #[derive(Debug)]
 pub struct Failure(BoxError);
 

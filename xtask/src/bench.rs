@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: builds a benchmark in release mode and hands it its arguments.
+//! `cargo xtask bench`: builds a benchmark in release mode and runs it with the given arguments.
 
 use crate::cargo::Cargo;
 
-/// Name, and the cargo arguments that run it.
+/// The name of each benchmark and the cargo arguments that run it.
 const BENCHES: &[(&str, &str)] = &[
     ("engine", "run --locked --release -p posthaste-bench --example engine"),
     ("writers", "run --locked --release -p posthaste-bench --example writers"),
@@ -12,7 +12,7 @@ const BENCHES: &[(&str, &str)] = &[
 pub(crate) fn run(name: &str, args: &[&str]) -> bool {
     let Some((_, command)) = BENCHES.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = BENCHES.iter().map(|(known, _)| *known).collect();
-        eprintln!("No benchmark is called {name}. Known: {}.", known.join(", "));
+        eprintln!("No benchmark is called {name}. Choose one of: {}.", known.join(", "));
         return false;
     };
     Cargo::new(command).arg("--").args(args).run()

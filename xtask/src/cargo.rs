@@ -1,11 +1,12 @@
-//! Runs cargo at the root of the repository, and says what it runs.
+//! Cargo commands, run at the root of the repository, and what cargo knows about the workspace.
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The compiler with clippy's lints. It also makes code, so that what it compiled can be run.
+use serde_json::Value;
+
+/// The compiler with clippy's lints. It generates code as rustc does, so its programs can be run.
 const CLIPPY_DRIVER: &str = "clippy-driver";
 
 /// Whether the toolchain has clippy.
@@ -20,22 +21,45 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Where cargo puts what it builds.
+/// The folder of cargo's build output.
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// One cargo command. `Display` writes it as one would type it.
-#[derive(Clone, Debug)]
+/// The packages of the workspace, as `cargo metadata` describes them.
+pub(crate) fn packages() -> Vec<Value> {
+    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
+    let mut metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    metadata["packages"].as_array_mut().map(std::mem::take).unwrap_or_default()
+}
+
+/// The name of an installed toolchain of this version, such as `1.94` or `1.94.1`.
+pub(crate) fn toolchain(version: &str) -> Option<String> {
+    let list = Command::new("rustup").args(["toolchain", "list"]).output().ok()?.stdout;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let mut names = list.lines().filter_map(|line| line.split_whitespace().next());
+    names
+        .find(|name| name.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-'])))
+        .map(str::to_owned)
+}
+
+/// One cargo command. `Display` writes it as a user would type it in a shell.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cargo {
     args: Vec<String>,
     env: Vec<(String, String)>,
+    /// A toolchain of rustup. `None`: the one that started this program.
+    toolchain: Option<String>,
 }
 
 impl Cargo {
-    /// `args` is split at spaces; an argument that contains one goes through [`Cargo::arg`].
+    /// Splits `args` at spaces. Use [`Cargo::arg`] for an argument that contains a space.
     pub(crate) fn new(args: &str) -> Self {
-        Self { args: args.split_whitespace().map(str::to_owned).collect(), env: Vec::new() }
+        Self { args: args.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
+    }
+
+    pub(crate) fn with_toolchain(self, toolchain: &str) -> Self {
+        Self { toolchain: Some(toolchain.to_owned()), ..self }
     }
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
@@ -52,25 +76,20 @@ impl Cargo {
         self
     }
 
-    /// The same subcommand without its arguments.
-    pub(crate) fn subcommand(&self) -> Self {
-        Self { args: self.args.iter().take(1).cloned().collect(), env: Vec::new() }
-    }
-
-    /// Runs with the terminal's own input and output.
+    /// Runs with the input and output of the terminal. Returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
-        match self.command().status() {
-            Ok(status) => status.success(),
-            Err(error) => self.cannot_start(&error),
-        }
+        let status = self.command().status();
+        status
+            .map_err(|error| eprintln!("`{self}` cannot be started: {error}"))
+            .is_ok_and(|status| status.success())
     }
 
-    /// The same, with every crate of the workspace compiled by clippy's driver.
+    /// Compiles every crate of the workspace with clippy's driver.
     pub(crate) fn by_clippy(self) -> Self {
         self.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY_DRIVER)
     }
 
-    /// The command, to run with less of the processor than others.
+    /// The command with a lower processor priority.
     pub(crate) fn nice(&self) -> Command {
         let command = self.command();
         let mut nice = Command::new("nice");
@@ -79,7 +98,7 @@ impl Cargo {
         nice
     }
 
-    /// Runs silently; standard output if it succeeded, standard error if not.
+    /// Runs without printing. Returns standard output, or standard error if it failed.
     pub(crate) fn output(&self) -> Result<String, String> {
         let output = self.command().output().map_err(|error| error.to_string())?;
         if output.status.success() {
@@ -90,17 +109,18 @@ impl Cargo {
     }
 
     fn command(&self) -> Command {
-        // The cargo that started us, so that a chosen toolchain stays chosen.
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        let mut command = match &self.toolchain {
+            Some(toolchain) => {
+                let mut rustup = Command::new("rustup");
+                rustup.args(["run", toolchain, "cargo"]);
+                rustup
+            }
+            // The cargo that started this program, so that `cargo +toolchain xtask` keeps its toolchain.
+            None => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+        };
         command.args(&self.args).current_dir(root());
         command.envs(self.env.iter().cloned());
         command
-    }
-
-    fn cannot_start(&self, error: &io::Error) -> bool {
-        eprintln!("`{self}` cannot be started: {error}");
-        false
     }
 }
 
@@ -108,6 +128,9 @@ impl fmt::Display for Cargo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.env {
             write!(f, "{name}={} ", quoted(value))?;
+        }
+        if let Some(toolchain) = &self.toolchain {
+            write!(f, "rustup run {toolchain} ")?;
         }
         f.write_str("cargo")?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
@@ -123,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_is_shown_as_one_would_type_it() {
+    fn command_is_shown_as_a_user_would_type_it() {
         let cargo = Cargo::new("doc --locked").env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(cargo.to_string(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --locked"#);
     }

@@ -12,16 +12,16 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
-  test [options] [name]  everything that must pass before a merge, or only tests with `name` in their name
-      --jobs <n>         so many test programs at a time; default: 3
-      --quick            tests that need no server, with a short simulation, and tidy
-      --step <name>      only the steps with this in their name: tests, clippy, documentation, …
+  test [options] [name]  run everything that must pass before a merge, or only tests with `name` in their name
+      --jobs <n>         test programs that run at the same time; default: 3
+      --quick            only tidy and the tests that need no server, with a short simulation
+      --step <name>      only the steps with this in their name: tests, clippy, documentation, features, …
       --package <name>   only the tests of this package
       --test <name>      only the test programs of this name
-  services up|down|env   real servers for tests: start them, stop them, print their variables
-  tidy                   the rules that no compiler checks
-  api                    writes down what the libraries offer (docs/internal/api), which tidy then compares
-  bench <name> [args…]   a benchmark, in release mode; the arguments are the benchmark's own
+  services up|down|env   start real servers for tests, stop them, print their variables
+  tidy [--lower]         check the rules that no compiler checks; --lower lowers the counts of the wording rule
+  api                    write the public API of the libraries to docs/internal/api, which tidy compares
+  bench <name> [args…]   run a benchmark in release mode with these arguments
 ";
 
 fn main() -> ExitCode {
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ["services", "down"] => succeeds(services::down()),
         ["services", "env"] => succeeds(services::env()),
         ["tidy"] => tidy::run(),
+        ["tidy", "--lower"] => tidy::lower_wording(),
         ["api"] => tidy::write_api(),
         ["bench", name, args @ ..] => bench::run(name, args),
         _ => return usage(),

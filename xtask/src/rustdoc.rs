@@ -1,8 +1,8 @@
-//! `cargo test --doc` with this program in the place of rustdoc: it runs the examples of a crate, and writes the pages
-//! of the crate and of its programs beside that.
+//! A stand-in for rustdoc under `cargo test --doc`: it runs the doc tests of a crate and writes its pages at the same
+//! time.
 //!
-//! `cargo doc` would compile every dependency once more, to check it only. The pages need nothing but the libraries that
-//! the examples are linked with.
+//! `cargo doc` would compile every dependency a second time, in check mode. The pages need only the libraries that the
+//! doc tests are linked with, which exist already. The programs of a crate get pages too.
 
 use std::fs;
 use std::io;
@@ -11,21 +11,21 @@ use std::process::{Command, ExitCode};
 
 use crate::cargo::{Cargo, target_folder};
 
-/// The folder of the pages. It is set where cargo calls this program as rustdoc.
+/// The environment variable with the folder of the pages. If it is set, cargo has called this program as rustdoc.
 const PAGES_VAR: &str = "XTASK_PAGES";
 
-/// Options of the examples, and whether they have a value.
+/// Options of doc tests, which rustdoc refuses when it writes pages, and whether they have a value.
 const TEST_OPTIONS: &[(&str, bool)] =
     &[("--test", false), ("--no-run", false), ("--test-run-directory", true), ("--test-args", true)];
 
-/// The command with this program in the place of rustdoc.
+/// Makes cargo call this program instead of rustdoc.
 pub(crate) fn with_pages(cargo: Cargo) -> Cargo {
     let xtask = std::env::current_exe().unwrap_or_default();
     let pages = target_folder().join("doc");
     cargo.env("RUSTDOC", &xtask.to_string_lossy()).env(PAGES_VAR, &pages.to_string_lossy())
 }
 
-/// What rustdoc has to say, if it is this program that cargo has called as rustdoc.
+/// Does the work of rustdoc if cargo has called this program as rustdoc, and returns the exit code.
 pub(crate) fn run_if_called() -> Option<ExitCode> {
     let pages = PathBuf::from(std::env::var_os(PAGES_VAR)?);
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -41,7 +41,7 @@ pub(crate) fn run_if_called() -> Option<ExitCode> {
 
 fn run(args: &[String], pages: &Path) -> io::Result<bool> {
     let mut examples = Command::new("rustdoc").args(args).spawn()?;
-    // Cargo also asks for the version.
+    // Without `--test`, cargo asks for the version only.
     let is_test = args.iter().any(|arg| arg == "--test");
     let are_written = !is_test || write_pages(args, pages)?;
     Ok(examples.wait()?.success() && are_written)
@@ -60,7 +60,7 @@ fn write_pages(args: &[String], pages: &Path) -> io::Result<bool> {
     Ok(passed)
 }
 
-/// The arguments for the pages of a library, and of each program in its folder `bin`.
+/// The arguments of rustdoc for the pages of a library, and for those of each program in its folder `bin`.
 fn commands(args: &[String]) -> io::Result<Vec<Vec<String>>> {
     let library = without_test_options(args);
     let Some(source) = library.iter().position(|arg| arg.ends_with("lib.rs")) else {
@@ -75,7 +75,7 @@ fn commands(args: &[String]) -> io::Result<Vec<Vec<String>>> {
         program[source] = file.to_string_lossy().into_owned();
         set(&mut program, "--crate-name", &name);
         set(&mut program, "--crate-type", "bin");
-        // As cargo has it: nobody but us reads these pages.
+        // `cargo doc` does the same for a program: only its developers read these pages.
         program.extend(
             ["--document-private-items", "--allow=rustdoc::private-intra-doc-links"].map(str::to_owned),
         );
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_those_of_the_library_and_of_each_program_beside_it() {
+    fn pages_are_written_for_the_library_and_for_each_of_its_programs() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
         fs::write(folder.path().join("bin/demo.rs"), "").unwrap();

@@ -1,8 +1,7 @@
 //! `cargo xtask services`: real servers for tests, private to this checkout.
 //!
-//! They listen on 127.0.0.1 only, on free ports, write into a temporary directory and run without
-//! privileges. A server that the environment names already is taken instead of started. Servers of
-//! the system are never touched.
+//! They listen on free ports of 127.0.0.1 only, write into a temporary directory and run without privileges. A server
+//! that an environment variable names is used instead of a new one. Servers of the system are never touched.
 
 mod build_libraries;
 mod cache;
@@ -32,15 +31,15 @@ use std::path::{Path, PathBuf};
 
 use server_set::{Lifetime, ServerSet};
 
-/// One kind of server, or another program that tests need; each is a file of its own.
+/// One kind of server, or another program that tests need. Each is a file of its own.
 struct Service {
-    /// The Debian packages that have to be installed before it can start.
+    /// The Debian packages that must be installed before it can start.
     missing_packages: fn() -> Vec<&'static str>,
-    /// Starts it, or takes the one that the environment names, and exports its variables.
+    /// Starts it, or uses the one that the environment names, and exports its variables.
     start: fn(&mut ServerSet) -> Result<(), String>,
 }
 
-/// In the order in which they start: the slow ones first, and PgBouncer needs PostgreSQL.
+/// All services in their start order: the slow ones first, and PgBouncer after PostgreSQL, which it needs.
 const SERVICES: &[Service] = &[
     rabbitmq::SERVICE,
     kafka::SERVICE,
@@ -50,20 +49,18 @@ const SERVICES: &[Service] = &[
     redis::SERVICE,
     redis_cluster::SERVICE,
     nats::SERVICE,
-    programs::KCAT,
-    programs::REDIS_CLI,
-    programs::FAKETIME,
+    programs::SERVICE,
     python::SERVICE,
     producers::SERVICE,
     build_libraries::SERVICE,
 ];
 
-/// Starts the servers, and leaves them running.
+/// Starts the servers and leaves them running.
 pub(crate) fn up() -> Result<(), String> {
     let _lock = lock()?;
     stop_abandoned_runs()?;
     if let Some(set) = running()? {
-        println!("They run already.\n");
+        println!("The servers run already.\n");
         describe(&set);
         return Ok(());
     }
@@ -72,14 +69,14 @@ pub(crate) fn up() -> Result<(), String> {
     Ok(())
 }
 
-/// Stops the servers, in whatever state they are.
+/// Stops the servers, also if some of them have died.
 pub(crate) fn down() -> Result<(), String> {
     let _lock = lock()?;
     stop_abandoned_runs()?;
     match load(&up_file())? {
-        Some(set) => set.stop().map(|()| println!("The servers are stopped, and their data is removed.")),
+        Some(set) => set.stop().map(|()| println!("The servers are stopped and their data is removed.")),
         None => {
-            println!("No servers are up.");
+            println!("No servers are running.");
             Ok(())
         }
     }
@@ -88,12 +85,13 @@ pub(crate) fn down() -> Result<(), String> {
 /// Prints the variables for a shell's `eval`.
 pub(crate) fn env() -> Result<(), String> {
     let set = load(&up_file())?.filter(ServerSet::is_alive);
-    let set = set.ok_or("No servers are up, or one of them died: run `cargo xtask services up` first.")?;
+    let set =
+        set.ok_or("No servers are running, or one of them died: run `cargo xtask services up` first.")?;
     print!("{}", set.state().exports());
     Ok(())
 }
 
-/// Servers for a test run: those that are up, or private ones that end with the run.
+/// The servers of a test run: those of `services up`, or private ones that end with the run.
 #[derive(Debug)]
 pub(crate) struct ServersForRun {
     set: ServerSet,
@@ -111,12 +109,12 @@ impl ServersForRun {
         Ok(Self { set, is_private: true })
     }
 
-    /// Name and value of what the tests shall find in their environment.
+    /// The environment variables for the tests, with their values.
     pub(crate) fn variables(&self) -> &[(String, String)] {
         &self.set.state().variables
     }
 
-    /// What the report of the run has to say about the servers.
+    /// Lines about the servers for the report of the run.
     pub(crate) fn notes(&self) -> &[String] {
         &self.set.state().notes
     }
@@ -132,12 +130,12 @@ impl Drop for ServersForRun {
     }
 }
 
-/// The value of an environment variable; an empty one counts as not set.
+/// The value of an environment variable. An empty one counts as not set.
 fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns once everything can be built, or says what the user has to install.
+/// Installs the libraries for a build with all features. The error names what the user has to install.
 pub(crate) fn install_libraries() -> Result<(), String> {
     install::install(&build_libraries::missing_packages())
 }
@@ -161,27 +159,27 @@ fn describe(set: &ServerSet) {
     println!("To stop the servers:     cargo xtask services down");
 }
 
-/// The set that `services up` started, if all of it still runs. What is left of another is removed.
+/// The set that `services up` started, if all of its servers still run. Otherwise the rest of it is stopped.
 fn running() -> Result<Option<ServerSet>, String> {
     let Some(set) = load(&up_file())? else { return Ok(None) };
     if !set.is_alive() {
-        eprintln!("Not all servers of the last `cargo xtask services up` run any more: the rest is removed.");
+        eprintln!("Some servers of the last `cargo xtask services up` have died: the others are stopped.");
         set.stop()?;
         return Ok(None);
     }
-    // Two answers to the same question: only the user knows which one is meant.
+    // Two servers for one variable: only the user knows which one the tests should use.
     let other =
         set.state().variables.iter().find(|(name, value)| env_var(name).is_some_and(|given| given != *value));
     match other {
         Some((name, _)) => Err(format!(
-            "{name} is set to something else than the servers that are up: `unset {name}`, or run \
+            "{name} is set, but not to the server that is running: `unset {name}`, or run \
              `cargo xtask services down` first."
         )),
         None => Ok(Some(set)),
     }
 }
 
-/// The servers of test runs that were killed before they could stop them.
+/// Stops the servers of test runs that were killed before they could do so.
 fn stop_abandoned_runs() -> Result<(), String> {
     let Ok(files) = fs::read_dir(folder()) else { return Ok(()) };
     for file in files.flatten() {
@@ -197,20 +195,21 @@ fn stop_abandoned_runs() -> Result<(), String> {
     Ok(())
 }
 
-/// A file that cannot be read is an error: what it named may still run.
+/// Reads the set in a file. A damaged file is an error, because its servers may still run.
 fn load(file: &Path) -> Result<Option<ServerSet>, String> {
     if !file.exists() {
         return Ok(None);
     }
     let set = ServerSet::load(file.to_owned()).ok_or_else(|| {
-        format!("{} is damaged: end the servers that it names, and remove it.", file.display())
+        format!("{} is damaged: end the servers that it names, then remove the file.", file.display())
     })?;
     Ok(Some(set))
 }
 
 const RUN_FILE_PREFIX: &str = "run-";
 
-/// Beside what cargo builds, always at the same place, so that every command finds it.
+/// The folder of the files about running servers. It does not depend on `CARGO_TARGET_DIR`, so that every command
+/// finds it.
 fn folder() -> PathBuf {
     crate::cargo::root().join("target/services")
 }
@@ -223,7 +222,8 @@ fn run_file(pid: u32) -> PathBuf {
     folder().join(format!("{RUN_FILE_PREFIX}{pid}"))
 }
 
-/// Keeps two commands from starting and stopping servers at the same time.
+/// Takes the lock that keeps two commands from starting and stopping servers at the same time. It is held until the
+/// file is dropped.
 fn lock() -> Result<File, String> {
     let path = folder().join("lock");
     let locked = fs::create_dir_all(folder()).and_then(|()| File::create(&path)).and_then(|file| {

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules that no compiler checks, each in its own file.
+//! `cargo xtask tidy`: rules for the repository that no compiler checks, each in its own file.
 
 mod code_map;
 mod core_dependencies;
@@ -6,6 +6,7 @@ mod dynamic_sql;
 mod length;
 mod links;
 mod lints;
+mod main_error;
 mod module_cycles;
 mod module_docs;
 mod public_api;
@@ -15,12 +16,13 @@ mod spec_ids;
 mod spec_map;
 mod todo_marks;
 mod tree;
+mod wording;
 
-use std::fmt;
+use std::{fmt, io};
 
 use tree::Tree;
 
-/// A rule looks at the whole tree and names everything that breaks it.
+/// A rule reads the whole tree and returns every place that breaks it.
 type Rule = fn(&Tree) -> Vec<Violation>;
 
 const RULES: &[Rule] = &[
@@ -29,6 +31,7 @@ const RULES: &[Rule] = &[
     length::check,
     links::check,
     lints::check,
+    main_error::check,
     todo_marks::check,
     module_cycles::check,
     module_docs::check,
@@ -37,6 +40,7 @@ const RULES: &[Rule] = &[
     sleeps::check,
     spec_ids::check,
     spec_map::check,
+    wording::check,
 ];
 
 pub(crate) fn run() -> bool {
@@ -47,15 +51,24 @@ pub(crate) fn run() -> bool {
     }
     match violations.len() {
         0 => println!("tidy: {} rules hold", RULES.len()),
-        n => eprintln!("tidy: {n} to put right"),
+        n => eprintln!("tidy: {n} violations"),
     }
     violations.is_empty()
 }
 
-/// Writes down what the libraries offer now.
+/// Writes the public API of the libraries as it is now.
 pub(crate) fn write_api() -> bool {
+    write(public_api::write)
+}
+
+/// Lowers the counts of the `wording` rule to those of today.
+pub(crate) fn lower_wording() -> bool {
+    write(wording::lower)
+}
+
+fn write(file: fn(&Tree) -> io::Result<()>) -> bool {
     let Some(tree) = load() else { return false };
-    public_api::write(&tree).map_err(|error| eprintln!("The lists cannot be written: {error}")).is_ok()
+    file(&tree).map_err(|error| eprintln!("A file cannot be written: {error}")).is_ok()
 }
 
 fn load() -> Option<Tree> {
@@ -63,7 +76,7 @@ fn load() -> Option<Tree> {
     tree.map_err(|error| eprintln!("The repository cannot be read: {error}")).ok()
 }
 
-/// One breach: where, and what to do about it.
+/// A place that breaks a rule, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 struct Violation {
     path: String,
@@ -84,19 +97,44 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The lines of a text with their numbers, from one.
+/// Returns a violation for each line for which `advice` returns a text.
+fn judge_lines<'t>(
+    files: impl Iterator<Item = (&'t str, &'t str)>,
+    advice: impl Fn(&'t str) -> Option<String>,
+) -> Vec<Violation> {
+    let lines =
+        files.flat_map(|(path, text)| numbered(text).map(move |(line_no, line)| (path, line_no, line)));
+    lines.filter_map(|(path, line_no, line)| Some(Violation::new(path, line_no, advice(line)?))).collect()
+}
+
+/// The lines of a text with their numbers, which start at one.
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// Whether `word` stands in `line` on its own, not as a part of a longer name.
+/// The lines of a page that are not fenced code, with their numbers.
+fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    numbered(page).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
 fn has_word(line: &str, word: &str) -> bool {
+    count_word(line, word) > 0
+}
+
+/// Counts `word` in `line`, without those that are a part of a longer name.
+fn count_word(line: &str, word: &str) -> usize {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    line.match_indices(word).any(|(start, _)| {
-        let before = line[..start].chars().next_back();
+    let found = line.match_indices(word).filter(|(start, _)| {
+        let before = line[..*start].chars().next_back();
         let after = line[start + word.len()..].chars().next();
         !before.is_some_and(is_name) && !after.is_some_and(is_name)
-    })
+    });
+    found.count()
 }
 
 #[cfg(test)]
@@ -104,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn violation_is_shown_as_a_place_and_an_advice() {
+    fn violation_is_shown_as_its_place_and_its_advice() {
         let violation = Violation::new("docs/a.md", 7, "do this");
         assert_eq!(violation.to_string(), "docs/a.md:7: do this");
     }

@@ -30,14 +30,15 @@ pub(super) async fn run(url: &str) -> Result<(), BoxError> {
     let context = WriterContext::<Postgres>::writer_only().schema(SCHEMA.parse()?).build();
     on_tokio_postgres(&pool, &context).await?;
     on_diesel_async(url, &context).await?;
-    sea_orm::measure("SeaORM, PostgreSQL", url, &SeaWriter::new(context), [ORDER_SQL, BY_HAND_SQL]).await?;
+    sea_orm::measure("SeaORM, PostgreSQL", url, &SeaWriter::from_context(context), [ORDER_SQL, BY_HAND_SQL])
+        .await?;
     pool.get().await?.batch_execute(&drop).await?;
     Ok(())
 }
 
 async fn on_tokio_postgres(pool: &Pool, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
     let mut client = pool.get().await?;
-    let writer = posthaste_tokio_postgres::PgWriter::new(context.clone());
+    let writer = posthaste_tokio_postgres::PgWriter::from_context(context.clone());
     compare("tokio-postgres, PostgreSQL", async |by_hand| {
         let order = client.prepare_cached(ORDER_SQL).await?;
         if by_hand {
@@ -67,7 +68,7 @@ async fn on_diesel_async(url: &str, context: &WriterContext<Postgres>) -> Result
 
     type Manager = <AsyncPgConnection as diesel_async::AsyncConnection>::TransactionManager;
     let mut connection = AsyncPgConnection::establish(url).await?;
-    let writer = posthaste_diesel::AsyncPgWriter::new(context.clone());
+    let writer = posthaste_diesel::AsyncPgWriter::from_context(context.clone());
     compare("diesel-async, PostgreSQL", async |by_hand| {
         if by_hand {
             Manager::begin_transaction(&mut connection).await?;

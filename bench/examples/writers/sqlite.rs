@@ -26,12 +26,13 @@ pub(super) async fn run() -> Result<(), BoxError> {
     let context = WriterContext::<Sqlite>::writer_only().build();
     on_rusqlite(&file, &context).await?;
     on_diesel(&file, &context).await?;
-    sea_orm::measure("SeaORM, SQLite", &url, &SeaWriter::new(context), [ORDER_SQL, BY_HAND_SQL]).await
+    sea_orm::measure("SeaORM, SQLite", &url, &SeaWriter::from_context(context), [ORDER_SQL, BY_HAND_SQL])
+        .await
 }
 
 async fn on_rusqlite(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
     let mut connection = rusqlite::Connection::open(file)?;
-    let writer = posthaste_rusqlite::SqliteWriter::new(context.clone());
+    let writer = posthaste_rusqlite::SqliteWriter::from_context(context.clone());
     compare("rusqlite, SQLite", async |by_hand| {
         if by_hand {
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -54,7 +55,7 @@ async fn on_diesel(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), B
 
     let mut connection = diesel::SqliteConnection::establish(&file.display().to_string())?;
     connection.batch_execute("PRAGMA foreign_keys = ON")?;
-    let writer = posthaste_diesel::SqliteWriter::new(context.clone());
+    let writer = posthaste_diesel::SqliteWriter::from_context(context.clone());
     compare("diesel, SQLite", async |by_hand| {
         if by_hand {
             return connection.immediate_transaction(|connection| {

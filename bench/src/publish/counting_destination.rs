@@ -47,7 +47,7 @@ impl CountingDestination {
         let failed = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Done { .. } => None,
             Outcome::Dead(reason) | Outcome::Unsendable(reason) => Some(reason.clone()),
-            Outcome::Retry(error) | Outcome::RetryAfter(_, error) => Some(error.to_string()),
+            Outcome::Failed(error) | Outcome::FailedWithDelay(_, error) => Some(error.to_string()),
             Outcome::Unreachable(unreachable) => Some(unreachable.error.to_string()),
             Outcome::Busy(busy) => Some(busy.error.to_string()),
             other => Some(format!("{other:?}")),

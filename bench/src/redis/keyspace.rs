@@ -46,7 +46,7 @@ impl BenchTables for RedisTables {
     }
 
     fn writer(&self, outbox: &Outbox) -> RedisTablesWriter {
-        RedisTablesWriter { tables: self.clone(), writer: self.store.writer(outbox) }
+        RedisTablesWriter { tables: self.clone(), writer: RedisWriter::new(&self.store, outbox) }
     }
 
     fn outbox_ref(&self) -> Option<OutboxRef> {

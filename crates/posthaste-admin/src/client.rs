@@ -1,4 +1,4 @@
-//! The client of the API: asks one running relay, or any process that serves the router.
+//! Client of the HTTP API, for a running relay or any process that serves the router.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::{Secret, wire};
 
-/// A process that has not accepted a connection by then does not listen.
+/// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A tail has an empty line every 15 s: three that are missing mean that the connection is gone.
+/// The longest wait for data. A tail sends an empty line every 15 s, so three missing lines mean a lost connection.
 const READ_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// The longest document, and the longest line of a tail, that the client accepts.
+/// The largest document, and the longest line of a tail, that the client accepts.
 pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
-/// Why a request failed.
+/// A request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -26,32 +26,32 @@ pub enum ClientError {
     #[error("--relay must be the URL of a relay's admin listener, such as http://127.0.0.1:9911")]
     InvalidUrl,
 
-    /// The HTTP library refuses its own settings.
+    /// The HTTP client cannot be created.
     #[error("no HTTP client can be made: {0}")]
     NoHttpClient(reqwest::Error),
 
-    /// There was no connection, or no response in time.
-    #[error("the relay cannot be reached: see that it runs, and where it listens")]
+    /// No connection could be made, or no response came in time.
+    #[error("the relay cannot be reached: check that it runs, and where it listens")]
     Unreachable(#[source] reqwest::Error),
 
     /// The connection ended in the middle of a response.
-    #[error("the relay is gone")]
+    #[error("the connection to the relay is lost")]
     Disconnected(#[source] reqwest::Error),
 
-    /// The API refused the request.
+    /// The API refused the request. Its response says what is wrong and what to do.
     #[error("the relay refuses: {}: {}", .0.error, .0.advice)]
     Refused(wire::Error),
 
-    /// Something else listens there.
-    #[error("this is no relay of Posthaste: it answers {0}")]
+    /// The response is an HTTP error that is not one of the API, so another program listens there.
+    #[error("this is not a Posthaste relay: it replies {0}")]
     NotARelay(StatusCode),
 
-    /// Something else listens there.
-    #[error("this is no relay of Posthaste: its answer is longer than 1 MiB")]
+    /// The response is larger than [`MAX_DOCUMENT_BYTES`], so another program listens there.
+    #[error("this is not a Posthaste relay: its reply is longer than 1 MiB")]
     TooLong,
 
-    /// Something else listens there, or a relay of another release.
-    #[error("this is no relay of Posthaste")]
+    /// The response is not the expected document: another program listens there, or a relay of another release.
+    #[error("this is not a Posthaste relay")]
     Unreadable(#[from] serde_json::Error),
 }
 
@@ -64,7 +64,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for the API at this URL. It connects with the first request.
+    /// Creates a client for the API at this URL. It connects with the first request.
     ///
     /// # Errors
     ///
@@ -74,14 +74,14 @@ impl Client {
         if !["http", "https"].contains(&url.scheme()) {
             return Err(ClientError::InvalidUrl);
         }
-        // Fails if the program has chosen a provider already, which is then used.
+        // Fails if the program has installed a provider already; then that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http =
             reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
         Ok(Self { http: http.build().map_err(ClientError::NoHttpClient)?, url, token })
     }
 
-    /// The URL that was given, which may hold a password.
+    /// The URL of the API. It may contain a password.
     pub fn url(&self) -> &str {
         self.url.as_str()
     }
@@ -91,11 +91,11 @@ impl Client {
         self.token.is_some()
     }
 
-    /// Reads a document of the API, such as `["outboxes"]`.
+    /// Reads a document of the API. The path is below `/api/v1`, in parts, such as `["outboxes", "shop", "stats"]`.
     ///
     /// # Errors
     ///
-    /// The process cannot be reached, refuses, or is no relay.
+    /// The process cannot be reached, refuses the request, or is not a relay.
     pub async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -105,11 +105,11 @@ impl Client {
         Ok(serde_json::from_slice(&whole(response).await?)?)
     }
 
-    /// Posts a change and reads its result.
+    /// Posts a change and reads its result. The path is as in [`get`](Self::get).
     ///
     /// # Errors
     ///
-    /// The process cannot be reached, refuses, or is no relay.
+    /// The process cannot be reached, refuses the request, or is not a relay.
     pub async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &Value) -> Result<T, ClientError> {
         let mut request = self.request(Method::POST, &in_api(path), &[]);
         let json = reqwest::header::HeaderValue::from_static("application/json");
@@ -122,17 +122,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The process cannot be reached, refuses, or is no relay.
+    /// The process cannot be reached, refuses the request, or is not a relay.
     pub async fn tail(&self, outbox: &str, query: &[(&str, &str)]) -> Result<TailStream, ClientError> {
         let path = in_api(&["outboxes", outbox, "tail"]);
         Ok(TailStream(self.send(self.request(Method::GET, &path, query)).await?))
     }
 
-    /// The metrics, which need no token and are not a part of the API.
+    /// Reads `/metrics`, which needs no token and is not a part of the API.
     ///
     /// # Errors
     ///
-    /// The process cannot be reached, refuses, or is no relay.
+    /// The process cannot be reached, has no metrics, or is not a relay.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         let response = self.send(self.request(Method::GET, &["metrics"], &[])).await?;
         Ok(String::from_utf8_lossy(&whole(response).await?).into_owned())
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// The deliveries of an outbox, as they happen: bytes of lines, which end anywhere.
+/// The deliveries of an outbox as they happen: a stream of bytes. A chunk may end in the middle of a line.
 #[derive(Debug)]
 pub struct TailStream(Response);
 
@@ -189,7 +189,7 @@ async fn next_chunk(response: &mut Response) -> Result<Option<Bytes>, ClientErro
     response.chunk().await.map_err(|error| ClientError::Disconnected(error.without_url()))
 }
 
-/// The whole body, which is bounded.
+/// Reads the whole body, up to [`MAX_DOCUMENT_BYTES`].
 async fn whole(mut response: Response) -> Result<Vec<u8>, ClientError> {
     let mut body = Vec::new();
     while let Some(chunk) = next_chunk(&mut response).await? {

@@ -1,19 +1,20 @@
-//! What operators do with DEAD events: replay or discard them.
+//! Actions of operators on DEAD events: replay and discard.
 
 use posthaste::admin::{Filter, Replay};
 use posthaste::{Admin, EventId, StoreError};
 
-/// What is done with DEAD events.
+/// An action on DEAD events.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum DeadAction<'a> {
-    /// Sends them out again.
+    /// Delivers them again.
     Replay(Replay<'a>),
-    /// Deletes them, for this actor.
+    /// Deletes them. The actor is put on record in the audit.
     Discard(&'a str),
 }
 
 impl DeadAction<'_> {
-    /// Its name in a command and in the API.
+    /// The name of the action in commands and in the API.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Replay(_) => "replay",
@@ -21,7 +22,7 @@ impl DeadAction<'_> {
         }
     }
 
-    /// Its name once it is over.
+    /// The past participle, for reports.
     pub fn past_tense(&self) -> &'static str {
         match self {
             Self::Replay(_) => "replayed",
@@ -44,7 +45,7 @@ impl DeadAction<'_> {
         }
     }
 
-    /// Acts on at most `limit` events that match; returns how many.
+    /// Acts on at most `limit` events that match; returns their number.
     ///
     /// # Errors
     ///

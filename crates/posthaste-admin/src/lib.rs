@@ -1,7 +1,7 @@
 //! HTTP administration of a Posthaste outbox: health, metrics, and a JSON API with tokens and roles.
 //!
-//! [`router`] makes an [`axum::Router`] that any axum service can mount beside its own routes; the relay serves the
-//! same router with [`serve`]. [`Client`] speaks to either. [`wire`] has the documents that both exchange.
+//! [`router`] builds an [`axum::Router`] that any axum service can mount beside its own routes. The relay serves the
+//! same router with [`serve`]. [`Client`] calls either. [`wire`] has the documents that both exchange.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -11,7 +11,7 @@
 //! use posthaste_admin::{AdminApi, AdminOutbox, Role, Token};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let store = MemoryStore::new();
 //! let admin = Arc::new(AdminOutbox::open("shop", vec!["OrderPlaced".to_owned()], store.clone()));
 //! let routes = Routes::new().handle("OrderPlaced", async |_: Delivery| {});
@@ -25,17 +25,18 @@
 //! # }
 //! ```
 //!
-//! It contains no SQL: it uses [`posthaste::Admin`]. `/health/…` and `/metrics` carry no payload, key or id and need no
-//! token; everything else does. Without tokens only requests from this machine are served.
+//! The crate contains no SQL: it uses [`posthaste::Admin`]. `/health/…`, `/metrics` and `/openapi.json` need no token,
+//! and contain no payload, key or id. All other paths need a token. Without tokens in the configuration, only requests
+//! from this machine are served.
 //!
 //! # Features
 //!
-//! `server` has the router, `client` the client; both are on by default. Without them the documents remain.
+//! `server` (default) has the router, `client` (default) has the client. [`wire`] needs neither.
 
 #[cfg(feature = "client")]
 mod client;
 mod dead_action;
-pub mod json_format;
+pub mod json_text;
 mod secret;
 #[cfg(feature = "server")]
 mod server;
@@ -51,7 +52,7 @@ pub use secret::Secret;
 #[cfg(feature = "server")]
 pub use server::{AdminApi, AdminOutbox, DeliveryFeed, Role, Token, router, serve};
 
-/// An error with its causes on one line, for a log: control characters are escaped.
+/// The text of an error and its causes on one line, for a log. Control characters are escaped.
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,20 +1,20 @@
-//! Tokens, keys and passwords, which are never printed.
+//! Secret: a token, key or password that prints as `***`.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A text that is a secret as a whole. It prints, and serializes, as `***`.
+/// A secret text. `Display`, `Debug` and `Serialize` all show `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps this text.
+    /// Wraps this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself.
+    /// The secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }

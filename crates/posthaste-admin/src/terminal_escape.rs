@@ -1,14 +1,14 @@
-//! Makes texts from the store safe for a terminal: a type, a reason or a payload may hold characters
-//! that move the cursor, recolour the screen or turn the reading direction.
+//! Escapes text from the store for a terminal. A type, a reason or a payload may contain characters that move the
+//! cursor, change colours or reverse the reading direction.
 
 use std::fmt::Write as _;
 
-/// One line: line breaks are escaped as well, so that a text cannot pretend to be two rows.
+/// Escapes to one line. Line breaks are escaped too, so that one text cannot look like two rows.
 pub fn one_line(text: &str) -> String {
     escape(text, |c, out| write!(out, "{}", c.escape_default()))
 }
 
-/// Several lines: line breaks stay.
+/// Escapes to several lines: line breaks stay.
 pub fn lines(text: &str) -> String {
     escape(text, |c, out| match c {
         '\n' => out.write_char(c),
@@ -16,8 +16,8 @@ pub fn lines(text: &str) -> String {
     })
 }
 
-/// A JSON document: the same value in other characters. Outside of its strings it has no such
-/// character but line breaks, which stay.
+/// Escapes a JSON document with `\u` sequences, so that its value stays the same. Only its strings can contain such
+/// characters, except for line breaks, which stay.
 pub fn json(document: &str) -> String {
     escape(document, |c, out| match c {
         '\n' => out.write_char(c),
@@ -38,9 +38,8 @@ fn escape(text: &str, write: impl Fn(char, &mut String) -> std::fmt::Result) -> 
     out
 }
 
-/// Whether a terminal may act on a character, or show nothing, instead of drawing it: controls, line
-/// separators, marks of direction, and fillers without width. The two joiners of emoji and of
-/// Persian stay.
+/// Whether a terminal may interpret a character or show nothing for it: controls, line separators, direction marks and
+/// zero-width fillers. The two joiners (U+200C, U+200D) are drawn, because Persian and emoji need them.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_acts_reaches_a_terminal() {
+    fn characters_that_a_terminal_interprets_are_escaped() {
         let hostile = "a\x1b[31mb\rc\nd\te\u{9b}2Jf\u{202e}g\0h\x7f";
         assert_eq!(one_line(hostile), r"a\u{1b}[31mb\rc\nd\te\u{9b}2Jf\u{202e}g\u{0}h\u{7f}");
         assert!(!lines(hostile).chars().any(|c| acts(c) && c != '\n'));
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn people_keep_their_letters() {
+    fn letters_of_every_language_stay() {
         let text = "Überweisung „naïve“ 注文 👩\u{200d}🚀 می\u{200c}خواهم";
         assert_eq!(one_line(text), text);
     }

@@ -1,8 +1,8 @@
-//! The JSON documents of the API, each described once: the router and the command line write them, the client reads
-//! them, and the OpenAPI document has their schemas.
+//! JSON documents of the API. The router and the command line write them, the client reads them, and the OpenAPI
+//! document has their schemas.
 //!
-//! Names stay from release to release, and new fields may come: a client ignores what it does not know. Times are
-//! RFC 3339 text in UTC, ages are seconds.
+//! Field names do not change from release to release. A later release may add fields, so a client must ignore fields
+//! that it does not know. Times are RFC 3339 text in UTC; ages are in seconds.
 
 mod payload;
 mod time;
@@ -10,7 +10,7 @@ mod time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use posthaste::admin::{self, BacklogGroup, Severity};
+use posthaste::admin::{self, BacklogGroup, Page, Severity};
 use posthaste::{EventDetail, EventRow, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 pub use payload::Payload;
 pub use time::Time;
 
-/// What is wrong, and what to do about it: the body of every response that is not a success.
+/// The body of every response that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Error {
     /// What is wrong.
     pub error: String,
@@ -28,123 +29,132 @@ pub struct Error {
     pub advice: String,
 }
 
-/// Whether the process answers.
+/// The response of `/health/live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Live {
     /// Always true.
     pub live: bool,
 }
 
-/// Whether every outbox keeps up.
+/// The response of `/health/ready`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Ready {
-    /// Whether all of them are ready.
+    /// Whether all outboxes are ready.
     pub ready: bool,
-    /// Each of them.
+    /// Each outbox.
     pub outboxes: Vec<OutboxReadiness>,
 }
 
-/// Whether one outbox keeps up.
+/// The readiness of one outbox.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct OutboxReadiness {
-    /// Its name.
+    /// The name of the outbox.
     pub outbox: String,
-    /// Whether its store answers and no due event has waited for too long.
+    /// Whether its store replies and no due event has waited for too long.
     pub ready: bool,
-    /// Why it is not ready.
+    /// Why the outbox is not ready; null if it is.
     pub reason: Option<NotReady>,
-    /// The age of the oldest event that is due.
+    /// The age of the oldest due event; null if there is none, or if it is unknown.
     pub oldest_pending_seconds: Option<f64>,
 }
 
-/// Why an outbox is not ready.
+/// The reason why an outbox is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum NotReady {
     /// The store could not be opened yet.
     StoreNotOpen,
-    /// The store does not answer, or not in time.
+    /// The store failed, or did not reply in time.
     StoreSilent,
     /// The oldest due event has waited for too long.
     Late,
-    /// The process finishes what it has begun, and takes nothing new.
+    /// The process is stopping: it finishes its deliveries and claims no more events.
     Stopping,
 }
 
 /// The outboxes of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Outboxes {
     /// In the order of the configuration.
     pub outboxes: Vec<Outbox>,
 }
 
-/// One outbox.
+/// One outbox of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Outbox {
-    /// Its name.
+    /// The name of the outbox.
     pub outbox: String,
     /// Whether its store could be opened.
     pub open: bool,
     /// The names of its routes.
     pub routes: Vec<String>,
-    /// Which of them an operator has paused; null if the store does not answer.
+    /// Routes that an operator has paused; null if the store is not open or does not reply.
     pub paused: Option<BTreeSet<String>>,
 }
 
 /// The counts of an outbox.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Stats {
-    /// Events that wait.
+    /// Events that are not delivered yet.
     pub pending: Pending,
-    /// Events that were delivered and are kept.
+    /// Events that were delivered and whose rows are kept.
     pub done: u64,
-    /// Events that were given up.
+    /// Events that failed for good and wait for an operator.
     pub dead: u64,
     /// Events in the archive.
     pub archived: u64,
     /// Which of these counts are estimates.
     pub estimated: Estimated,
-    /// The age of the oldest pending event that has been due once.
+    /// The age of the oldest pending event that is or was due.
     pub oldest_pending_seconds: Option<f64>,
     /// Routes that an operator has paused.
     pub paused: BTreeSet<String>,
 }
 
-/// Pending events, counted twice: by status, and by what they wait for.
+/// Pending events, counted by status (`new`, `retry`) and again by what they wait for (the other four).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Pending {
-    /// Never attempted.
+    /// Never failed.
     pub new: u64,
-    /// Attempted, and to be tried again.
+    /// Failed at least once, and to be tried again.
     pub retry: u64,
-    /// Due now and on no lease.
+    /// Due now and not leased.
     pub due: u64,
-    /// On lease.
+    /// Leased by an engine.
     pub leased: u64,
-    /// Waiting for a closed route.
+    /// Waiting for a route that is paused, or whose circuit breaker is open.
     pub parked: u64,
-    /// Waiting for their time.
+    /// Waiting for their due time: delayed events and retries.
     pub scheduled: u64,
 }
 
-/// Which counts of [`Stats`] are estimates.
+/// The counts of [`Stats`] that are estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Estimated {
-    /// Everything in `pending`.
+    /// Whether all counts in `pending` are.
     pub pending: bool,
-    /// `done`.
+    /// Whether `done` is.
     pub done: bool,
-    /// `dead`.
+    /// Whether `dead` is.
     pub dead: bool,
-    /// `archived`.
+    /// Whether `archived` is.
     pub archived: bool,
 }
 
@@ -189,25 +199,27 @@ fn age(seconds: Option<f64>) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds?).ok()
 }
 
-/// Pending events in groups.
+/// Pending events in groups, by type or by tenant.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Backlog {
-    /// The largest first.
+    /// The groups, the largest first.
     pub groups: Vec<PendingGroup>,
-    /// Whether these are all groups, and every pending event was counted.
+    /// Whether `groups` has all groups and counts every pending event.
     pub complete: bool,
 }
 
 /// Pending events of one type or tenant.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct PendingGroup {
-    /// The type or the tenant; null for events that have none.
+    /// The type or the tenant; null for events without a tenant.
     pub key: Option<String>,
-    /// How many there are.
+    /// The number of events.
     pub count: u64,
-    /// The age of the oldest.
+    /// The age of the oldest event.
     pub oldest_seconds: Option<f64>,
 }
 
@@ -230,54 +242,55 @@ impl From<Backlog> for admin::Backlog {
     }
 }
 
-/// A row, but for its headers and its payload.
+/// A row without its headers and its payload.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Row {
     /// The insertion number.
     pub seq: i64,
-    /// The event's id.
+    /// The id of the event.
     pub id: String,
-    /// The event's type.
+    /// The type of the event.
     pub event_type: String,
-    /// Its aggregate's type.
+    /// The type of its aggregate.
     pub aggregate_type: String,
-    /// Its aggregate's id.
+    /// The id of its aggregate.
     pub aggregate_id: Option<String>,
-    /// Its tenant.
+    /// The tenant of the event.
     pub tenant_id: Option<String>,
-    /// The payload's size.
+    /// The size of the payload.
     pub payload_bytes: u64,
-    /// Its status.
+    /// The state of the event.
     #[schemars(with = "String", extend("enum" = ["NEW", "RETRY", "DONE", "DEAD", "ARCHIVED"]))]
     pub status: Status,
-    /// Failed attempts.
+    /// The number of failed attempts.
     pub attempts: u32,
-    /// How often its handler asked for more time.
+    /// The number of deferrals, which do not count as attempts.
     pub deferrals: u32,
-    /// How often its owner died.
+    /// The number of leases that ended without an outcome, because their engine died.
     pub lost_leases: u32,
-    /// How often an operator replayed it.
+    /// The number of replays by operators.
     pub replays: u32,
-    /// The route it waits for.
+    /// The closed route that the event waits for.
     pub parked: Option<String>,
-    /// Destinations of a fan-out that have it.
+    /// The destinations of a fan-out that have the event already.
     pub progress: BTreeSet<String>,
-    /// When it is due: its lease's end, its retry time or its delay.
+    /// When the event is due: the end of its lease, its retry time or its delay.
     pub available_at: Time,
-    /// When it happened, by its producer's clock.
+    /// When the event happened, by the clock of the producer.
     pub created_at: Time,
-    /// When it was inserted, by the store's clock.
+    /// When the row was inserted, by the clock of the store.
     pub inserted_at: Time,
-    /// When it became DONE or DEAD.
+    /// When the event became DONE or DEAD.
     pub done_at: Option<Time>,
-    /// Why it failed last, or died.
+    /// The error of the last failed attempt, or the reason why the event is DEAD.
     pub last_error: Option<String>,
-    /// Which engine holds it.
+    /// The engine that has the lease.
     pub locked_by: Option<String>,
-    /// Since when.
+    /// The start of the lease.
     pub locked_at: Option<Time>,
-    /// What cannot be read of this row.
+    /// What in this row cannot be decoded; null if all of it can.
     pub malformed: Option<String>,
 }
 
@@ -312,27 +325,28 @@ impl From<&EventRow> for Row {
 
 /// A row together with its event.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Event {
-    /// What the row knows.
+    /// The row.
     #[serde(flatten)]
     pub row: Row,
-    /// Where its producer wants it to go.
+    /// The topic that the producer chose.
     pub topic: Option<String>,
-    /// The payload's media type.
+    /// The media type of the payload.
     pub content_type: Option<String>,
     /// The version of the payload's schema.
     pub schema_version: Option<u32>,
-    /// Its headers; left out for those who may not see them.
+    /// The headers; left out for a viewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// Its payload; left out for those who may not see it.
+    /// The payload; left out for a viewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
 }
 
 impl Event {
-    /// Without headers and payload, which may hold personal data.
-    pub fn without_content(detail: &EventDetail) -> Self {
+    /// The event without headers and payload, which may contain personal data.
+    pub(crate) fn without_content(detail: &EventDetail) -> Self {
         let EventDetail { row, event, .. } = detail;
         Self {
             row: row.into(),
@@ -359,44 +373,54 @@ impl From<&EventDetail> for Event {
 /// One page of events.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Events {
-    /// Oldest first.
+    /// The events, oldest first.
     pub events: Vec<Row>,
     /// The `after` of the next page; null on the last.
     pub next: Option<i64>,
 }
 
-/// How many events match.
+impl From<&Page<EventRow>> for Events {
+    fn from(page: &Page<EventRow>) -> Self {
+        Self { events: page.items.iter().map(Row::from).collect(), next: page.next }
+    }
+}
+
+/// The number of events that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Count {
-    /// So many.
+    /// The number.
     pub count: u64,
 }
 
 /// DEAD events in groups.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Groups {
-    /// The largest first.
+    /// The groups, the largest first.
     pub groups: Vec<DeadGroup>,
 }
 
 /// DEAD events of one type with one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DeadGroup {
-    /// Their aggregate type.
+    /// The aggregate type of the events.
     pub aggregate_type: String,
-    /// Their event type.
+    /// The event type.
     pub event_type: String,
-    /// The beginning of their reason.
+    /// The beginning of the reason.
     pub reason: String,
-    /// How many there are.
+    /// The number of events.
     pub count: u64,
-    /// When the first of them died.
+    /// When the first of them became DEAD.
     pub first: Option<Time>,
-    /// When the last of them died.
+    /// When the last of them became DEAD.
     pub last: Option<Time>,
 }
 
@@ -420,59 +444,69 @@ impl From<DeadGroup> for admin::DeadGroup {
     }
 }
 
-/// What a change of events did.
+/// The result of a change of events.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Changed {
-    /// What was done.
+    /// The action.
     #[schemars(extend("enum" = ["replay", "discard", "purge"]))]
     pub action: String,
-    /// How many events were changed.
+    /// The number of events that were changed.
     pub changed: u64,
-    /// Whether there may be more of them: ask again until this is false.
+    /// Whether more events may match: repeat the request until this is false.
     pub more: bool,
-    /// Ids that were named and are not of DEAD events.
+    /// The requested ids that are not those of DEAD events.
     pub unchanged: Vec<String>,
 }
 
-/// What a pause or its end did.
+/// The result of pausing or resuming a route.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct RouteChanged {
-    /// What was done.
+    /// The action.
     #[schemars(extend("enum" = ["pause", "resume"]))]
     pub action: String,
-    /// The route.
+    /// The name of the route.
     pub route: String,
-    /// Whether it was not so before.
+    /// Whether this changed the route; false if it was paused, or not paused, already.
     pub changed: bool,
 }
 
-/// One page of what operators did.
+/// One page of the actions of operators.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Audit {
-    /// Newest first.
+    /// The actions, newest first.
     pub entries: Vec<AuditEntry>,
     /// The `after` of the next page; null on the last.
     pub next: Option<i64>,
 }
 
-/// One thing an operator did.
+impl From<&Page<admin::AuditEntry>> for Audit {
+    fn from(page: &Page<admin::AuditEntry>) -> Self {
+        Self { entries: page.items.iter().map(AuditEntry::from).collect(), next: page.next }
+    }
+}
+
+/// One action of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct AuditEntry {
-    /// The entry's number.
+    /// The number of the entry.
     pub seq: i64,
-    /// When, by the store's clock.
+    /// The time of the action, by the clock of the store.
     pub at: Time,
-    /// Who.
+    /// The operator: `api:NAME` for a token of the API.
     pub actor: String,
-    /// What: `replay`, `discard`, `purge`, `pause` or `resume`.
+    /// `replay`, `discard`, `purge`, `pause` or `resume`.
     pub action: String,
-    /// To what: an id, a filter or a route.
+    /// An id, a filter or a route.
     pub target: String,
-    /// How many rows it changed.
+    /// The number of rows that were changed.
     pub rows: u64,
 }
 
@@ -489,24 +523,26 @@ impl From<&admin::AuditEntry> for AuditEntry {
     }
 }
 
-/// What looks wrong with an outbox.
+/// Everything that looks wrong with an outbox.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Findings {
-    /// The worst first.
+    /// The findings, the worst first.
     pub findings: Vec<Finding>,
 }
 
 /// Something that looks wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Finding {
-    /// What it is about, in a word that stays the same from release to release.
+    /// A code for programs, which does not change from release to release.
     pub code: String,
-    /// How bad it is.
+    /// The severity.
     #[schemars(with = "String", extend("enum" = ["note", "warning", "problem"]))]
     pub severity: Severity,
-    /// What was seen.
+    /// What was observed.
     pub what: String,
     /// What to do about it.
     pub advice: String,
@@ -519,30 +555,32 @@ impl From<admin::Finding> for Finding {
     }
 }
 
-/// One line of a tail: what became of one attempt. No payload, no header, no error text: the row has them.
+/// One line of a tail: the outcome of one attempt. It contains no payload, header or error text, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TailLine {
-    /// By the clock of the delivering process.
+    /// The time of the outcome, by the clock of the delivering process.
     pub at: Time,
-    /// The event's id.
+    /// The id of the event.
     pub id: String,
-    /// Its type.
+    /// The type of the event.
     pub event_type: String,
-    /// Its aggregate's type.
+    /// The type of its aggregate.
     pub aggregate_type: String,
-    /// Its aggregate's id.
+    /// The id of its aggregate.
     pub aggregate_id: Option<String>,
-    /// Its tenant.
+    /// The tenant of the event.
     pub tenant_id: Option<String>,
-    /// 1 for the first attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// `done`, `retry`, `deferred`, `dead`, `unreachable` or `busy`.
     pub outcome: String,
 }
 
-/// A line of a tail whose reader was too slow for some others.
+/// A line of a tail in place of the lines that a slow reader missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MissedLines {
-    /// How many lines were lost.
+    /// The number of lines that were missed.
     pub missed: u64,
 }

@@ -1,4 +1,4 @@
-//! The router mounted in an axum service, driven over TCP by the client.
+//! The router mounted in an axum service, called over TCP by the client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use posthaste::memory::RawRow;
-use posthaste::{Event, MemoryStore, Outbox, Recorder, Route, Routes};
+use posthaste::{Event, MemoryStore, MemoryWriter, Outbox, Recorder, Route, Routes};
 use posthaste_admin::{AdminApi, AdminOutbox, Client, ClientError, Role, Secret, Token, router, wire};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 const TOKEN: &str = "a-token-for-this-test";
 
-/// A service with a route of its own and the API below `/internal/outbox`.
+/// A service with its own path `/` and the API below `/internal/outbox`.
 fn service(api: AdminApi) -> Router {
     Router::new().route("/", get(async || "the shop")).nest("/internal/outbox", router(api))
 }
@@ -34,7 +34,7 @@ fn client(address: SocketAddr, token: Option<&str>) -> Client {
 }
 
 fn dead(id: &str) -> RawRow {
-    RawRow { id: id.into(), status: 3, last_error: Some("refused".to_owned()), ..RawRow::default() }
+    RawRow::default().with_id(id).with_status_code(3).with_last_error("refused")
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn service_serves_the_api_beside_its_own_routes() {
     let address = listen(service(api)).await;
 
     let client = client(address, Some(TOKEN));
-    let wire::Outboxes { outboxes } = client.get(&["outboxes"], &[]).await.expect("the outboxes");
+    let wire::Outboxes { outboxes, .. } = client.get(&["outboxes"], &[]).await.expect("the outboxes");
     assert_eq!((outboxes[0].outbox.as_str(), outboxes[0].open), ("shop", true));
     let stats: wire::Stats = client.get(&["outboxes", "shop", "stats"], &[]).await.expect("the counts");
     assert_eq!(stats.dead, 1);
@@ -61,7 +61,7 @@ async fn service_serves_the_api_beside_its_own_routes() {
 }
 
 #[tokio::test]
-async fn mounted_api_refuses_strangers() {
+async fn mounted_api_refuses_requests_without_a_valid_token() {
     let admin = Arc::new(AdminOutbox::open("shop", Vec::new(), MemoryStore::new()));
     let api = AdminApi::new().outbox(admin).token(Token::new("ann", Role::Operator, TOKEN));
     let address = listen(service(api)).await;
@@ -72,7 +72,7 @@ async fn mounted_api_refuses_strangers() {
 }
 
 #[tokio::test]
-async fn metrics_are_there_only_if_the_service_has_some() {
+async fn metrics_are_served_only_if_the_service_has_some() {
     let address = listen(service(AdminApi::new())).await;
     assert!(matches!(client(address, None).metrics().await, Err(ClientError::Refused(_))));
     let address = listen(service(AdminApi::new().metrics(|| "orders_total 7\n".to_owned()))).await;
@@ -95,7 +95,7 @@ async fn tail_shows_what_the_service_delivers() {
         Some(&b"\n"[..]),
         "from here nothing is missed"
     );
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let mut tx = writer.begin().await.expect("a transaction");
     tx.write(Event::builder("OrderPlaced").id("e-1").json_text("{}").build().expect("an event"))
         .await

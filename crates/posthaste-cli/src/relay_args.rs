@@ -83,7 +83,8 @@ impl OutboxFlags {
         let schema = schema.map_err(|error| UsageError::new(format!("--schema: {error}")))?;
         let layout = self.layout.as_deref().map(parse_layout).transpose();
         let layout = layout.map_err(|error| UsageError::new(format!("--layout: {error}")))?;
-        Ok(StoreSpec { url, table: self.table.clone(), schema, layout, pgbouncer: self.pgbouncer })
+        let spec = StoreSpec::new(url).with_table(self.table.clone()).with_schema(schema);
+        Ok(spec.with_layout(layout).with_pgbouncer(self.pgbouncer))
     }
 }
 
@@ -107,7 +108,10 @@ impl ConfigArgs {
 impl RelayFlags {
     fn flags(&self) -> Flags {
         let OutboxFlags { store, publish, table, schema, layout, pgbouncer } = self.outbox.clone();
-        let (migrate, listen) = (self.migrate, self.listen.clone());
-        Flags { store, publish, table, schema, layout, pgbouncer, migrate, listen }
+        let mut flags = Flags::default();
+        (flags.store, flags.publish, flags.table) = (store, publish, table);
+        (flags.schema, flags.layout, flags.pgbouncer) = (schema, layout, pgbouncer);
+        (flags.migrate, flags.listen) = (self.migrate, self.listen.clone());
+        flags
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct TableArgs {
 impl TableArgs {
     /// The outbox in the store at this URL.
     pub(crate) fn in_store(&self, url: SecretUrl) -> StoreSpec {
-        let Self { table, schema, layout, pgbouncer } = self.clone();
-        StoreSpec { url, table, schema, layout, pgbouncer }
+        let spec = StoreSpec::new(url).with_table(self.table.clone()).with_schema(self.schema.clone());
+        spec.with_layout(self.layout.clone()).with_pgbouncer(self.pgbouncer)
     }
 }
 

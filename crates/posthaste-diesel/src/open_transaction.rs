@@ -1,4 +1,4 @@
-//! An open transaction: what was written in it, and the proof of it before COMMIT.
+//! An open transaction: the rows that it wrote, and the proof of them before COMMIT. Shared by diesel and diesel-async.
 
 use std::collections::HashSet;
 
@@ -9,22 +9,23 @@ use posthaste_sql_writer::WriterContext;
 
 use crate::database::{Dialect, OutboxConnection};
 
-/// A transaction that is open on a connection. Dropped unfinished, the connection is given up: with it the
-/// server rolls back.
+/// An open transaction on a connection. Dropped before it ends, it marks the connection as broken; when that is closed,
+/// the server rolls back.
 pub(crate) struct OpenTransaction<'c, C: OutboxConnection> {
     connection: &'c mut C,
     context: WriterContext<C::Database>,
-    /// Of the innermost savepoint, or of the transaction if there is none.
+    /// What was written in the innermost savepoint, or in the transaction if no savepoint is open.
     ledger: Ledger,
-    /// Of everything around the innermost savepoint, the transaction first.
+    /// The ledgers around the innermost savepoint, that of the transaction first. Its length is the number of open
+    /// savepoints.
     around: Vec<Ledger>,
-    /// Whether nobody used the connection since the first event was written, and the last one was written
-    /// well: then the transaction can be committed, and no savepoint took a row back.
+    /// Whether no proof is needed before COMMIT: the caller has not borrowed the connection since the first event was
+    /// written, and the last write succeeded. No savepoint can then have rolled a row back.
     is_proven: bool,
-    /// Whether the transaction may have ended since it was last known to be open: somebody used the
-    /// connection, or a write failed.
+    /// Whether the transaction may have ended since it was last known to be open: the caller has borrowed the
+    /// connection, or a write failed. The next write then checks first that it is open.
     is_doubtful: bool,
-    /// Whether COMMIT or ROLLBACK was answered.
+    /// Whether COMMIT or ROLLBACK has returned with a known outcome.
     is_over: bool,
 }
 
@@ -51,7 +52,7 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         })
     }
 
-    /// The connection. Whatever is done with it has to be proven harmless.
+    /// The connection. After the caller has used it, a proof is needed before COMMIT.
     pub(crate) fn connection(&mut self) -> &mut C {
         self.is_proven = false;
         self.is_doubtful = true;
@@ -60,8 +61,8 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
 
     pub(crate) async fn write(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         self.expect_open()?;
-        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of them
-        // are still there.
+        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
+        // them still exist.
         let nothing_between = self.is_proven || self.has_written_nothing();
         let was_doubtful = std::mem::replace(&mut self.is_doubtful, true);
         self.is_proven = false;
@@ -82,7 +83,7 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         Ok(())
     }
 
-    /// What was written in the innermost savepoint belongs to what is around it now.
+    /// Releases the innermost savepoint: its events now belong to the transaction or savepoint around it.
     pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
         self.expect_open()?;
         let released = self.connection().commit().await.map_err(C::Database::failed);
@@ -93,15 +94,15 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         released
     }
 
-    /// What was written in the innermost savepoint never was.
+    /// Rolls the innermost savepoint back, with its events.
     pub(crate) async fn roll_back_savepoint(&mut self) -> Result<(), StoreError> {
         let rolled_back = self.connection().rollback().await.map_err(C::Database::failed);
         self.leave_savepoint().rolled_back();
         rolled_back
     }
 
-    /// Everything that is asked of this transaction from now on is refused: its caller went away while a
-    /// savepoint was open, and nobody knows in what state it is.
+    /// Makes every later call on this transaction fail. Used when a call was dropped while a savepoint was open,
+    /// because the state of the transaction is unknown then.
     pub(crate) fn give_up(&mut self) {
         self.connection.give_up();
     }
@@ -110,7 +111,7 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         match self.prove().await {
             Ok(present) => self.commit_with(present).await,
             Err(error) => {
-                // The hooks hear of it when the ledger is dropped, after the rollback.
+                // The hooks run when the ledger is dropped, after the rollback.
                 let _ = self.roll_back().await;
                 Err(error)
             }
@@ -144,7 +145,8 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         Err(error)
     }
 
-    /// A connection that was given up counts no transaction any more, and may still have one.
+    /// Rolls back. Diesel counts no transactions on a connection that is marked as broken, but one may still be open on
+    /// it.
     async fn roll_back(&mut self) -> Result<(), Error> {
         let Ok(depth) = self.connection.depth() else {
             return self.connection.execute_text("ROLLBACK").await;
@@ -165,7 +167,7 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
         self.ledger.is_empty() && self.around.iter().all(Ledger::is_empty)
     }
 
-    /// Refuses to go on where diesel knows that the transaction has ended, or that nobody can know.
+    /// Fails if the transaction has ended according to diesel, or if its state is unknown.
     fn expect_open(&mut self) -> Result<(), StoreError> {
         match self.connection.depth() {
             Ok(depth) if depth as usize > self.around.len() => Ok(()),
@@ -179,13 +181,13 @@ impl<C: OutboxConnection> Drop for OpenTransaction<'_, C> {
         if !self.is_over {
             self.connection.give_up();
         }
-        // From the inside to the outside, as savepoints end.
+        // From the innermost savepoint outwards, in the order in which savepoints end.
         std::mem::take(&mut self.ledger).rolled_back();
         self.around.drain(..).rev().for_each(Ledger::rolled_back);
     }
 }
 
-/// Inserts events into a transaction of the service's own.
+/// Inserts events into a transaction that the service began itself.
 pub(crate) async fn insert_into_own<C: OutboxConnection>(
     connection: &mut C,
     context: &WriterContext<C::Database>,
@@ -194,7 +196,7 @@ pub(crate) async fn insert_into_own<C: OutboxConnection>(
     C::Database::expect_database(connection, context.statements()).await?;
     expect_transaction(connection, context).await?;
     let scope = match connection.depth().map_err(C::Database::failed)? {
-        // Diesel counts only what it began itself.
+        // Diesel counts only transactions that it began itself; 0 is one begun by an SQL text.
         0 | 1 => Scope::Transaction,
         _ => Scope::ForeignSavepoint,
     };
@@ -212,7 +214,7 @@ async fn expect_transaction<C: OutboxConnection>(
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Applies hooks and limits and runs the INSERT. Returns the ids of the events, duplicates included.
 async fn insert<C: OutboxConnection>(
     connection: &mut C,
     context: &WriterContext<C::Database>,

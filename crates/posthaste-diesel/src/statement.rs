@@ -1,4 +1,4 @@
-//! A statement with its values, as diesel takes it.
+//! Statements with their values, as diesel executes them.
 
 use std::marker::PhantomData;
 
@@ -9,31 +9,31 @@ use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use posthaste_sql_writer::RowValue;
 
-/// A text that has its placeholders already, and a value for each of them. `A` is the SQL type of what it
-/// answers.
+/// An SQL text that contains its placeholders, and a value for each of them. `A` is the SQL type of the rows that it
+/// returns.
 ///
-/// Unlike diesel's own `sql_query` it can be kept prepared by its connection, which saves a round trip.
+/// Unlike diesel's `sql_query`, the connection can keep it prepared, which saves a round trip.
 #[derive(Debug)]
 pub struct Statement<'s, V, A = ()> {
     text: &'s str,
     values: Vec<V>,
     is_cacheable: bool,
-    answer: PhantomData<A>,
+    row_type: PhantomData<A>,
 }
 
 impl<'s, V> Statement<'s, V> {
     pub(crate) fn new(text: &'s str, values: Vec<V>) -> Self {
-        Self { text, values, is_cacheable: true, answer: PhantomData }
+        Self { text, values, is_cacheable: true, row_type: PhantomData }
     }
 
-    /// Whether the connection may keep it prepared. Default: it may.
+    /// Whether the connection may keep the statement prepared. Default: `true`.
     pub(crate) fn cacheable(self, is_cacheable: bool) -> Self {
         Self { is_cacheable, ..self }
     }
 
-    pub(crate) fn answering<A>(self) -> Statement<'s, V, A> {
+    pub(crate) fn returning<A>(self) -> Statement<'s, V, A> {
         let Self { text, values, is_cacheable, .. } = self;
-        Statement { text, values, is_cacheable, answer: PhantomData }
+        Statement { text, values, is_cacheable, row_type: PhantomData }
     }
 }
 
@@ -47,7 +47,7 @@ impl<DB: Backend, V: QueryFragment<DB>, A> QueryFragment<DB> for Statement<'_, V
     }
 }
 
-/// It is known by its text: the name of the table stands in it.
+/// Identified by its text and not by its type, because the text contains the name of the table.
 impl<V, A> QueryId for Statement<'_, V, A> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
@@ -59,7 +59,7 @@ impl<V, A> Query for Statement<'_, V, A> {
 
 impl<V, A, C> diesel::RunQueryDsl<C> for Statement<'_, V, A> {}
 
-/// A value as diesel binds it.
+/// A value that diesel can bind.
 #[derive(Debug)]
 pub(crate) struct Value<'v>(pub(crate) RowValue<'v>);
 

@@ -1,4 +1,4 @@
-//! A connection as the statements of every Writer need it.
+//! Runs the statements of every Writer on a connection of diesel.
 
 use diesel::QueryResult;
 use diesel::query_builder::QueryFragment;
@@ -8,13 +8,13 @@ use posthaste_sql_writer::{Database, RowValue, Session};
 use crate::connection::{BackendOf, DieselConnection};
 use crate::statement::{Statement, Value};
 
-/// A database that numbers rows by itself.
+/// A database that reports the number of an inserted row in a query of its own.
 pub(crate) trait NumbersRows: Database {
-    /// The number of the row that was inserted last: diesel does not show what its driver knows.
+    /// Returns the number of the row inserted last. Diesel does not expose what its driver knows.
     const LAST_INSERT_ID: &'static str;
 }
 
-/// A connection in a transaction.
+/// A connection with an open transaction.
 pub(crate) struct WriterSession<'c, C>(pub(crate) &'c mut C);
 
 impl<C> Session for WriterSession<'_, C>

@@ -1,13 +1,14 @@
-//! Reads and checks what stands in `#[event(…)]`, on the type and on its fields.
+//! Parses and validates `#[event(…)]` on the type and on its fields.
 
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, Data, DeriveInput, Error, Field, Ident, LitInt, LitStr, Member, Result, Token, Type};
 
+/// Limits in characters, those of the columns of the outbox table.
 const TYPE_LEN_MAX: usize = 128;
 const AGGREGATE_LEN_MAX: usize = 64;
 
-/// The keys on the type itself, checked.
+/// The validated keys on the type.
 pub(crate) struct TypeKeys {
     pub(crate) event_type: LitStr,
     pub(crate) aggregate: Option<LitStr>,
@@ -40,7 +41,7 @@ impl TypeKeys {
     }
 }
 
-/// The fields that carry an id, at most one for each.
+/// The marked fields, at most one per mark.
 #[derive(Default)]
 pub(crate) struct FieldMarks {
     pub(crate) aggregate_id: Option<MarkedField>,
@@ -99,14 +100,14 @@ impl FieldMarks {
     }
 }
 
-/// A field that was marked, by its name or its position.
+/// A marked field, by name or position.
 pub(crate) struct MarkedField {
     pub(crate) member: Member,
     pub(crate) ty: Type,
 }
 
 impl MarkedField {
-    /// Told by the spelling alone: a macro sees no types.
+    /// Whether the type is written as `Option<…>`. A macro sees only tokens, so a type alias is not recognized.
     pub(crate) fn is_option(&self) -> bool {
         let Type::Path(path) = &self.ty else {
             return false;
@@ -119,6 +120,7 @@ fn event_attributes(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute
     attributes.iter().filter(|attribute| attribute.path().is_ident("event"))
 }
 
+/// Fails on any `#[event(…)]`: variants of an enum and their fields cannot have marks.
 fn refuse_marks(attributes: &[Attribute]) -> Result<()> {
     match event_attributes(attributes).next() {
         None => Ok(()),
@@ -147,6 +149,7 @@ fn set_once<T>(
     Ok(())
 }
 
+/// Parses a string value and checks its length.
 fn text(meta: &ParseNestedMeta<'_>, len_max: usize) -> Result<LitStr> {
     let literal: LitStr = meta.value()?.parse()?;
     match fault_in(&key(meta)?, &literal.value(), len_max) {
@@ -162,7 +165,7 @@ fn number(meta: &ParseNestedMeta<'_>) -> Result<u32> {
     })
 }
 
-/// The default of `type`.
+/// Default of `type`: the name of the Rust type, without `r#`.
 fn type_name(ident: &Ident) -> Result<LitStr> {
     let name = ident.unraw().to_string();
     match fault_in("type", &name, TYPE_LEN_MAX) {
@@ -173,6 +176,7 @@ fn type_name(ident: &Ident) -> Result<LitStr> {
     }
 }
 
+/// What is wrong with a value, if anything.
 fn fault_in(key: &str, value: &str, len_max: usize) -> Option<String> {
     let len = value.chars().count();
     if len == 0 {

@@ -1,4 +1,4 @@
-//! Writes the implementation of `TypedEvent`, once the attributes are read.
+//! Generates the implementation of `TypedEvent` from the parsed attributes.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,7 +7,7 @@ use syn::{DeriveInput, Result};
 
 use crate::attributes::{FieldMarks, MarkedField, TypeKeys};
 
-/// The whole derive, free of the compiler's own types so that tests can call it.
+/// The whole derive. It uses the types of `proc_macro2`, so that tests can call it outside the compiler.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let marks = FieldMarks::read(input)?;
     let TypeKeys { event_type, aggregate, version, topic } = TypeKeys::read(input)?;
@@ -42,6 +42,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
+/// The expression `Some(value)` or `None`.
 fn option(value: Option<&impl ToTokens>) -> TokenStream {
     match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
@@ -49,8 +50,8 @@ fn option(value: Option<&impl ToTokens>) -> TokenStream {
     }
 }
 
-/// Located at the field's type, so that a missing `Display` is reported there; resolved at the call
-/// site, so that `self` is found even when another macro wrote the struct.
+/// The expression that reads a marked field. Its span is located at the field's type, so that a missing `Display` is
+/// reported there, and resolved at the call site, so that `self` is found even if another macro wrote the struct.
 fn read_field(field: Option<&MarkedField>) -> TokenStream {
     let Some(field) = field else {
         return quote!(::core::option::Option::None);

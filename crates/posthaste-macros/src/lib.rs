@@ -1,6 +1,6 @@
-//! `#[derive(Event)]`: a Rust type becomes a typed event of Posthaste.
+//! `#[derive(Event)]`: makes a Rust type a typed event of Posthaste.
 //!
-//! Use it through `posthaste`, which exports it beside the trait it implements.
+//! Use it through `posthaste`, which exports it beside the trait that it implements.
 
 mod attributes;
 mod expand;
@@ -9,7 +9,7 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Implements `posthaste::TypedEvent` for a struct or an enum that serde can write and read.
+/// Implements `posthaste::TypedEvent` for a struct or an enum that serde can serialize and deserialize.
 ///
 /// ```ignore
 /// #[derive(Serialize, Deserialize, Event)]
@@ -23,17 +23,22 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// On the type, every key is optional:
+/// All keys on the type are optional:
 ///
 /// | key | meaning | default |
 /// |---|---|---|
 /// | `type` | event type, 1 to 128 characters | the name of the Rust type |
 /// | `aggregate` | aggregate type, 1 to 64 characters | `posthaste::GLOBAL` |
-/// | `version` | schema version, a `u32` | none |
-/// | `topic` | topic in place of the route's own | none |
+/// | `version` | schema version, a `u32` | no version |
+/// | `topic` | topic that replaces the route's topic | no topic |
 ///
-/// On a struct's fields, at most one each: `aggregate_id` and `tenant_id`. The field implements
-/// `Display`, or is an `Option` of such a type. The fields of an enum cannot be marked.
+/// The fields of a struct take the marks `aggregate_id` and `tenant_id`, each on at most one field. The type of a
+/// marked field implements `Display`, or is an `Option` of such a type. The fields of an enum cannot be marked.
+///
+/// # Errors
+///
+/// An unknown or repeated key, a value that is empty or too long, and a union are compile errors that say what to
+/// change.
 #[proc_macro_derive(Event, attributes(event))]
 pub fn derive_event(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

@@ -1,4 +1,4 @@
-//! What the derive writes, and what it says when it cannot.
+//! The generated code, and the errors for invalid input.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -25,7 +25,7 @@ fn body_of(source: &str, function: &str) -> String {
     rest[..end].trim_end_matches([' ', '}']).to_owned()
 }
 
-/// `at` is the source text that the error must point at.
+/// Asserts that the derive fails with this message, and that the error points at the source text `at`.
 #[track_caller]
 fn refused(source: &str, at: &str, message: &str) {
     let error = expand(&parse(source)).expect_err("the derive refuses this");
@@ -72,7 +72,7 @@ fn every_key_and_mark_is_written() {
 }
 
 #[test]
-fn defaults_are_the_types_name_and_nothing_else() {
+fn defaults_are_the_types_name_and_no_ids() {
     check(
         "struct OrderPlaced;",
         &quote! {
@@ -121,13 +121,13 @@ fn field_of_a_tuple_struct_is_marked_by_position() {
 }
 
 #[test]
-fn one_field_may_carry_both_marks() {
+fn one_field_can_have_both_marks() {
     let source = "struct Joined { #[event(aggregate_id, tenant_id)] id: String }";
     assert_eq!(body_of(source, "aggregate_id"), body_of(source, "tenant_id"));
 }
 
 #[test]
-fn option_is_told_by_the_last_part_of_its_path() {
+fn option_is_recognized_by_the_last_segment_of_its_path() {
     for (ty, optional) in [
         ("Option<u64>", true),
         ("std::option::Option<u64>", true),
@@ -142,7 +142,7 @@ fn option_is_told_by_the_last_part_of_its_path() {
 }
 
 #[test]
-fn keys_may_be_spread_over_several_attributes() {
+fn keys_can_be_spread_over_several_attributes() {
     let source = r#"#[event(version = 1)] #[serde(tag = "x")] #[event(topic = "t")] struct E;"#;
     let written = expand(&parse(source)).unwrap().to_string();
     assert!(written.contains("Some (1u32)") && written.contains(r#"Some ("t")"#));
@@ -231,7 +231,7 @@ fn empty_text_is_refused() {
 #[test]
 fn text_is_refused_one_character_past_its_limit() {
     for (key, len_max) in [("type", 128), ("aggregate", 64)] {
-        // Two bytes each: characters are counted, as the columns do.
+        // Two bytes each, because the limit is in characters, like that of the columns.
         let fits = "é".repeat(len_max);
         let source = format!(r#"#[event({key} = "{fits}")] struct E;"#);
         assert!(expand(&parse(&source)).is_ok());
@@ -245,7 +245,7 @@ fn text_is_refused_one_character_past_its_limit() {
 }
 
 #[test]
-fn rust_name_that_is_too_long_asks_for_a_type() {
+fn error_for_a_long_rust_name_suggests_a_type() {
     let name = "E".repeat(129);
     refused(
         &format!("struct {name};"),
@@ -267,7 +267,7 @@ fn control_character_is_refused() {
 }
 
 #[test]
-fn version_that_is_no_u32_is_refused() {
+fn version_that_is_not_a_u32_is_refused() {
     refused(
         "#[event(version = 4294967296)] struct E;",
         "4294967296",

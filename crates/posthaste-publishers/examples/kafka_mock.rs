@@ -1,11 +1,12 @@
-//! A Kafka in memory, for tests where there is no Java: prints its brokers' addresses on one line, and runs
-//! until standard input ends or it is killed. It makes topics when they are asked for, and forgets all of it.
+//! A Kafka mock cluster in memory, for tests on machines without Java. It prints the addresses of its brokers on
+//! one line and runs until standard input ends or it is killed. It creates topics on first use and keeps nothing on
+//! disk.
 
 use std::io::{Read as _, Write as _};
 
 use rdkafka::mocking::MockCluster;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), posthaste::BoxError> {
     let cluster = MockCluster::new(3)?;
     println!("{}", cluster.bootstrap_servers());
     std::io::stdout().flush()?;

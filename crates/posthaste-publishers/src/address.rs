@@ -1,17 +1,18 @@
-//! The addresses of servers, as settings name them.
+//! Server addresses: `host:port` as users write them in settings and URLs.
 
 use std::fmt;
 
 /// A host, by name or by IP address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Without brackets.
+    /// A name, an IPv4 address, or an IPv6 address without its brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl Address {
-    /// Reads `host`, `host:port`, `[::1]` or `[::1]:port`.
+    /// Parses `host`, `host:port`, `[::1]` or `[::1]:port`. Returns `None` if the text is none of these, for
+    /// example an IPv6 address without brackets.
     pub(crate) fn parse(text: &str, default_port: u16) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_without_a_port_have_the_default() {
+    fn host_without_a_port_gets_the_default_port() {
         for (text, host, port, shown) in [
             ("rabbit", "rabbit", 5672, "rabbit:5672"),
             ("rabbit:1", "rabbit", 1, "rabbit:1"),

@@ -1,7 +1,7 @@
-//! Why a publisher cannot be built, and what to do.
+//! The error for a publisher that cannot be built.
 
-/// A setting of a publisher is wrong. Its text names the setting and what to write instead, and never a
-/// password: what was typed may be one.
+/// A setting of a publisher is wrong. The text names the setting and how to write it. It never repeats the user's
+/// input, which may contain a password.
 #[derive(Debug, thiserror::Error)]
 #[error("{publisher}: {problem}")]
 pub struct PublisherError {
@@ -16,7 +16,7 @@ impl PublisherError {
         Self { publisher, problem: problem.into(), source: None }
     }
 
-    /// The same with what the client library said.
+    /// Adds the error of the client library as the source.
     #[allow(dead_code, reason = "not every publisher's library refuses settings")]
     pub(crate) fn because(mut self, source: impl Into<posthaste::BoxError>) -> Self {
         self.source = Some(source.into());

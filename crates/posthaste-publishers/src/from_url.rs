@@ -1,11 +1,11 @@
-//! Builds the publisher that a URL names. This is the one place that knows which schemes there are.
+//! Builds a publisher from a URL. Only this module maps URL schemes to publishers.
 
 use std::sync::Arc;
 
 use crate::error::PublisherError;
 use crate::publisher::Publisher;
 
-/// The schemes of URLs, those whose publisher is not in this build too.
+/// All URL schemes, including those of publishers whose feature is off in this build.
 const KNOWN_SCHEMES: &[&str] = &[
     "kafka",
     "amqp",
@@ -20,8 +20,9 @@ const KNOWN_SCHEMES: &[&str] = &[
     "file",
 ];
 
-/// The publisher that a URL names. Nothing is connected yet: [`Publisher::check`] does that. It goes wherever a
-/// destination goes, `Route::deliver_to` for one.
+/// Builds the publisher for a URL. The result can be used as a destination, for example with `Route::deliver_to`.
+///
+/// Nothing is connected yet: use [`Publisher::check`] for that.
 ///
 /// | URL | publisher | feature |
 /// |---|---|---|
@@ -31,6 +32,10 @@ const KNOWN_SCHEMES: &[&str] = &[
 /// | `redis-stream://host:6379/0?stream=…` | `redis_streams::RedisStreamPublisher` | `redis-streams` |
 /// | `https://host/path` | `http::HttpPublisher` | `http` |
 /// | `stdout:`, `file:///path` | `lines::LinesPublisher` | `lines` |
+///
+/// # Errors
+///
+/// A [`PublisherError`] if the scheme is unknown, its feature is off, or a setting in the URL is wrong.
 ///
 /// ```
 /// # #[cfg(feature = "lines")] {
@@ -60,13 +65,13 @@ pub fn publisher(url: &str) -> Result<Arc<dyn Publisher>, PublisherError> {
     }
 }
 
-/// Why there is no publisher for this scheme.
+/// The error text for a scheme without a publisher.
 fn unknown_scheme(scheme: &str) -> String {
     if KNOWN_SCHEMES.contains(&scheme) {
         return format!(
             "this build has no publisher for {scheme}: turn on its feature of posthaste-publishers"
         );
     }
-    // What was typed is not shown: it may be a password.
-    format!("the URL begins with no scheme that is known: known are {}", KNOWN_SCHEMES.join(", "))
+    // The input is not shown: it may be a password.
+    format!("the URL has an unknown scheme: write one of {}", KNOWN_SCHEMES.join(", "))
 }

@@ -1,30 +1,43 @@
 //! Destinations that send events to message brokers, webhooks, files and standard output.
 //!
-//! Three words, from the wide to the narrow: a [`Destination`](posthaste::Destination) is whatever a route delivers
-//! to, an async function too. A publisher is a destination of this crate. [`Publisher`] is the trait that they all
-//! implement: a destination that can also be checked and diagnosed.
+//! A route delivers events to a [`Destination`](posthaste::Destination): an async function, or a publisher of this
+//! crate. All publishers implement [`Publisher`], a destination that can also be checked and diagnosed.
 //!
-//! A publisher is built from a URL by [`publisher()`], or by its own builder. Its API contains no type of the client
-//! library below it. Building one checks the settings and connects nowhere: a broker that is down is an outage, not an
-//! error, and spends no attempts. [`Publisher::check`] tells beforehand whether the broker is reachable.
+//! [`publisher()`] builds a publisher from a URL; each publisher also has a builder. No type of the underlying
+//! client library appears in the API. Building a publisher checks its settings and connects nowhere. A broker that
+//! is down is an outage: it costs no attempts. [`Publisher::check`] reports whether the broker is reachable.
+//!
+//! ```
+//! # #[cfg(feature = "lines")]
+//! # fn main() -> Result<(), posthaste::BoxError> {
+//! use posthaste::{Route, Routes};
+//! use posthaste_publishers::publisher;
+//!
+//! let routes = Routes::new().add(Route::fallback().deliver_to(publisher("stdout:")?));
+//! # let _ = routes;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "lines"))]
+//! # fn main() {}
+//! ```
 //!
 //! # Features
 //!
-//! None is on by default.
+//! All features are off by default.
 //!
 //! | Feature | Module | Events go to |
 //! |---|---|---|
-//! | `amqp` | `amqp` | RabbitMQ, by AMQP 0.9.1 (Unix only) |
+//! | `amqp` | `amqp` | RabbitMQ, over AMQP 0.9.1 (Unix only) |
 //! | `http` | `http` | webhooks |
 //! | `kafka` | `kafka` | Apache Kafka; builds librdkafka, which needs a C compiler and make |
-//! | `kafka-tls` | `kafka` | Apache Kafka with TLS and SCRAM, by the system's OpenSSL; includes `kafka` |
+//! | `kafka-tls` | `kafka` | Apache Kafka with TLS and SCRAM, with the system's OpenSSL; includes `kafka` |
 //! | `lines` | `lines` | standard output and files |
 //! | `nats` | `nats` | NATS JetStream |
 //! | `redis-streams` | `redis_streams` | Redis Streams |
 //!
-//! What a message looks like is the same everywhere: see [`Format`].
+//! All publishers support the same message formats: see [`Format`].
 
-// Each publisher uses some of what they share.
+// Each publisher uses a part of the shared modules, so some of their items are unused unless all features are on.
 #![cfg_attr(
     not(all(
         feature = "amqp",
@@ -39,10 +52,10 @@
 mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
+mod check_error;
 mod error;
 mod format;
 mod from_url;
-mod hidden;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]
@@ -53,8 +66,9 @@ pub mod lines;
 mod message_id;
 #[cfg(feature = "nats")]
 pub mod nats;
-mod one_line;
+mod operator_text;
 mod publisher;
+mod redacted;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
 mod settings;
@@ -63,19 +77,21 @@ mod shared_connection;
 mod template;
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats", feature = "redis-streams"))]
 mod tls;
-mod unreached;
 mod unsendable;
 mod url;
 
+pub use check_error::CheckError;
 pub use error::PublisherError;
 pub use format::{Format, UnknownFormat};
 pub use from_url::publisher;
 pub use publisher::Publisher;
-pub use unreached::Unreached;
 
-/// The pages of this repository about publishers, so that their programs are compiled.
+/// Compiles the examples of the README and of the repository's pages about publishers as doc tests.
 #[cfg(doctest)]
 mod pages {
+    #[cfg(feature = "lines")]
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[cfg(feature = "kafka")]
     #[doc = include_str!("../../../docs/kafka.md")]
     struct Kafka;

@@ -1,4 +1,4 @@
-//! One JSON object per line, to standard output or to a file.
+//! JSON lines destination: one JSON object per line, on standard output or in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,27 +10,27 @@ use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::sync::Mutex;
 
+use crate::check_error::CheckError;
 use crate::error::PublisherError;
 use crate::format::Format;
 use crate::publisher::Publisher;
-use crate::unreached::Unreached;
 use crate::url::PublisherUrl;
 
 const NAME: &str = "lines";
 
-/// Events per call.
+/// The largest batch, in events.
 const BATCH_EVENTS: usize = 500;
 
-/// A batch is written in parts of about this size, so that no second copy of all its events is in memory. A
-/// part consists of whole lines: other processes may write to the file between two parts.
+/// A batch is written in parts of about this size, so that no second copy of all its events is in memory. A part
+/// consists of whole lines, because other processes may write to the file between two parts.
 const PART_BYTES: usize = 1024 * 1024;
 
 /// Writes each event as one line of JSON: `stdout:`, or `file:///var/log/events.jsonl?fsync=true`.
 ///
-/// An event is delivered when the operating system has its line, with `fsync` when the disk has it. Several
-/// processes may write to one file. A file that is moved away is made anew with the next events, on Unix with
-/// the mode 0640, as its lines hold payloads; a file that exists keeps its mode. Where nothing can be written,
-/// a full disk for example, the destination counts as unreachable.
+/// An event is delivered when the operating system has its line, or, with `fsync`, when the line is on the disk.
+/// Several processes may write to one file. If the file is moved away, the next events create a new one; on Unix it
+/// has the mode 0640, because its lines contain payloads. An existing file keeps its mode. If nothing can be
+/// written, for example because the disk is full, the destination counts as unreachable.
 ///
 /// ```
 /// use posthaste_publishers::lines::LinesPublisher;
@@ -44,8 +44,8 @@ pub struct LinesPublisher {
     output: LineOutput,
     fsync: bool,
     format: Format,
-    /// Whether the last line is one that could not be written to its end. Held while a batch is written, by
-    /// one thread at a time: a reader that does not read stops that one and no other.
+    /// Whether the last line in the output may be incomplete, because writing it failed. Locked while a batch is
+    /// written, so that one thread writes at a time and a reader that does not read blocks only that thread.
     cut: Arc<Mutex<bool>>,
 }
 
@@ -56,24 +56,28 @@ enum LineOutput {
 }
 
 impl LinesPublisher {
-    /// To standard output, which a service then leaves to its events.
+    /// Writes to standard output. The service must then write nothing else there.
     pub fn stdout() -> Self {
         Self::new(LineOutput::Stdout)
     }
 
-    /// To the end of this file, which is made if it is not there.
+    /// Appends to this file, and creates it if it does not exist.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::new(LineOutput::File(path.into()))
     }
 
-    /// From `stdout:` or `file:///path`, both with `?format=envelope` or `?format=cloudevents-structured`,
-    /// and a file with `fsync=true`.
+    /// Builds a publisher from `stdout:` or `file:///path`. The parameters are `format` (`envelope` or
+    /// `cloudevents-structured`) and, for a file, `fsync` (`true` or `false`).
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that says how to write the URL.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         let url = url.replacen("stdout:", "stdout://", usize::from(!url.starts_with("stdout://")));
         let mut url = PublisherUrl::parse(NAME, &url)?;
         let mut lines = match url.scheme.as_str() {
             "stdout" if url.path.is_empty() && url.hosts.is_empty() => Self::stdout(),
-            "stdout" => return Err(url.wrong("nothing follows stdout: but ?format=…")),
+            "stdout" => return Err(url.wrong("only ?format=… may follow stdout:")),
             "file" if !url.hosts.is_empty() || url.path.is_empty() => {
                 return Err(url.wrong("write a file as file:///path, with three slashes"));
             }
@@ -90,14 +94,19 @@ impl LinesPublisher {
         Ok(lines)
     }
 
-    /// Whether a line counts only when it is on the disk. Default: no.
+    /// Whether an event is delivered only when its line is on the disk. Has no effect on standard output. Default:
+    /// `false`.
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.fsync = fsync;
         self
     }
 
-    /// What a line looks like: [`Format::Envelope`], the default, or [`Format::CloudEventsStructured`]. The
-    /// others are no JSON.
+    /// The format of a line: [`Format::Envelope`] or [`Format::CloudEventsStructured`]. Default:
+    /// [`Format::Envelope`].
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] for all other formats, because their messages are not JSON.
     pub fn format(mut self, format: Format) -> Result<Self, PublisherError> {
         if !matches!(format, Format::Envelope | Format::CloudEventsStructured) {
             return Err(PublisherError::new(
@@ -115,11 +124,14 @@ impl LinesPublisher {
 
     fn push_line(&self, delivery: &Delivery, text: &mut Vec<u8>) {
         let body = self.format.message(delivery, "").body;
-        // In JSON a break is never part of a text: between two tokens a space is as good.
+        // JSON strings contain no raw line breaks, so a line break is between two tokens, where a space means the
+        // same.
         text.extend(body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
         text.push(b'\n');
     }
 
+    /// Writes a batch. `cut` is true on entry if the output ends with an incomplete line, and on return if it does
+    /// now.
     fn write(&self, batch: &[Delivery], cut: &mut bool) -> io::Result<()> {
         let begins_after_cut = std::mem::replace(cut, true);
         match &self.output {
@@ -152,7 +164,7 @@ impl LinesPublisher {
         out.write_all(&text)
     }
 
-    /// Opened each time, because another process may have moved the file away.
+    /// Appends a batch. The file is opened for each batch, because another process may have moved it away.
     fn append(&self, path: &Path, batch: &[Delivery], begins_after_cut: bool) -> io::Result<()> {
         let is_new = !path.exists();
         let mut file = open(path)?;
@@ -160,7 +172,7 @@ impl LinesPublisher {
         if self.fsync {
             file.sync_data()?;
             if is_new && let Some(folder) = path.parent() {
-                // The name of a new file is in its folder.
+                // The name of a new file is on the disk only once its folder is.
                 File::open(folder)?.sync_all()?;
             }
         }
@@ -171,7 +183,7 @@ impl LinesPublisher {
 #[async_trait]
 impl Destination for LinesPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
-        // An event is cheap to clone: its payload is shared.
+        // Cloning an event is cheap: its payload is shared.
         let (publisher, events) = (self.clone(), batch.to_vec());
         let mut cut = Arc::clone(&self.cut).lock_owned().await;
         let written = blocking(move || publisher.write(&events, &mut cut)).await;
@@ -189,10 +201,10 @@ impl Destination for LinesPublisher {
 
 #[async_trait]
 impl Publisher for LinesPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let LineOutput::File(path) = self.output.clone() else { return Ok(()) };
         blocking(move || can_append(&path)).await.map_err(|error| {
-            Unreached::new(format!("no line can be written: check the path and its rights: {error}"))
+            CheckError::new(format!("no line can be written: check the path and its permissions: {error}"))
         })
     }
 
@@ -205,8 +217,8 @@ async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io:
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Payloads stand in the file: only its owner may write to it, and beside the owner only its group may read it.
-/// The umask of the process may take more away.
+/// Opens a file for appending. The lines contain payloads, so a new file can be written only by its owner and read
+/// only by its owner and group. The umask of the process may restrict it further.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -215,7 +227,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// A file that is not there is not made: its folder has to be there.
+/// Checks that the file can be opened for appending. A missing file is not created, but its folder must exist.
 fn can_append(path: &Path) -> io::Result<()> {
     let kind = match path.metadata() {
         Ok(metadata) => metadata.file_type(),
@@ -228,7 +240,7 @@ fn can_append(path: &Path) -> io::Result<()> {
     if kind.is_file() || kind.is_dir() {
         OpenOptions::new().append(true).open(path)?;
     }
-    // A pipe would keep us until somebody reads it.
+    // Anything else is not opened: opening a pipe would block until another process reads it.
     Ok(())
 }
 
@@ -243,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn line_that_was_cut_is_ended_before_the_next_one() {
+    fn incomplete_line_is_ended_before_the_next_one() {
         let mut cut = false;
         let batch = [event("{}".to_owned())];
         assert!(LinesPublisher::file("/dev/full").write(&batch, &mut cut).is_err());
-        assert!(cut, "nobody knows how much of it was written");
+        assert!(cut, "it is unknown how much was written");
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("events.jsonl");
         let lines = LinesPublisher::file(&file);
@@ -263,7 +275,7 @@ mod tests {
         );
     }
 
-    /// Keeps the size of each write.
+    /// Records the size of each write.
     #[derive(Default)]
     struct Writes(Vec<usize>);
 
@@ -280,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn large_batch_is_never_in_memory_a_second_time() {
+    fn large_batch_is_written_in_parts() {
         let half = format!("\"{}\"", "x".repeat(PART_BYTES / 2));
         let batch: Vec<Delivery> = (0..10).map(|_| event(half.clone())).collect();
         let mut writes = Writes::default();

@@ -1,4 +1,4 @@
-//! The id of a message, by which the other side drops repeats: the event's id and a fingerprint.
+//! Message ids for deduplication by the receiver: the event's id and a fingerprint of the message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,16 +7,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::format::Format;
 
-/// Of 32. The id stands beside it, so two messages have to share that as well to be taken for one.
+/// How many of the 32 bytes of the hash are used. Two messages are confused only if these and the event's id are
+/// equal.
 const FINGERPRINT_BYTES: usize = 12;
 
-/// The event's id, a colon and a fingerprint of the message: 16 letters, digits, `-` and `_`.
+/// Returns the event's id, a colon and a fingerprint of the message: 16 letters, digits, `-` and `_`.
 ///
-/// The id alone is not enough. Ids repeat where two tables feed one stream or one receiver, or where a table has
-/// ids that are not unique, and a side that drops repeats by the id acknowledges the second event without keeping
-/// it. The fingerprint is of all that a consumer sees of the event, of the format, and of `target`, which is where
-/// it goes: one event may go to two subjects of one stream. It is the same for every attempt in every process, so
-/// what differs from one to the next is not in it: the number of the attempt and the delivery's trace.
+/// The id alone is not enough. Two tables that feed one stream or receiver may use the same ids, and a table may
+/// contain ids that are not unique. A receiver that deduplicates by the id would then acknowledge the second event
+/// without keeping it. The fingerprint covers all fields of the event that a consumer sees, the format, and
+/// `target`, the subject or topic, because one event may go to two subjects of one stream. It is the same for every
+/// attempt in every process, so it covers neither the number of the attempt nor the trace of the delivery.
 pub(crate) fn message_id(delivery: &Delivery, format: Format, target: &str) -> String {
     let fingerprint = Fingerprint::default()
         .text(format.name())
@@ -34,7 +35,8 @@ pub(crate) fn message_id(delivery: &Delivery, format: Format, target: &str) -> S
     format!("{}:{}", delivery.id(), fingerprint.finish())
 }
 
-/// What repeats are dropped by: an operator's replay is none, and has to arrive.
+/// Returns the deduplication key. An operator's replay has a key of its own, so that the receiver processes it
+/// again.
 pub(crate) fn with_replays(message_id: &str, replays: u32) -> String {
     match replays {
         0 => message_id.to_owned(),
@@ -42,7 +44,8 @@ pub(crate) fn with_replays(message_id: &str, replays: u32) -> String {
     }
 }
 
-/// Each part with its length before it, so that what is moved from one part to the next is seen.
+/// A hash over parts. Each part is preceded by its length, so that text moved from one part to the next changes the
+/// hash.
 #[derive(Default)]
 struct Fingerprint(Sha256);
 
@@ -62,7 +65,7 @@ impl Fingerprint {
         texts.fold(count, Self::text)
     }
 
-    /// No value is not the same as an empty one.
+    /// Adds an optional text. A missing value and an empty one have different hashes.
     fn optional(self, text: Option<&str>) -> Self {
         self.texts(text.into_iter())
     }
@@ -88,7 +91,7 @@ mod tests {
         id_of(&order_with(change))
     }
 
-    /// The value itself is fixed: a version that computes another one stores what it sends again twice.
+    /// The value is fixed: if a new version computed another one, redelivered messages would be stored twice.
     #[test]
     fn redelivery_has_the_id_of_the_first_delivery_in_every_version() {
         let first = order();
@@ -98,11 +101,11 @@ mod tests {
         assert_eq!(id_of(&first), "0190-id:BRV57wP27Y1aZjbt");
         assert_eq!(id_of(&again), id_of(&first));
         let waited = changed(|parts| parts.available_at = Some(Timestamp::from_micros(1)));
-        assert_eq!(waited, id_of(&first), "the wait is over when it is delivered");
+        assert_eq!(waited, id_of(&first), "`available_at` is not part of the message");
     }
 
     #[test]
-    fn events_with_one_id_that_differ_in_anything_have_ids_of_their_own() {
+    fn different_events_with_the_same_id_have_different_message_ids() {
         let delivery = order();
         let mut ids = vec![
             id_of(&delivery),
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_moved_from_one_part_to_the_next_is_another_message() {
+    fn text_moved_from_one_field_to_the_next_changes_the_message_id() {
         let split = |event_type: &str, aggregate_type: &str| {
             changed(|parts| {
                 parts.event_type = event_type.into();
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn replay_is_no_repeat() {
+    fn replay_has_a_deduplication_key_of_its_own() {
         assert_eq!(with_replays("1:x", 0), "1:x");
         assert_eq!(with_replays("1:x", 2), "1:x:r2");
     }

@@ -1,4 +1,4 @@
-//! The trait of every publisher: a destination that can be checked and diagnosed before events are sent to it.
+//! The trait `Publisher`: a destination that can be checked and diagnosed without sending an event.
 
 use std::fmt;
 
@@ -6,26 +6,27 @@ use async_trait::async_trait;
 use posthaste::Destination;
 use posthaste::admin::Finding;
 
-use crate::unreached::Unreached;
+use crate::check_error::CheckError;
 
-/// A [`Destination`] that can be asked whether the other side is reachable, as every publisher of this crate can.
+/// A [`Destination`] that can be checked and diagnosed. All publishers of this crate implement it.
 ///
 /// # Contract
 ///
-/// - `check` is about this moment: an event that is delivered after `Ok` may find the other side down, and one
-///   that is delivered after `Err` may arrive.
-/// - It sends no event, and creates nothing on the other side.
+/// - `check` describes the current moment: an event that is delivered after `Ok` may still find the destination
+///   down, and one that is delivered after `Err` may arrive.
+/// - It sends no event and creates nothing at the destination.
 /// - It returns within the publisher's own timeout.
 /// - It may be called at any time, any number of times, and concurrently with itself and with `deliver`.
-/// - Where a publisher keeps a connection, `check` makes it and `deliver` uses it, so that the first delivery need
+/// - If a publisher keeps a connection, `check` opens it and `deliver` reuses it, so that the first delivery does
 ///   not wait for it.
-/// - `diagnose` keeps to the same rules and asks more; it may take several times as long as a check. What the other
-///   side does not reveal, for want of a right for example, is no finding, or a note that says where to look.
+/// - `diagnose` follows the same rules, but may take several times as long. A fact that the destination does not
+///   reveal, for example because the user lacks a permission, leads to no finding, or to a note that says where to
+///   look.
 ///
 /// ```
 /// # #[cfg(feature = "lines")]
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), posthaste::BoxError> {
 /// use std::sync::Arc;
 ///
 /// use posthaste::Destination;
@@ -42,16 +43,22 @@ use crate::unreached::Unreached;
 /// # fn main() {}
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a publisher",
+    label = "this type does not implement `Publisher`",
+    note = "build a publisher from a URL with `posthaste_publishers::publisher`, or with a builder of this crate",
+    note = "if events only have to be delivered, a `posthaste::Destination` is enough"
+)]
 pub trait Publisher: Destination {
-    /// Returns whether the other side lets us in now, or else why not.
-    async fn check(&self) -> Result<(), Unreached>;
+    /// Checks whether the destination is reachable and accepts the login. Returns the reason if not.
+    async fn check(&self) -> Result<(), CheckError>;
 
-    /// Returns what looks wrong with the other side, and what to do about it: that it is not reachable, or that it
-    /// may lose what it has acknowledged.
+    /// Returns problems of the destination and how to fix them: that it is not reachable, or that it may lose
+    /// events that it has acknowledged. An empty list means that nothing was found.
     async fn diagnose(&self) -> Vec<Finding>;
 }
 
-/// As it is with destinations: no settings, each may be a secret.
+/// Shows no settings, as for `dyn Destination`: each may be a secret.
 impl fmt::Debug for dyn Publisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Publisher")

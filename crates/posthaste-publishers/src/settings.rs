@@ -1,19 +1,19 @@
-//! The settings that publishers share, each read and checked in one place.
+//! Settings that all publishers share: reading, defaults and checks.
 
 use std::time::Duration;
 
 use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::template::Template;
 use crate::unsendable::Unsendable;
 use crate::url::PublisherUrl;
 
-/// Shorter than the 10 s of a route, because a call that the route ends loses the outcomes of its events.
+/// Below the route's default timeout of 10 s: when a route ends a call, the outcomes of all its events are lost.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// What a kind of broker is called in errors, and how its URLs begin.
+/// A kind of broker: its name in errors and the schemes of its URLs.
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) name: &'static str,
@@ -22,12 +22,12 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// An error about a setting.
+    /// Creates an error about a setting.
     pub(crate) fn wrong(&self, problem: impl Into<String>) -> PublisherError {
         PublisherError::new(self.name, problem)
     }
 
-    /// Reads hosts, at least one.
+    /// Parses a list of hosts, which must not be empty.
     pub(crate) fn addresses(&self, hosts: &[String], port: u16) -> Result<Vec<Address>, PublisherError> {
         if hosts.is_empty() {
             return Err(self.wrong(format!("no host is given: write {}://host:{port}/", self.scheme)));
@@ -35,12 +35,12 @@ impl Broker {
         hosts.iter().map(|host| self.address(host, port)).collect()
     }
 
-    /// Reads a host. What was typed is not shown: it may be a part of a password.
+    /// Parses a host. The error does not repeat the input: it may be a part of a password.
     pub(crate) fn address(&self, host: &str, port: u16) -> Result<Address, PublisherError> {
         Address::parse(host, port).ok_or_else(|| self.wrong("write each host as host:port or host"))
     }
 
-    /// Reads a template, and checks the name if it is always the same one.
+    /// Parses a template, and checks the name if the template has no placeholders.
     pub(crate) fn template(
         &self,
         what: &str,
@@ -55,16 +55,16 @@ impl Broker {
     }
 }
 
-/// Format, limits and TLS.
+/// Format, limits and TLS of a publisher.
 #[derive(Clone, Debug)]
 pub(crate) struct CommonSettings {
     pub(crate) format: Format,
     pub(crate) timeout: Duration,
-    /// `None` where the server names the limit.
+    /// `None` if the publisher takes the limit from the server.
     pub(crate) max_message_bytes: Option<usize>,
     pub(crate) tls: bool,
-    /// Authorities that are trusted instead of the public ones, as PEM.
-    pub(crate) root_certificate: Option<Hidden<Vec<u8>>>,
+    /// Certificate authorities, as PEM, that are trusted instead of the public ones.
+    pub(crate) root_certificate: Option<Redacted<Vec<u8>>>,
 }
 
 impl CommonSettings {
@@ -72,7 +72,7 @@ impl CommonSettings {
         Self { format: Format::default(), timeout, max_message_bytes, tls: false, root_certificate: None }
     }
 
-    /// Takes format and limits from a URL.
+    /// Takes the format and the limits from a URL.
     pub(crate) fn take_limits(&mut self, url: &mut PublisherUrl) -> Result<(), PublisherError> {
         self.format = url.take_format()?.unwrap_or(self.format);
         let seconds = url.take_as("timeout", "a number of seconds")?;
@@ -84,7 +84,7 @@ impl CommonSettings {
         Ok(())
     }
 
-    /// Takes all of it from the URL of such a broker.
+    /// Takes all common settings from a URL of this kind of broker.
     pub(crate) fn take(&mut self, broker: &Broker, url: &mut PublisherUrl) -> Result<(), PublisherError> {
         self.tls = url.scheme == broker.tls_scheme;
         if !self.tls && url.scheme != broker.scheme {
@@ -94,20 +94,20 @@ impl CommonSettings {
         self.take_limits(url)?;
         if let Some(path) = url.take("ca") {
             let unread = |error| url.wrong(format!("the root certificate cannot be read: {error}"));
-            self.root_certificate = Some(Hidden(std::fs::read(path).map_err(unread)?));
+            self.root_certificate = Some(Redacted(std::fs::read(path).map_err(unread)?));
         }
         Ok(())
     }
 
-    /// Refuses what no broker can work with.
+    /// Refuses values that work with no broker.
     pub(crate) fn check(&self, broker: &Broker) -> Result<(), PublisherError> {
         if self.timeout.is_zero() {
-            return Err(broker.wrong("the timeout must be longer than nothing"));
+            return Err(broker.wrong("the timeout must be longer than zero"));
         }
         if self.max_message_bytes == Some(0) {
-            return Err(broker.wrong("the largest message must have a byte at least"));
+            return Err(broker.wrong("the largest message must be at least 1 byte"));
         }
-        // A connection in the clear must not be taken for one that is checked.
+        // Refused, because the user would otherwise believe that a plain connection is encrypted.
         if self.root_certificate.is_some() && !self.tls {
             let scheme = broker.tls_scheme;
             return Err(broker.wrong(format!(
@@ -125,7 +125,7 @@ impl CommonSettings {
         }
     }
 
-    /// A client of TLS that trusts the authorities of these settings.
+    /// A TLS client that trusts the authorities of these settings.
     #[cfg(any(feature = "amqp", feature = "http", feature = "nats"))]
     pub(crate) fn tls_client(&self) -> Result<rustls::ClientConfig, String> {
         crate::tls::client_config(self.root_certificate.as_ref().map(|pem| pem.as_slice()))

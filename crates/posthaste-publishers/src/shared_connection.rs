@@ -1,13 +1,18 @@
-//! The one connection that all deliveries of a publisher share.
+//! The connection that all deliveries of a publisher share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Made when somebody needs it, given up when it broke. There is one attempt to connect at a time: who waited
-/// for one that failed gets its error and begins no other.
+/// Holds one connection, opened on first use and discarded when it has failed.
+///
+/// One attempt to connect runs at a time. A caller that waited for an attempt that failed gets its error and starts
+/// no attempt of its own.
 pub(crate) struct SharedConnection<C> {
+    /// The connection in use. `None` before the first attempt and after `give_up`. Locked only to read or replace
+    /// it, never while connecting.
     current: Mutex<Option<Arc<C>>>,
+    /// Held during an attempt to connect, before `current` is locked. Contains the last failed attempt.
     connecting: tokio::sync::Mutex<Option<FailedAttempt>>,
 }
 
@@ -17,7 +22,7 @@ struct FailedAttempt {
 }
 
 impl<C> SharedConnection<C> {
-    /// The connection there is, if it is good, or else the one that `connect` makes.
+    /// Returns the current connection if `is_good` accepts it, and otherwise the one that `connect` opens.
     pub(crate) async fn get(
         &self,
         is_good: impl Fn(&C) -> bool,
@@ -48,7 +53,8 @@ impl<C> SharedConnection<C> {
         }
     }
 
-    /// The next delivery connects anew. A late failure of a connection before this one does no harm.
+    /// Discards this connection, so that the next delivery opens a new one. Does nothing if it was replaced
+    /// already.
     pub(crate) fn give_up(&self, broken: &Arc<C>) {
         let mut current = self.current();
         if current.as_ref().is_some_and(|connection| Arc::ptr_eq(connection, broken)) {
@@ -74,19 +80,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_wait_share_one_attempt_and_its_error() {
+    async fn waiting_callers_share_one_attempt_and_its_error() {
         let shared = SharedConnection::<()>::default();
         let attempts = AtomicUsize::new(0);
         let attempt = || async {
             attempts.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
-            Err("nobody listens".to_owned())
+            Err("connection refused".to_owned())
         };
         let all = futures_util::future::join_all((0..8).map(|_| shared.get(|()| true, attempt()))).await;
-        assert!(all.into_iter().all(|answer| answer == Err("nobody listens".to_owned())));
+        assert!(all.into_iter().all(|result| result == Err("connection refused".to_owned())));
         assert_eq!(attempts.load(Ordering::SeqCst), 1);
         assert!(shared.get(|()| true, attempt()).await.is_err());
-        assert_eq!(attempts.load(Ordering::SeqCst), 2, "who comes later tries again");
+        assert_eq!(attempts.load(Ordering::SeqCst), 2, "a later caller tries again");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Names that are made of an event: topics, subjects, routing keys, streams.
+//! Templates for topics, subjects, routing keys and streams, filled with values of an event.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,11 @@ use posthaste::Event;
 
 use crate::unsendable::Unsendable;
 
-/// A text with places that an event fills: `orders`, `shop.{aggregate_type}`, `{tenant_id}.{event_type}`.
+/// A text with placeholders: `orders`, `shop.{aggregate_type}`, `{tenant_id}.{event_type}`.
 ///
-/// The places are `{event_type}`, `{aggregate_type}`, `{aggregate_id}`, `{tenant_id}` and `{header:NAME}`;
-/// `{{` and `}}` stand for braces. An event without the value is refused: it is dead with the reason.
+/// The placeholders are `{event_type}`, `{aggregate_type}`, `{aggregate_id}`, `{tenant_id}` and `{header:NAME}`.
+/// `{{` and `}}` are literal braces. An event that has no value for a placeholder is refused, and DEAD with the
+/// reason.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -27,23 +28,23 @@ enum Part {
     Header(String),
 }
 
-/// A template that cannot be read.
+/// A template that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error(
-        "`{{{0}}}` is not known: write {{event_type}}, {{aggregate_type}}, {{aggregate_id}}, {{tenant_id}} or {{header:NAME}}"
+        "`{{{0}}}` is not a placeholder: write {{event_type}}, {{aggregate_type}}, {{aggregate_id}}, {{tenant_id}} or {{header:NAME}}"
     )]
     Unknown(String),
-    #[error("a brace is not closed: write {{{{ for one that stands for itself")]
+    #[error("a brace is not closed: write {{{{ for a literal brace")]
     Open,
-    #[error("a brace is closed that is not open: write }}}} for one that stands for itself")]
+    #[error("a closing brace has no opening brace: write }}}} for a literal brace")]
     Closed,
     #[error("it is empty")]
     Empty,
 }
 
 impl Template {
-    /// The name that this event gives; what the event itself names comes first.
+    /// Returns the event's own topic if it has one, and otherwise the template filled with the event's values.
     pub(crate) fn target<'a>(&'a self, event: &'a Event) -> Result<Cow<'a, str>, Unsendable> {
         match event.topic().or(self.as_text()) {
             Some(name) => Ok(name.into()),
@@ -51,6 +52,7 @@ impl Template {
         }
     }
 
+    /// Replaces the placeholders with the event's values.
     pub(crate) fn fill(&self, event: &Event) -> Result<String, Unsendable> {
         let mut name = String::new();
         for part in &self.parts {
@@ -59,7 +61,7 @@ impl Template {
         Ok(name)
     }
 
-    /// The text, if there is nothing to fill.
+    /// The text of a template without placeholders.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [Part::Text(text)] => Some(text),
@@ -67,7 +69,7 @@ impl Template {
         }
     }
 
-    /// The text with `any` in each place.
+    /// The text with `any` for each placeholder.
     pub(crate) fn pattern(&self, any: &str) -> String {
         let filled = self.parts.iter().map(|part| if let Part::Text(text) = part { text } else { any });
         filled.collect()
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn event_fills_the_places() {
+    fn values_of_the_event_replace_the_placeholders() {
         for (template, name) in [
             ("orders", "orders"),
             ("shop.{aggregate_type}.{event_type}", "shop.Order.OrderPlaced"),
@@ -195,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn event_without_the_value_is_refused() {
+    fn event_without_a_value_for_a_placeholder_is_refused() {
         let refused = filled("{tenant_id}.orders").expect_err("no tenant");
         assert_eq!(refused.to_string(), "the event has no value for {tenant_id} of {tenant_id}.orders");
         assert!(filled("{header:Region}").is_err());
     }
 
     #[test]
-    fn topic_of_the_event_comes_first() {
+    fn topic_of_the_event_takes_precedence() {
         let event =
             Event::builder("OrderPlaced").topic("special").json_text("{}").build().expect("a good event");
         let template: Template = "{tenant_id}".parse().expect("a template");
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn errors_say_how_to_write_the_template() {
         for (template, error) in [
             ("{", TemplateError::Open),
             ("a}", TemplateError::Closed),

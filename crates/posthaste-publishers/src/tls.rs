@@ -1,11 +1,11 @@
-//! Which servers are trusted.
+//! TLS client configuration: trusted certificate authorities and the crypto provider.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// A client that trusts the authorities in this PEM text, or those that browsers trust. Always by ring: an
-/// application may have other providers, and rustls panics when it has to choose.
+/// A TLS client that trusts the authorities in this PEM text, or the public ones if there is none. It names ring as
+/// the provider, because an application may link several providers, and rustls panics when it must choose one.
 #[cfg(any(feature = "amqp", feature = "http", feature = "nats"))]
 pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<rustls::ClientConfig, String> {
     let roots = match authorities {
@@ -18,17 +18,17 @@ pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<rustls::Client
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Lets libraries that ask rustls for the provider of the process have ring, unless the application has chosen
-/// one: without that, rustls panics where it has several.
+/// Installs ring as the provider of the process unless the application has installed one. Libraries that use the
+/// process's provider would otherwise panic if several are linked.
 #[cfg(feature = "redis-streams")]
 pub(crate) fn install_default_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody may have been faster.
+        // Another thread may have installed a provider in the meantime, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// The certificates in a PEM text: one at least, and each one good.
+/// Parses the certificates of a PEM text. There must be at least one, and all must be valid.
 pub(crate) fn root_store(pem: &[u8]) -> Result<RootCertStore, String> {
     let wrong = "the root certificate cannot be read: it must be PEM, with BEGIN CERTIFICATE in it";
     let mut roots = RootCertStore::empty();

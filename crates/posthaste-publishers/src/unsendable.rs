@@ -1,24 +1,24 @@
-//! Why an event can never be sent: it is dead before the destination is asked.
+//! The error for an event that can never be sent, found before anything is sent.
 
 use posthaste::Outcome;
 
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 
-/// Why an event can never be sent. It is dead with this reason, and the destination was not asked, so the
-/// reason says nothing about whether the destination is there.
+/// The reason why an event can never be sent. The event is DEAD with this reason. Nothing was sent, so the
+/// reason says nothing about whether the destination is reachable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unsendable(String);
 
 impl Unsendable {
-    /// `reason` may hold values of the event, but neither its payload nor the value of a header.
+    /// Creates the error. `reason` may contain values of the event, but not its payload nor the value of a header.
     pub(crate) fn new(reason: impl AsRef<str>) -> Self {
         Self(one_line(reason))
     }
 
-    /// The event has so many bytes, and the destination takes fewer.
+    /// The error for a message that is larger than the destination's limit.
     pub(crate) fn too_large(bytes: usize, most: usize) -> Self {
-        Self::new(format!("too large: the message would have {bytes} bytes, and {most} is the most"))
+        Self::new(format!("too large: the message would have {bytes} bytes, and at most {most} are allowed"))
     }
 }
 
@@ -31,13 +31,16 @@ impl From<Unsendable> for Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::one_line::MAX_LINE_CHARS;
+    use crate::operator_text::MAX_LINE_CHARS;
 
-    /// Nothing was sent, so it must not count as an answer of the destination.
+    /// Nothing was sent, so it must not count as a reply of the destination.
     #[test]
     fn refused_event_is_unsendable() {
-        let outcome = Outcome::from(Unsendable::new("a blank in its topic"));
-        assert!(matches!(&outcome, Outcome::Unsendable(why) if why == "a blank in its topic"), "{outcome:?}");
+        let outcome = Outcome::from(Unsendable::new("its topic contains a space"));
+        assert!(
+            matches!(&outcome, Outcome::Unsendable(why) if why == "its topic contains a space"),
+            "{outcome:?}"
+        );
     }
 
     #[test]

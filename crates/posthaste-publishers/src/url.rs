@@ -1,4 +1,4 @@
-//! The URLs of publishers: where a broker is, and how to talk to it.
+//! Publisher URLs: parsing and decoding.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use percent_encoding::percent_decode_str;
 use crate::error::PublisherError;
 use crate::format::Format;
 
-/// `scheme://user:password@host:port,host:port/path?name=value`, taken apart and decoded.
+/// A URL, parsed and decoded: `scheme://user:password@host:port,host:port/path?name=value`.
 ///
-/// Parameters are taken by name, and [`finish`](Self::finish) refuses what nobody took: a misspelt setting is
-/// an error, not a default.
+/// A publisher takes the parameters that it knows by name. [`finish`](Self::finish) then refuses the URL if any are
+/// left, so that a misspelt setting is an error and not a default.
 pub(crate) struct PublisherUrl {
     publisher: &'static str,
     pub(crate) scheme: String,
@@ -18,22 +18,23 @@ pub(crate) struct PublisherUrl {
     pub(crate) password: Option<String>,
     /// `host:port` or `host`, one or more.
     pub(crate) hosts: Vec<String>,
-    /// Without the slash that begins it; decoded.
+    /// Decoded, without the leading slash.
     pub(crate) path: String,
+    /// Parameters that have not been taken yet.
     parameters: Vec<(String, String)>,
-    /// The names that were asked for, whether they were there or not.
+    /// The names that the publisher has tried to take, for the error text of `finish`.
     known: Vec<&'static str>,
 }
 
 impl PublisherUrl {
-    /// Reads a URL for the publisher of this name.
+    /// Parses a URL. `publisher` is the publisher's name in errors.
     pub(crate) fn parse(publisher: &'static str, url: &str) -> Result<Self, PublisherError> {
         let wrong = |problem: &str| PublisherError::new(publisher, problem);
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| wrong("the URL has no :// after its scheme"))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-        // Half of a password would be taken for a host, and be shown as such.
+        // A part of a password would be read as a host or a path, and shown in logs.
         if place.contains('#') || path.contains('@') {
             return Err(wrong(
                 "the URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F and @ as %40",
@@ -45,8 +46,9 @@ impl PublisherUrl {
             Some((user, password)) => (Some(user), Some(password)),
             None => (Some(login), None),
         });
-        let decoded =
-            |text: &str| decode(text).ok_or_else(|| wrong("the URL has a % that begins no text in UTF-8"));
+        let decoded = |text: &str| {
+            decode(text).ok_or_else(|| wrong("the URL has a % that is not followed by an encoded UTF-8 text"))
+        };
         Ok(Self {
             publisher,
             scheme: scheme.to_owned(),
@@ -66,14 +68,14 @@ impl PublisherUrl {
         })
     }
 
-    /// The value of a parameter, if it is there.
+    /// Takes a parameter and returns its value, or `None` if it is absent.
     pub(crate) fn take(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let at = self.parameters.iter().position(|(other, _)| other == name)?;
         Some(self.parameters.remove(at).1)
     }
 
-    /// The value of a parameter as something else than text.
+    /// Takes a parameter and parses it. `what` describes a valid value in the error.
     pub(crate) fn take_as<T: std::str::FromStr>(
         &mut self,
         name: &'static str,
@@ -84,29 +86,30 @@ impl PublisherUrl {
         Ok(Some(value))
     }
 
-    /// What messages look like, if the URL says so.
+    /// Takes the parameter `format`.
     pub(crate) fn take_format(&mut self) -> Result<Option<Format>, PublisherError> {
         self.take_as("format", "raw, envelope, cloudevents, cloudevents-structured or debezium")
     }
 
-    /// Every parameter that nobody took yet, for settings that go to a client library as they are.
+    /// Takes all remaining parameters, for settings that are passed to a client library unchanged.
     #[allow(dead_code, reason = "only Kafka's library has settings by name")]
     pub(crate) fn take_rest(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.parameters)
     }
 
-    /// Refuses parameters that nobody took.
+    /// Refuses the URL if any parameter was not taken.
     pub(crate) fn finish(self) -> Result<(), PublisherError> {
         if self.parameters.is_empty() {
             return Ok(());
         }
-        // Neither name nor value is shown: where a password was cut, one of them is a part of it.
+        // Neither name nor value is shown: if a password contained an unescaped character, either may be a part of
+        // it.
         let known = if self.known.is_empty() {
-            "none is known".to_owned()
+            "it takes no parameters".to_owned()
         } else {
-            format!("known are {}", self.known.join(", "))
+            format!("it takes {}", self.known.join(", "))
         };
-        Err(self.wrong(format!("the URL has a parameter that is not known: {known}")))
+        Err(self.wrong(format!("the URL has an unknown parameter: {known}")))
     }
 
     /// An error about this URL.
@@ -115,7 +118,7 @@ impl PublisherUrl {
     }
 }
 
-/// Neither user nor password nor parameters: each may be a secret.
+/// Leaves out user, password and parameters: each may be a secret.
 impl fmt::Debug for PublisherUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}/{}", self.scheme, self.hosts.join(","), self.path)
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_tells_a_secret() {
+    fn no_error_contains_a_secret() {
         for url in [
             "s3ntinel",
             "kafka://me:s3ntinel#x@host/",
@@ -166,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_parameter_is_refused_with_those_that_are_known() {
+    fn misspelt_parameter_is_refused_with_the_list_of_known_ones() {
         let mut url = PublisherUrl::parse("NATS", "nats://host/orders?fromat=raw").expect("a URL");
         assert_eq!(url.take("format"), None);
         let error = url.finish().expect_err("misspelt");
-        assert_eq!(error.to_string(), "NATS: the URL has a parameter that is not known: known are format");
+        assert_eq!(error.to_string(), "NATS: the URL has an unknown parameter: it takes format");
     }
 }

@@ -1,21 +1,24 @@
--- Leases due rows to one owner.
--- ARGV: now, owner, token, lease, limit, skip_recent, order (due | seq), suspect_after, max_bytes, whatever (1 if
--- the first row is wanted whatever its size, or 0), look (1 to look at routes, or 0), max_parked_names.
--- Returns: now; id, due time, state and body of each row, one after another; how many orphans were skipped; how
--- large the first row is for which there was no room, or 0; the routes that are paused; those that rows are parked
--- for.
+-- Claim: leases due rows of one shard to one owner.
+-- ARGV: now; owner; token; lease; limit; skip_recent; order (due | seq); suspect_after; max_bytes; ignores_size (1: the
+-- first row is returned whatever its size, or 0); wants_state (1: also return the routes, or 0); max_parked_names.
+-- lease and skip_recent are in microseconds.
+-- Returns: now; a flat list of id, due time, state and body of each row; the number of members without a body; the size
+-- in bytes of the first row that did not fit, or 0; the paused routes; the routes that have parked rows. The last two
+-- are empty without wants_state.
 
 local owner, token, lease, limit = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local skip_recent, order, suspect_after = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
-local max_bytes, is_whatever, is_look = tonumber(ARGV[9]), ARGV[10] == '1', ARGV[11] == '1'
+local max_bytes, ignores_size, wants_state = tonumber(ARGV[9]), ARGV[10] == '1', ARGV[11] == '1'
 local max_parked_names = tonumber(ARGV[12])
+-- Members of an index that one claim examines at most, so that a long run of rows that cannot be claimed does not block
+-- the server.
 local LOOK = 10000
--- Of what has just arrived at least so many are looked at, because some may have a delay.
+-- Arrivals read at least, even for a small limit: some of them may have a delay and are not claimable yet.
 local LOOK_AHEAD = 20
--- So many bodies are read at once.
+-- Bodies per HMGET. Its reply is in Lua's memory as a whole, beside the script's own reply.
 local BODIES = 50
 
--- One step into the index for each name, however many rows are parked for it.
+-- One lookup per route name, however many rows are parked for it: `\n` sorts directly behind the `\t` that ends a name.
 local function parked_names()
   local names, start = {}, '-'
   while #names < max_parked_names do
@@ -28,23 +31,23 @@ local function parked_names()
 end
 
 local reply, orphans, paused, parked = {}, 0, {}, {}
-if is_look then paused, parked = redis.call('SMEMBERS', CONTROL), parked_names() end
+if wants_state then paused, parked = redis.call('SMEMBERS', CONTROL), parked_names() end
 
-local function whole_answer(too_large)
-  -- A server that only reads would answer that nothing is due for as long as it hears of nothing new; this it
-  -- refuses, although nothing has this id. It stands last: after a first write Redis lets a script go on that has
-  -- no memory for it.
-  if is_look then redis.call('XDEL', ARRIVALS, '0-0') end
+local function full_reply(too_large)
+  -- A read-only replica would return "nothing is due" until its primary sends something new. This command deletes
+  -- nothing (no entry has this id), but a server that takes no writes refuses it, so the caller gets an error. It comes
+  -- last: if it came first, Redis would let the rest of the script write although the memory limit is reached.
+  if wants_state then redis.call('XDEL', ARRIVALS, '0-0') end
   return { NOW, reply, orphans, too_large, paused, parked }
 end
 
-if limit == 0 then return whole_answer(0) end
+if limit == 0 then return full_reply(0) end
 
 local LEASE, LEASE_END = lease_text(token, owner, NOW), int(now + lease)
 local newest_ms = math.floor((now - skip_recent) / 1000)
 local out = batch()
 
--- Due rows among those that wait, as lists side by side: a table for each would cost more than all the rest.
+-- The due rows of the index as parallel lists: a table per row would cost more than the rest of the script.
 local ids, dues, states, n = {}, {}, {}, 0
 
 local function add(id, due, state)
@@ -56,8 +59,9 @@ local function is_settled_in(place)
   return skip_recent == 0 or inserted_ms(place) <= newest_ms
 end
 
--- A member that has neither a state nor an arrival was written by a foreign program with the two commands of the
--- document: it gets its place in the order now.
+-- Gives a row its position in insertion order. Such a member of `pending` has neither a state nor an arrival: a foreign
+-- program wrote it with HSET entries and ZADD pending. The stream generates the position; its entry is deleted in
+-- `write`.
 local has_stamped = false
 
 local function stamp(id)
@@ -74,8 +78,8 @@ local function due_page(offset)
   return redis.call('ZRANGEBYSCORE', PENDING, '-inf', NOW, 'WITHSCORES', 'LIMIT', offset, limit)
 end
 
--- Adds rows until they and the arrivals that were read are enough. No arrival is left that came before
--- `unread_from`. Returns whether one stands in the way that was not read.
+-- Adds due rows from `pending` until they and the arrivals read so far are enough. All arrivals inserted before
+-- `unread_from` have been read. Returns true if a member was skipped because it may be an arrival that was not read.
 local function add_due(first_page, arrived, unread_from)
   local offset, list, enough, is_unread = 0, first_page, 0, false
   while enough < limit and offset < LOOK do
@@ -85,10 +89,10 @@ local function add_due(first_page, arrived, unread_from)
     for i, id in ipairs(members) do
       local due, state = tonumber(list[2 * i]), found[i]
       if not state and arrived[id] then
-        -- It is in the index already, and its arrival says more.
+        -- An arrival that was read. The rest of this script takes it from there, because that entry has its lease.
         enough = enough + 1
       elseif not state and due >= unread_from then
-        -- Nothing is due before it arrived: this may be an arrival.
+        -- A row is never due before it was inserted, so this may be an arrival that was not read.
         is_unread = true
       else
         state = state or stamp(id)
@@ -108,18 +112,19 @@ local function add_due(first_page, arrived, unread_from)
   return is_unread and enough < limit
 end
 
--- If enough rows wait that are older than everything that has just arrived: when the first of that came.
+-- Fast path for a backlog. If `pending` alone fills the claim with rows older than all arrivals, returns the time of
+-- the oldest arrival, so that none has to be read. Otherwise returns nil.
 local function arrivals_behind(page)
   if #page < 2 * limit or skip_recent > 0 then return nil end
   local first = redis.call('XRANGE', ARRIVALS, '-', '+', 'COUNT', 1)[1]
   local at = first and inserted_ms(first[1]) * 1000 or math.huge
-  -- One that is due in the same millisecond may be the arrival itself.
+  -- Strictly older: a member that is due in the same millisecond may be the arrival itself.
   return tonumber(page[#page]) < at and at or nil
 end
 
--- By insertion, and never past a row that is on lease.
+-- Order `seq`: by insertion. Stops at the first row that is leased, because no later row may overtake it.
 local function add_in_order()
-  promote(math.max(limit, CHUNK))
+  index_arrivals(math.max(limit, CHUNK))
   local start, looked = '-', 0
   while looked < LOOK do
     local keys = redis.call('ZRANGEBYLEX', WAITING, start, '+', 'LIMIT', 0, 100)
@@ -143,7 +148,7 @@ local function add_in_order()
   end
 end
 
--- What is leased: places in the lists of due rows, and behind them in those of arrivals.
+-- The arrivals to lease. A turn (see `turns`) of 1..n means a due row, one above n means arrival `turn - n`.
 local fresh, forget = { ids = {}, dues = {}, places = {}, leases = {}, set = {} }, nil
 
 local function read_arrivals(count)
@@ -159,7 +164,7 @@ local function id_at(i)
   return i <= n and ids[i] or fresh.ids[i - n]
 end
 
--- The order in which rows are leased: nearly always the one they have.
+-- The order in which rows are leased. They are nearly always sorted already, so sorting is skipped then.
 local function turns()
   local turn, is_sorted, before = {}, true, 0
   for i = 1, n + #fresh.ids do
@@ -171,14 +176,14 @@ local function turns()
     table.sort(turn, function(a, b)
       local due_a, due_b = due_at(a), due_at(b)
       if due_a ~= due_b then return due_a < due_b end
-      -- Of two that are due together, the one in the index is older.
+      -- Equal due times: the row in the index was inserted earlier.
       return a < b
     end)
   end
   return turn
 end
 
-local function answer(id, due, state, body)
+local function add_to_reply(id, due, state, body)
   local last = #reply
   reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] = id, due, state, body
 end
@@ -187,15 +192,15 @@ local function lease_arrival(i, id, body)
   local place = fresh.places[i]
   local held = fresh.leases[i]
   if held ~= '' and owner_of(held) ~= owner then
-    -- Its first owner died before any script had seen it.
+    -- The engine that wrote this event died before any script read the arrival, so its lease is counted as lost.
     local row = read_state(new_state(place, ''))
     row.lost, row.lease = '1', LEASE
     out.state(id, state_text(row))
-    answer(id, fresh.dues[i], state_text(row), body)
+    add_to_reply(id, fresh.dues[i], state_text(row), body)
   else
     local state = new_state(place, LEASE)
     out.state(id, state)
-    answer(id, fresh.dues[i], state, body)
+    add_to_reply(id, fresh.dues[i], state, body)
   end
   out.wait(id, place)
   out.due(id, LEASE_END)
@@ -216,7 +221,7 @@ local function lease_waiting(i, id, body)
   end
   out.state(id, state)
   out.due(id, LEASE_END)
-  answer(id, dues[i], state, body)
+  add_to_reply(id, dues[i], state, body)
 end
 
 local function leave_arrival(i)
@@ -236,7 +241,8 @@ else
     unread_from = fresh.unread_from
   end
   local is_behind = add_due(page, fresh.set, unread_from)
-  -- What was stamped looks like an arrival until its state is written: then the rest has its turn in the next claim.
+  -- A stamped row has no state until `out.write`, so it would be read again as an arrival. The next claim reads the
+  -- rest.
   if is_behind and not has_stamped then read_arrivals(math.max(limit, CHUNK)) end
 end
 
@@ -251,7 +257,7 @@ end
 
 local function lease_row(i, id, body)
   if not body then
-    -- Nothing to deliver. The repair removes it; until then it is out of the claims' way.
+    -- There is nothing to deliver. The repair removes the member; until then the lease keeps it out of claims.
     orphans = orphans + 1
     if i <= n then out.due(id, LEASE_END) end
   elseif i <= n then
@@ -261,7 +267,8 @@ local function lease_row(i, id, body)
   end
 end
 
--- How many of the rows there is room for, and how large the next one is. No body is read for that.
+-- Returns how many of the wanted rows fit, and the size of the first one that does not, or 0. Reads lengths, not
+-- bodies.
 local function fitting()
   local bytes = 0
   for k, id in ipairs(wanted) do
@@ -269,7 +276,7 @@ local function fitting()
     bytes = bytes + size
     local is_first = k == 1
     local fits = bytes <= max_bytes and (is_first or bytes <= MOST_BYTES)
-    if not fits and not (is_first and is_whatever) then return k - 1, size end
+    if not fits and not (is_first and ignores_size) then return k - 1, size end
   end
   return #wanted, 0
 end
@@ -286,4 +293,4 @@ end
 
 out.write()
 if forget then forget() end
-return whole_answer(too_large)
+return full_reply(too_large)

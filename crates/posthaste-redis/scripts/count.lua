@@ -1,6 +1,7 @@
--- Counts: of each kind, and of up to `limit` pending rows from `after` on, by their state.
--- ARGV: now, after (a member of the index, or # and a rank, or nothing), limit. Returns three things: waiting, done, dead, archived, arrivals; new, retry, due,
--- leased, parked, scheduled; where to go on.
+-- Counts the rows of each kind, and samples up to `limit` pending rows by their state.
+-- ARGV: now; after (where the sample starts: a member of `waiting`, or `#rank`, or empty for the start); limit.
+-- Returns: { waiting, done, dead, archived, arrivals }; { new, retry, due, leased, parked, scheduled } of the sample;
+-- the member to continue after, or empty at the end.
 
 local after, limit = ARGV[2], tonumber(ARGV[3])
 local rank, keys = tonumber(string.match(after, '^#(%d+)$')), nil

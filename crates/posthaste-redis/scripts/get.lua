@@ -1,3 +1,3 @@
--- One row with its whole body. ARGV: now, id.
+-- One row with its whole body. ARGV: now; id.
 
 return (shown({ ARGV[2] }, true))

@@ -1,7 +1,9 @@
--- Renews, starts, releases or parks rows that are held. To start is to renew, and to count the lease as lost
--- until the row is settled.
--- ARGV: now, owner, what (renew | start | release | park), microseconds (lease or park), route, then for each: id,
--- place, token. Returns which of them were held, counted from one.
+-- Renews, starts, releases or parks rows that this owner holds.
+-- `start` renews and counts the lease as lost; the settlement resets that count. So an event that kills its process
+-- before it can be settled becomes a suspect.
+-- ARGV: now; owner; what (renew | start | release | park); lease or park time in microseconds; route; then for each
+-- row: id, place, token.
+-- Returns the numbers of the rows that were held, counted from 1.
 
 local owner, what, wait, route = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 

@@ -1,8 +1,8 @@
--- One page of rows in the order of insertion.
--- ARGV: now, after (a place in that order, or nothing), limit, newest first (1 | 0), then the kinds:
--- waiting, done, dead, archived.
--- Returns id, state, due time and the head of the body for each, fewer than asked for where bodies are large; 1 if
--- there may be more, or 0; how many bytes of bodies were read.
+-- One page of rows in insertion order, for operators.
+-- ARGV: now; after (a place, or empty for the start); limit; newest first (1 | 0); then the kinds to read: waiting,
+-- done, dead, archived.
+-- Returns: id, state, due time and body without payload of each row; 1 if there may be more, else 0; how many bytes of
+-- bodies were read. There are fewer rows than `limit` where bodies are large.
 
 local after, limit, is_reverse = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local INDEXES = { waiting = WAITING, done = DONE, dead = DEAD, archived = ARCHIVED }
@@ -13,7 +13,7 @@ for i = 5, #ARGV do
   if is_reverse then
     part = redis.call('ZREVRANGEBYLEX', index, after == '' and '+' or '(' .. after, '-', 'LIMIT', 0, limit)
   else
-    -- Behind every id at that place.
+    -- `\255` sorts after every id at this place.
     part = redis.call('ZRANGEBYLEX', index, after == '' and '-' or '(' .. after .. '\255', '+', 'LIMIT', 0, limit)
   end
   for _, key in ipairs(part) do keys[#keys + 1] = key end

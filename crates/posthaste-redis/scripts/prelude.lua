@@ -1,8 +1,18 @@
--- Stands before every script: names, types, clock, and how a row is read and written.
+-- Prelude: is put in front of every script. Names of the keys, the clock, and how rows are read and written.
 --
--- Redis does not undo what a script wrote before it failed. So every script looks at the types of all
--- keys before its first write, and writes in an order that the repair script can finish from any point:
--- first the body, then the state, then the indexes; and when a row goes, the body first.
+-- A row lives in these keys of its shard:
+--   entries    hash    id -> body (the event as JSON)
+--   state      hash    id -> state, one text (see UNTOUCHED)
+--   arrivals   stream  new events that no script has read yet, with their delay or lease
+--   pending    zset    ids of rows that have not ended, by due time in microseconds (end of the lease while leased)
+--   waiting, done, dead, archived    zset    rows of each kind, score 0, members `place:id`, so sorted by insertion
+--   parked     zset    rows that wait for a route, score 0, members `route <tab> place:id`
+--   control    set     paused routes (first shard only)
+--   audit      stream  what operators did (first shard only)
+--
+-- Redis does not undo what a script wrote before it failed. So every script checks the types of all keys before its
+-- first write, and writes in an order that the repair can complete from any point: body, state, indexes. A row is
+-- deleted in the order body, indexes, state: a state without a body tells the repair to finish the deletion.
 
 local ENTRIES, STATES, ARRIVALS, PENDING, WAITING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local DONE, DEAD, ARCHIVED, PARKED = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -16,29 +26,29 @@ for i, expected in ipairs(TYPES) do
   end
 end
 
--- Microseconds. Redis' own clock, unless a test brings another; in whole milliseconds, as the streams
--- count, or a row would be inserted before the moment at which it was.
+-- The time in microseconds: ARGV[1] if a test sets the clock, otherwise the clock of Redis. It is cut to whole
+-- milliseconds because stream ids are in milliseconds: otherwise a row could have been inserted after `now`.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + math.floor(time[2] / 1000) * 1000
 end
 
--- Lua would write large numbers with an exponent.
+-- tostring would write large numbers with an exponent.
 local function int(number)
   return string.format('%.0f', number)
 end
 
 local NOW = int(now)
 
--- No count grows beyond what its readers can hold.
+-- Bound of all counts of a row: the Rust side reads them as u32.
 local MAX_COUNT = 4294967295
 
 local function more(count)
   return int(math.min((tonumber(count) or 0) + 1, MAX_COUNT))
 end
 
--- Lua's stack holds a few thousand values, so lists are handed to a command in pieces.
+-- Maximum number of values passed to one command. `unpack` puts them on Lua's stack, which holds about 8,000.
 local CHUNK = 1000
 
 local function in_chunks(list, run)
@@ -47,7 +57,7 @@ local function in_chunks(list, run)
   end
 end
 
--- Writes `list`, if there is anything in it; pairs are never torn apart.
+-- Runs `command` on `list` in chunks; does nothing if it is empty. CHUNK is even, so pairs are never split.
 local function write(command, key, list)
   in_chunks(list, function(...) redis.call(command, key, ...) end)
 end
@@ -66,17 +76,25 @@ local function fields_of(key, ids)
   return values
 end
 
--- The state of a row is one text: status, place, lease, and the rest. The place is its place in the order of
--- insertion: the stream id of its arrival, with the length of the second number before it, so that texts
--- sort as the numbers do. The lease is token, owner and time, or nothing; what says that a row is put off is since
--- when and the longest limit, or nothing. Most rows never see more than a lease: their rest is this one.
+-- The state of a row is one text of twelve fields separated by tabs: status, place, lease, attempts, deferrals, lost
+-- leases, replays, done_at, put_off, parked, progress, error. The last nine are called the rest.
+--   status    0 NEW, 1 DONE, 2 RETRY, 3 DEAD, 4 ARCHIVED
+--   place     position in insertion order: the stream id of the arrival, with the number of digits of its second number
+--             in front of that number, so that places sort as texts
+--   lease     `token owner time` (microseconds), or empty; its end is the score in `pending`
+--   done_at   when the row ended, in microseconds, or empty
+--   put_off   `since limit` in microseconds while the destination is unreachable, or empty
+--   parked    the route that the row waits for, or empty
+--   progress  destinations that have the event, separated by commas
+--   error     the last error
+-- Most rows never have more than a lease. Their rest is UNTOUCHED, so it is compared and copied as a whole.
 local UNTOUCHED = '0\t0\t0\t0\t\t\t\t\t'
 local STATE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
 local REST = '^([^\t]*)' .. string.rep('\t([^\t]*)', 7) .. '\t(.*)$'
 
 local function split_state(text)
   local status, place, lease, rest = string.match(text, STATE)
-  -- It was edited. The row stays pending, so that an engine sees it and says so.
+  -- The state was edited and cannot be parsed. The row stays pending, so that an engine claims it and reports it.
   if not status then return '?', '0-10', '', UNTOUCHED end
   return status, place, lease, rest
 end
@@ -98,8 +116,8 @@ local function state_text(row)
   }, '\t')
 end
 
--- The indexes of rows that have ended: DONE, which the document calls SENT, DEAD, which it calls FAILED, and
--- ARCHIVED. An unknown code counts as pending, so that an engine claims the row and reports it.
+-- Status -> index of rows that have ended. An unknown status counts as pending: an engine claims the row and reports
+-- it.
 local ENDED = { ['1'] = DONE, ['3'] = DEAD, ['4'] = ARCHIVED }
 
 local function ends(status)
@@ -120,9 +138,10 @@ local function place_of(sid)
   return string.sub(sid, 1, dash) .. #n .. n
 end
 
--- Whether a lease that names this place means the row at `own`: an id may be written again after its row was
--- deleted, at another place. A lease has room for 4096 rows of a millisecond; more run over into the next one. A
--- place that cannot be read is named as the first of all.
+-- Returns true if a lease with `place` belongs to the row at `own`. They differ if the row was deleted and its id
+-- written again. The engine holds a place as a 64-bit `seq` with 12 bits for the number inside a millisecond, so
+-- numbers from 4096 on carry over into the next milliseconds: such a place matches as well. A place that could not be
+-- parsed is sent as 0-0.
 local function is_at(own, place)
   if own == place then return true end
   local ms, n = string.match(own, '^(%d+)%-.(%d+)$')
@@ -144,7 +163,7 @@ local function inserted_ms(place)
   return tonumber(string.match(place, '^%d+')) or 0
 end
 
--- A member of an index in the order of insertion.
+-- A member of `waiting`, `done`, `dead` or `archived`.
 local function seq_key(place, id)
   return place .. ':' .. id
 end
@@ -157,9 +176,9 @@ local function parked_key(row, id)
   return row.parked .. '\t' .. seq_key(row.place, id)
 end
 
--- What an entry of the stream of arrivals says: id, place, due time, and the lease that the row was born with.
--- An entry that no Writer of ours made returns nothing. Neighbours share their millisecond, so that reading
--- it once is enough.
+-- Parses an entry of the stream of arrivals: returns id, place, due time and the lease that the row was inserted with.
+-- Returns nil for an entry that no Writer wrote. Consecutive entries mostly share their millisecond, so the last parsed
+-- one is cached.
 local last_ms, last_inserted = '', 0
 
 local function read_arrival(arrival)
@@ -184,8 +203,8 @@ local function new_state(place, lease)
   return '0\t' .. place .. '\t' .. lease .. '\t' .. UNTOUCHED
 end
 
--- Stores a new event: first its body, then its arrival, then its due time. Returns its stream id, or false
--- where the id existed already.
+-- Stores a new event: body, then arrival, then due time. The repair completes it from any point. Returns its stream id,
+-- or false if the id exists already.
 local function enqueue(id, body, wait, owner, token)
   if redis.call('HSETNX', ENTRIES, id, body) == 0 then return false end
   local sid
@@ -198,10 +217,12 @@ local function enqueue(id, body, wait, owner, token)
   return sid
 end
 
--- Arrivals that no script has looked at yet, oldest first, at most `count`, none later than the millisecond `last`:
--- lists of ids, due times, places and leases side by side, the set of the ids, and the time before which none is
--- left. Then whether there may be more, and what makes them leave the stream, to be called after their states are
--- written.
+-- Reads arrivals, oldest first, at most `count`, none inserted after the millisecond `last` (nil for no bound).
+-- Returns:
+-- - parallel lists `ids`, `dues`, `places`, `leases`; `set`, keyed by id; `unread_from`: every arrival inserted before
+--   this time (microseconds) has been read;
+-- - whether there may be more;
+-- - a function that removes them from the stream. Call it after their states are written.
 local function arrivals(count, last)
   local list = redis.call('XRANGE', ARRIVALS, '-', last and int(last) or '+', 'COUNT', count)
   local unread_from = last and (last + 1) * 1000 or math.huge
@@ -214,7 +235,7 @@ local function arrivals(count, last)
       ids[n], dues[n], places[n], leases[n] = id, due, place, lease
     end
   end
-  -- An id that was written twice is the row that is there already.
+  -- An id that is known already, or twice in the list, is a duplicate arrival: the first row counts.
   local known, set, kept = fields_of(STATES, ids), {}, 0
   for i = 1, n do
     local id = ids[i]
@@ -235,7 +256,7 @@ local function arrivals(count, last)
   return found, #list == count, forget
 end
 
--- All that has to be written for the rows of one call, in the order that can be repaired.
+-- Collects all writes for the rows of one call; `write` sends them in the order that the repair can complete.
 local SORTED_SETS = { PENDING, WAITING, DONE, DEAD, ARCHIVED, PARKED }
 
 local function batch()
@@ -256,12 +277,12 @@ local function batch()
     append_pair(states, id, text)
   end
 
-  -- Pending, and due at this time, which is a text.
+  -- Sets the due time of a pending row. `at`: a text, in microseconds.
   function self.due(id, at)
     append_pair(add[PENDING], at, id)
   end
 
-  -- Pending for the first time, or again.
+  -- Adds a row to `waiting`: it is pending for the first time, or again.
   function self.wait(id, place)
     append_pair(add[WAITING], 0, seq_key(place, id))
   end
@@ -277,7 +298,7 @@ local function batch()
     end
   end
 
-  -- Into the index of the rows that ended like this.
+  -- Adds a row to the index of its terminal status.
   function self.ended(id, place, index)
     append_pair(add[index], 0, seq_key(place, id))
   end
@@ -312,7 +333,7 @@ local function batch()
   return self
 end
 
--- Ends a row's way: terminal, with nothing left of its lease or of its waiting.
+-- Ends a row with a terminal status. Lease, parking and put-off time are cleared.
 local function finish(out, id, row, status, error)
   out.unpark(id, row)
   row.status, row.error, row.done_at, row.lease, row.put_off = status, error, NOW, '', ''
@@ -321,19 +342,19 @@ local function finish(out, id, row, status, error)
   out.state(id, state_text(row))
 end
 
--- Gives a row back, due then.
+-- Releases the lease of a row. It is due at `due`.
 local function let_go(out, id, row, due)
   out.unpark(id, row)
   row.lease = ''
   out.due(id, int(due))
 end
 
--- Makes arrivals rows that wait; returns whether there may be more.
-local function promote(count)
+-- Writes state and index entries of the oldest arrivals; returns whether there may be more.
+local function index_arrivals(count)
   local found, more, forget = arrivals(count)
   local out = batch()
   for i, id in ipairs(found.ids) do
-    -- The body of an id that was written twice may be gone with the first.
+    -- An id that was written twice: its body may have been deleted together with the first row.
     if redis.call('HEXISTS', ENTRIES, id) == 1 then
       out.state(id, new_state(found.places[i], found.leases[i]))
       out.due(id, int(found.dues[i]))
@@ -345,9 +366,10 @@ local function promote(count)
   return more
 end
 
--- The state of a lease's row: what it is, or while no script has seen it, what its arrival says. The second
--- answer is whether it is such an arrival.
-local has_promoted = false
+-- Returns the state of a leased row, and whether it is still an arrival. `text` is its entry in `state`; without one
+-- the state is built from its arrival. Returns nil if the row is gone.
+-- `has_indexed`: the arrivals were indexed by this call already, which is done at most once.
+local has_indexed = false
 
 local function state_of(id, place, text)
   if text then return text, false end
@@ -358,25 +380,26 @@ local function state_of(id, place, text)
     local arrived, at, _, lease = read_arrival(arrival)
     if arrived == id then return new_state(at, lease), true end
   end
-  -- The place was a guess: the answer to the write was lost, or its millisecond was crowded.
-  if not has_promoted then
-    has_promoted = true
-    promote(CHUNK)
+  -- The caller guessed the place: the reply to its write was lost, or the number in its millisecond is above 4095.
+  if not has_indexed then
+    has_indexed = true
+    index_arrivals(CHUNK)
   end
   return redis.call('HGET', STATES, id) or nil, false
 end
 
 local AUDIT_LENGTH = 100000
 
--- Puts a change by a person on record, unless it changed nothing or the caller does so for all shards.
-local function note(actor, action, target, rows)
+-- Adds an entry to the audit, unless nothing changed or the actor is empty (the caller records it for all shards).
+local function record_audit(actor, action, target, rows)
   if actor == '' or rows == 0 then return end
   redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_LENGTH, '*', 'actor', actor, 'action', action,
     'target', target, 'rows', rows)
 end
 
--- The body without its payload, which stands last in what our own Writers make, behind its length. A header may
--- have the name of the length, but not a number. A pattern would go through a large body letter by letter.
+-- Returns the body up to its payload, or false. Our Writers write the payload last and its length before it. A header
+-- can have the name of the length field, but its value is a string, never a number. Plain `find`: a pattern would
+-- examine a large body byte by byte.
 local LENGTH = ',"payload_bytes":'
 
 local function without_payload(body)
@@ -392,11 +415,11 @@ local function without_payload(body)
   return false
 end
 
--- A script that reads more of bodies than this would keep others waiting, and the reader of its answer too.
+-- Bytes of bodies that one script reads at most: more would block the server, and the reply would block its reader.
 local MOST_BYTES = 8 * 1024 * 1024
 
--- What a person sees of a row: id, state, due time, body. Then how many of the ids were looked at, at least one and
--- no more than a script may read; and how many bytes of bodies that were.
+-- Reads rows for an operator: id, state, due time and body of each, without payload unless `is_full`. Returns the rows;
+-- how many of the ids were examined (at least one; reading stops at MOST_BYTES); how many bytes of bodies were read.
 local function shown(ids, is_full)
   local states, rows, bytes = fields_of(STATES, ids), {}, 0
   for i, id in ipairs(ids) do

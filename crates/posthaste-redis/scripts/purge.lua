@@ -1,19 +1,20 @@
--- Removes or archives old rows, one page in the order of insertion.
--- ARGV: now, what (done | dead | archived | any), older_than, archive (1 | 0), limit, actor, target, after.
--- Returns how many; where to go on, or nothing at the end; 1 if the same page has more that was too much to delete at
--- once, or 0.
+-- Purges or archives old rows: one page in insertion order.
+-- ARGV: now; what (done | dead | archived | any); older_than in microseconds; archive (1 | 0); limit; actor; target;
+-- after (a member, or empty for the start).
+-- Returns: the number of rows; the member to continue after, or empty at the end; 1 if this page has more rows to purge
+-- (call again with the same `after`), else 0.
 
 local what, before = ARGV[2], now - tonumber(ARGV[3])
 local archive, limit, after = ARGV[4] == '1', tonumber(ARGV[5]), ARGV[8]
 local KINDS = { done = { DONE }, dead = { DEAD }, archived = { ARCHIVED }, any = { WAITING, DONE, DEAD } }
 local LOOK = 1000
--- Bodies of more than this, about, are not freed at once: it would keep others waiting.
+-- Bodies freed per call, about, in bytes. Freeing more would block the server.
 local FREE_BYTES = 64 * 1024 * 1024
 
 if limit == 0 then return { 0, '', 0 } end
-if what == 'any' then promote(LOOK) end
+if what == 'any' then index_arrivals(LOOK) end
 
--- A row ends after it was inserted: what was inserted later is not old enough.
+-- A row ends after it was inserted, so rows inserted after the cut-off are not old enough and are not read.
 local last = '(' .. int(math.floor(before / 1000) + 1) .. '-'
 local keys, is_known, is_meant = {}, {}, {}
 for _, index in ipairs(KINDS[what]) do
@@ -35,7 +36,7 @@ for i, id in ipairs(ids) do
     local age_from = what == 'any' and inserted or tonumber(row.done_at) or inserted
     if age_from <= before then old[#old + 1] = { id = id, row = row, at = age_from, turn = i } end
   else
-    -- What a script that failed left behind: the state says what the row is.
+    -- Left over by a script that failed. The state is authoritative, so this member is removed.
     stale[#stale + 1] = keys[i]
   end
 end
@@ -68,5 +69,5 @@ end
 
 for index in pairs(is_meant) do write('ZREM', index, stale) end
 out.write()
-note(ARGV[6], 'purge', ARGV[7], count)
+record_audit(ARGV[6], 'purge', ARGV[7], count)
 return { count, #ids == LOOK and keys[LOOK] or '', count < most and 1 or 0 }

@@ -1,18 +1,18 @@
--- Writes outcomes back.
--- ARGV: now, owner, on_done (keep | delete | archive), suspect_after, how many rows were simply delivered, id and
--- place of each of these; then for each other row: id, place, token, verdict, the destinations that have it, text,
--- number, list, limit. What the last four mean stands with each verdict.
--- Returns 1 or 0 for each delivered row, 0 where nothing changed, and one text for each other row: `stale`,
--- `done`, `retry attempts delay`, `wait delay` or `dead attempts`.
+-- Settle: writes the outcomes of deliveries.
+-- ARGV: now; owner; on_done (keep | delete | archive); suspect_after; the number of rows that were simply delivered; id
+-- and place of each of these; then VALUES values for each other row: id, place, token, verdict, destinations that have
+-- the event, text, number, list, limit. The meaning of the last four is documented at each verdict.
+-- Returns: for each delivered row 1, or 0 if nothing changed; for each other row a text: `stale`, `done`,
+-- `retry attempts delay`, `wait delay` or `dead attempts`. Delays are in microseconds.
 
 local owner, on_done, suspect_after, delivered_rows = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
--- How many values stand for each row that was not simply delivered.
+-- ARGV values per row that was not simply delivered.
 local VALUES = 9
 
 local out = batch()
 
 local DONE_STATUS = on_done == 'archive' and '4' or '1'
--- What is left of a row to which nothing happened but its delivery.
+-- The rest of the state of a row that was delivered at the first attempt.
 local DELIVERED = '0\t0\t0\t0\t' .. NOW .. '\t\t\t\t'
 
 local function done(id, text, place, rest)
@@ -29,7 +29,7 @@ local function done(id, text, place, rest)
   end
 end
 
--- The delay after this many failed attempts; the last one serves all further attempts.
+-- The delay after `attempts` failed attempts. The last one of the list applies to all further attempts.
 local function pick(delays, attempts)
   local count, last = 0, '0'
   for delay in string.gmatch(delays, '%d+') do
@@ -39,7 +39,7 @@ local function pick(delays, attempts)
   return last
 end
 
--- Names are escaped, so that a comma stands only between two.
+-- Adds destinations to `progress`. Names are escaped and contain no comma.
 local function with_progress(progress, delivered)
   for name in string.gmatch(delivered, '[^,]+') do
     if not string.find(',' .. progress .. ',', ',' .. name .. ',', 1, true) then
@@ -53,7 +53,7 @@ local function attempts_of(row)
   return math.max(tonumber(row.attempts) or 0, 0)
 end
 
--- The row stays pending, due after the delay.
+-- Releases the row; it is due after the delay.
 local function put_back(id, row, delay, lost)
   row.lost = int(lost)
   let_go(out, id, row, now + tonumber(delay))
@@ -68,7 +68,7 @@ function verdicts.done(id, row)
   return 'done'
 end
 
--- text: the error. number: the attempt at which the row dies. list: the delays.
+-- failed. text: the error; number: the attempt at which the row becomes DEAD; list: the delays.
 function verdicts.failed(id, row, text, number, list)
   row.attempts = more(attempts_of(row))
   local attempts = tonumber(row.attempts)
@@ -83,7 +83,7 @@ function verdicts.failed(id, row, text, number, list)
   return 'retry ' .. row.attempts .. ' ' .. delay
 end
 
--- number: the delay.
+-- deferred. number: the delay.
 function verdicts.deferred(id, row, _, number)
   put_back(id, row, number, 0)
   row.status, row.deferrals, row.put_off = '0', more(row.deferrals), ''
@@ -91,26 +91,27 @@ function verdicts.deferred(id, row, _, number)
   return 'wait ' .. number
 end
 
--- text: the reason.
+-- dead. text: the reason.
 function verdicts.dead(id, row, text)
   finish(out, id, row, '3', text)
   return 'dead ' .. int(attempts_of(row))
 end
 
--- Puts a row off for a limited time, which begins now if it has not begun; of different limits since then the
--- longest counts. Returns what the state says of it, or nothing if the time is over.
+-- Puts a row off for at most `limit` microseconds since it was first put off. If the limits differ, the longest
+-- applies.
+-- Returns the new `put_off` text, or false if the time is over.
 local function put_off(row, limit)
   local since, longest = string.match(row.put_off, '^(%d+) (%d+)$')
   since, longest = tonumber(since) or now, math.max(tonumber(longest) or 0, tonumber(limit))
   return now - since < longest and int(since) .. ' ' .. int(longest)
 end
 
--- text: the error. number: the delay. list: the route to park it for, or nothing. limit: how long it may be put
--- off in all, or nothing for ever.
+-- unreachable. text: the error; number: the delay; list: the route to park the row for, or empty; limit: how long it
+-- may be put off in total, or empty for no limit.
 function verdicts.unreachable(id, row, text, number, list, limit)
   local put_off_text = limit == '' and '' or put_off(row, limit)
   if not put_off_text then return verdicts.dead(id, row, text) end
-  -- It was not delivered: only a start that was counted for a suspect is taken back.
+  -- The event was not delivered, so the start counted for a suspect is taken back. Other lost leases still count.
   local lost = tonumber(row.lost) or 0
   put_back(id, row, number, lost > suspect_after and lost - 1 or lost)
   row.error, row.parked, row.put_off = text, list, put_off_text
@@ -119,48 +120,48 @@ function verdicts.unreachable(id, row, text, number, list, limit)
   return 'wait ' .. number
 end
 
--- "Delivered" is a fact, whichever engine reports it, as long as the row that is meant is pending.
+-- Delivery is a fact whichever engine reports it. So the lease is not checked, only that this row is still pending.
 local function settle_delivered()
-  local ids, answers = {}, {}
+  local ids, results = {}, {}
   for i = 1, delivered_rows do ids[i] = ARGV[2 * i + 4] end
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
     local place = ARGV[2 * i + 5]
     local text, is_arrival = state_of(id, place, states[i])
     local status, own_place, _, rest = split_state(text or '1\t\t\t')
-    answers[i] = (ends(status) or not is_at(own_place, place)) and 0 or 1
-    if answers[i] == 1 then
+    results[i] = (ends(status) or not is_at(own_place, place)) and 0 or 1
+    if results[i] == 1 then
       if is_arrival then out.forget_arrival(place) end
       done(id, text, own_place, rest)
     end
   end
-  return answers
+  return results
 end
 
 local function settle_others()
-  local first, ids, answers = 6 + 2 * delivered_rows, {}, {}
+  local first, ids, results = 6 + 2 * delivered_rows, {}, {}
   for i = first, #ARGV, VALUES do ids[#ids + 1] = ARGV[i] end
   local states = fields_of(STATES, ids)
   for i, id in ipairs(ids) do
     local at = first + VALUES * (i - 1)
     local place, token, verdict, delivered = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
     local text, is_arrival = state_of(id, place, states[i])
-    local row, answer = text and read_state(text), 'stale'
+    local row, result = text and read_state(text), 'stale'
     local is_delivered = row and verdict == 'done' and not ends(row.status) and is_at(row.place, place)
     if is_delivered or row and is_held(row, place, owner, token) then
       if is_arrival then
         out.forget_arrival(place)
-        -- One that is delivered never waits, or a fault would leave it in the index without a state.
+        -- A delivered row is never added to `waiting`: a script that fails would leave it there without a state.
         if verdict ~= 'done' then out.wait(id, place) end
       end
       row.progress = with_progress(row.progress, delivered)
-      answer = verdicts[verdict](id, row, unpack(ARGV, at + 5, at + 8))
+      result = verdicts[verdict](id, row, unpack(ARGV, at + 5, at + 8))
     end
-    answers[i] = answer
+    results[i] = result
   end
-  return answers
+  return results
 end
 
-local answers = { settle_delivered(), settle_others() }
+local results = { settle_delivered(), settle_others() }
 out.write()
-return answers
+return results

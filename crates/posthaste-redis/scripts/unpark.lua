@@ -1,5 +1,5 @@
--- Makes rows due that wait for a route.
--- ARGV: now, route, limit. Returns how many.
+-- Makes rows due that are parked for a route. ARGV: now; route; limit. Returns the number of rows.
+-- `\t` ends the route in a member and `\n` is the next byte, so the range contains exactly the rows of this route.
 
 local route, limit = ARGV[2], tonumber(ARGV[3])
 local keys = redis.call('ZRANGEBYLEX', PARKED, '[' .. route .. '\t', '(' .. route .. '\n', 'LIMIT', 0, limit)

@@ -1,4 +1,4 @@
-//! What operators ask of the store.
+//! The operator API (`Admin`) on Redis: statistics, lists, replay, discard, pause, purge, audit and diagnosis.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::keys::StreamId;
 use crate::page::{AdminRowReply, Direction, PAGE_ROWS, ScanBudget, admin_row};
 use crate::shard_calls::within_bodies_timeout;
 
-/// How many rows one page of a list, or a group of DEAD events, looks at.
+/// Rows that one page of a list, or one grouping of DEAD events, reads at most.
 const MAX_ROWS_SCANNED: usize = 10_000;
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl Admin for RedisStore {
         if let Some(id) = &filter.id {
             return Ok(self.find(id, filter, before).await?.into_iter().count() as u64);
         }
-        self.promote_all().await?;
+        self.index_all_arrivals().await?;
         if is_whole_kind(filter) {
             return self.count_kinds(kinds(filter)).await;
         }
@@ -58,7 +58,7 @@ impl Admin for RedisStore {
             let row = row.filter(|row| page.after.is_none_or(|after| row.seq > after));
             return Ok(Page::new(row.into_iter().take(limit).collect(), None));
         }
-        self.promote_all().await?;
+        self.index_all_arrivals().await?;
         let (mut items, mut budget, mut after) =
             (Vec::new(), ScanBudget::at_most(MAX_ROWS_SCANNED), page.after);
         loop {
@@ -83,13 +83,13 @@ impl Admin for RedisStore {
     }
 
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
-        self.promote_all().await?;
-        let ask = |shard| async move {
+        self.index_all_arrivals().await?;
+        let row_in = |shard| async move {
             let call = self.scripts().get.on(shard, None).arg(id.as_str());
             let rows: Vec<AdminRowReply> = self.call_shard_for_bodies(shard, &call).await?;
             Ok::<_, StoreError>(rows.into_iter().next().map(|row| admin_row(row, shard.number)))
         };
-        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(ask))).await?;
+        let found = within_bodies_timeout(try_join_all(self.keys().shards().iter().map(row_in))).await?;
         Ok(found.into_iter().flatten().next().map(|row| row.detail(Extent::Whole)))
     }
 
@@ -107,7 +107,7 @@ impl Admin for RedisStore {
 
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError> {
         let Some(row) = self.get(id).await?.map(|detail| detail.row) else { return Ok(false) };
-        Ok(self.change(&DeadRowChange::replay(replay), &[row], id.as_str()).await? > 0)
+        Ok(self.replay_or_discard(&DeadRowChange::replay(replay), &[row], id.as_str()).await? > 0)
     }
 
     async fn replay_all(
@@ -129,11 +129,11 @@ impl Admin for RedisStore {
     }
 
     async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
-        self.control("pause", route, actor).await
+        self.set_paused("pause", route, actor).await
     }
 
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError> {
-        self.control("resume", route, actor).await
+        self.set_paused("resume", route, actor).await
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
@@ -144,8 +144,8 @@ impl Admin for RedisStore {
         let keys = self.keys();
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         let before = page.after.map(|seq| StreamId::of_seq(seq).to_string()).unwrap_or_default();
-        // One more than asked for, to know whether there are more.
-        let call = self.scripts().audit.on(keys.first(), None).arg((before, limit + 1));
+        // One more than requested shows whether there is a next page.
+        let call = self.scripts().audit_page.on(keys.first(), None).arg((before, limit + 1));
         let entries: StreamRangeReply = call.run(self.connections()).await?;
         let mut items = Vec::with_capacity(limit);
         for entry in entries.ids.iter().take(limit) {
@@ -165,9 +165,11 @@ impl Admin for RedisStore {
     }
 }
 
-/// What an operator does to DEAD rows.
+/// A change of DEAD rows by an operator.
 struct DeadRowChange<'a> {
+    /// `replay` or `discard`, as the script expects it.
     what: &'static str,
+    /// Whether a replay delivers again to destinations that have the event already.
     forget_progress: bool,
     actor: &'a str,
 }
@@ -179,22 +181,22 @@ impl<'a> DeadRowChange<'a> {
 }
 
 impl RedisStore {
-    /// Gives everything that has arrived its place in the indexes. Where a store that only looks cannot
-    /// write, on a replica for example, what no engine has seen yet is not shown.
-    pub(crate) async fn promote_all(&self) -> Result<(), StoreError> {
-        self.promote_up_to(usize::MAX).await
+    /// Indexes all arrivals, so that lists and counts contain them. On a read-only store this fails silently: arrivals
+    /// that no engine has indexed are then not shown.
+    pub(crate) async fn index_all_arrivals(&self) -> Result<(), StoreError> {
+        self.index_arrivals_up_to(usize::MAX).await
     }
 
-    /// The same for about so many arrivals of each shard, the first ones.
-    pub(crate) async fn promote_up_to(&self, rows: usize) -> Result<(), StoreError> {
-        const PROMOTE_BATCH_ROWS: usize = 1000;
+    /// Indexes about the first `rows` arrivals of each shard.
+    pub(crate) async fn index_arrivals_up_to(&self, rows: usize) -> Result<(), StoreError> {
+        const INDEX_BATCH_ROWS: usize = 1000;
         for shard in self.keys().shards() {
-            let call = self.scripts().promote.on(shard, None).arg(PROMOTE_BATCH_ROWS);
-            for _ in 0..rows.div_ceil(PROMOTE_BATCH_ROWS) {
+            let call = self.scripts().index_arrivals.on(shard, None).arg(INDEX_BATCH_ROWS);
+            for _ in 0..rows.div_ceil(INDEX_BATCH_ROWS) {
                 match call.run::<u8>(self.connections()).await {
                     Ok(1) => {}
                     Ok(_) => break,
-                    // A server that is gone fails the next call too.
+                    // If the server is unreachable, the caller's next call reports it.
                     Err(_) if self.0.read_only => break,
                     Err(error) => return Err(error),
                 }
@@ -203,14 +205,14 @@ impl RedisStore {
         Ok(())
     }
 
-    /// The server's clock, in whole milliseconds as the scripts read it.
+    /// The server's clock, cut to whole milliseconds as in the scripts.
     pub(crate) async fn clock(&self) -> Result<Timestamp, StoreError> {
         let (secs, micros): (i64, i64) =
             self.connections().query(&redis::cmd("TIME")).await.map_err(crate::error::failed)?;
         Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
     }
 
-    /// The moment before which a row has to have ended, where the filter asks for its age.
+    /// The time before which a row must have ended, if the filter limits the age.
     async fn cutoff(&self, filter: &Filter) -> Result<Option<Timestamp>, StoreError> {
         match filter.older_than {
             Some(age) => Ok(Some(self.clock().await? - age)),
@@ -218,7 +220,7 @@ impl RedisStore {
         }
     }
 
-    /// The row with this id, if the filter means it: one in the archive only where it asks for that status.
+    /// The row with this id, if it matches the filter. Archived rows match only if the filter names that status.
     async fn find(
         &self,
         id: &EventId,
@@ -230,14 +232,15 @@ impl RedisStore {
         Ok(row.filter(|row| matches(row, filter, before) && !is_hidden(row)))
     }
 
+    /// The paused routes.
     pub(crate) async fn paused(&self) -> Result<BTreeSet<String>, StoreError> {
         let mut members = redis::cmd("SMEMBERS");
         members.arg(self.keys().first().key("control"));
         self.connections().query(&members).await.map_err(crate::error::failed)
     }
 
-    /// Changes DEAD rows, shard by shard; returns how many.
-    async fn change(
+    /// Replays or discards these rows if they are still DEAD; returns how many were.
+    async fn replay_or_discard(
         &self,
         change: &DeadRowChange<'_>,
         rows: &[EventRow],
@@ -246,11 +249,12 @@ impl RedisStore {
         let mut count = 0;
         for (shard, places) in self.keys().group(rows.iter().map(|row| self.keys().of_seq(row.seq))) {
             let ids: Vec<&str> = places.into_iter().map(|place| rows[place].id.as_str()).collect();
-            let call = self.scripts().change.on(shard, None).arg((change.what, change.forget_progress));
+            let call =
+                self.scripts().replay_or_discard.on(shard, None).arg((change.what, change.forget_progress));
             let call = call.arg((self.audited_inside(change.actor), target, ids));
             count += call.run::<u64>(self.connections()).await?;
         }
-        self.note(change.actor, change.what, target, count).await?;
+        self.record_audit(change.actor, change.what, target, count).await?;
         if count > 0 && change.what == "replay" {
             self.0.server_state.forget();
             self.notify_due();
@@ -258,7 +262,7 @@ impl RedisStore {
         Ok(count)
     }
 
-    /// Changes up to `limit` DEAD rows that match, oldest first.
+    /// Replays or discards up to `limit` DEAD rows that match, oldest first.
     async fn change_matching(
         &self,
         change: &DeadRowChange<'_>,
@@ -275,8 +279,8 @@ impl RedisStore {
             let missing = limit - count;
             let page = PageRequest::after(after, missing);
             let page = self.list(&dead, &page).await?;
-            // Others may have changed some of them, so that fewer than were found are.
-            count += self.change(change, &page.items, &target).await? as usize;
+            // Another operator may have changed some of the listed rows already, so the count can be lower.
+            count += self.replay_or_discard(change, &page.items, &target).await? as usize;
             match page.next {
                 Some(next) if count < limit => after = Some(next),
                 _ => return Ok(count as u64),
@@ -284,8 +288,9 @@ impl RedisStore {
         }
     }
 
-    async fn control(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
-        let call = self.scripts().control.on(self.keys().first(), None).arg((what, route, actor));
+    /// `what`: `pause` or `resume`. Returns whether that changed anything.
+    async fn set_paused(&self, what: &str, route: &str, actor: &str) -> Result<bool, StoreError> {
+        let call = self.scripts().pause.on(self.keys().first(), None).arg((what, route, actor));
         let changed = call.run::<u8>(self.connections()).await? == 1;
         self.0.server_state.forget();
         if changed {
@@ -294,14 +299,14 @@ impl RedisStore {
         Ok(changed)
     }
 
-    /// The name for the script that makes a change. With several shards it is empty, because one change is one
-    /// entry: [`note`](Self::note) writes it.
+    /// The actor that a script records in the audit. Empty with several shards: a change is one audit entry, which
+    /// [`record_audit`](Self::record_audit) then writes.
     pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
         if self.keys().count() == 1 { actor } else { "" }
     }
 
-    /// Puts a change that was made in several shards on record.
-    pub(crate) async fn note(
+    /// Writes the audit entry of a change that was made in several shards. With one shard the script has written it.
+    pub(crate) async fn record_audit(
         &self,
         actor: &str,
         action: &str,
@@ -311,7 +316,8 @@ impl RedisStore {
         if self.keys().count() == 1 || actor.is_empty() || rows == 0 {
             return Ok(());
         }
-        let call = self.scripts().note.on(self.keys().first(), None).arg((actor, action, target, rows));
+        let call =
+            self.scripts().record_audit.on(self.keys().first(), None).arg((actor, action, target, rows));
         call.run::<u8>(self.connections()).await.map(|_| ())
     }
 }

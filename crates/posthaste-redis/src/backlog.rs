@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! Backlog: counts pending rows by type or by tenant, over at most [`Backlog::MAX_ROWS`] rows.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::page::{Direction, PAGE_ROWS, ScanBudget};
 impl RedisStore {
     pub(crate) async fn read_backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError> {
         let (waiting, arrivals) = self.count_pending().await?;
-        self.promote_up_to(Backlog::MAX_ROWS.saturating_sub(waiting as usize)).await?;
+        self.index_arrivals_up_to(Backlog::MAX_ROWS.saturating_sub(waiting as usize)).await?;
         let (pending, now) = (waiting + arrivals, self.clock().await?);
         let (mut groups, mut after, mut budget) =
             (HashMap::new(), None, ScanBudget::at_most(Backlog::MAX_ROWS));

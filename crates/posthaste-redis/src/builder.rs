@@ -1,4 +1,4 @@
-//! The builder of a store, and the checks when it opens: is that a server we can use, and are these keys ours?
+//! Builder of a store, and the checks at opening: server version and role, types of the keys, number of shards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::error::open_error;
 use crate::keys::{Keys, MAX_SHARDS, OutboxName, Shard};
 use crate::{Inner, OpenError, RedisStore, repair};
 
-/// The oldest server that has every command we use.
+/// The first release with all commands that the scripts use.
 const MIN_SERVER_VERSION: &str = "6.2";
 
-/// The layout of the keys and of the texts in them: no state says it of itself.
+/// Version of the key layout and of the texts in the keys, stored once in `settings`: the rows have no version.
 const LAYOUT_VERSION: u32 = 1;
 
 /// Opens a [`RedisStore`].
@@ -57,38 +57,37 @@ impl RedisStoreBuilder {
         })
     }
 
-    /// The name of the outbox, with which its keys begin. Default: `outbox`. Several outboxes live on one
-    /// server side by side.
+    /// Name of the outbox, and first part of all its keys. Default: `outbox`. One server can hold several outboxes.
     pub fn name(mut self, name: OutboxName) -> Self {
         self.name = name;
         self
     }
 
-    /// Into how many shards the outbox is divided, at most 256. Default: as many as it has, and one if it
-    /// is new. The number stays with the outbox: another one is refused.
+    /// Number of shards, at most 256. Default: the number the outbox has; 1 for a new outbox. The number cannot be
+    /// changed later: opening an outbox with a different one fails.
     ///
-    /// On one server, one shard is right. On a cluster take a few times as many as it has nodes.
+    /// Use 1 on a single server, and a few times the number of nodes on a cluster.
     pub fn shards(mut self, shards: u16) -> Self {
         self.shards = Some(shards.clamp(1, MAX_SHARDS));
         self
     }
 
-    /// Accepts a server that cannot be written, a replica for example; calls that write fail there. For
-    /// those who only look. Default: such a server is refused at once.
+    /// Also accepts a server that cannot be written to, such as a replica; calls that write fail there. For tools that
+    /// only read. Default: opening such a server fails.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// How often a process that runs an engine on this store looks at a page of a hundred rows for something
-    /// half done; [`RedisStore::repair`] looks at all of them. Default: every second; zero for never.
+    /// Interval at which a process that runs an engine checks one page of 100 rows for incomplete writes and repairs
+    /// them. [`RedisStore::repair`] checks all rows. Default: 1 second; zero disables it.
     pub fn repair_every(mut self, interval: Duration) -> Self {
         self.repair_every = interval;
         self
     }
 
-    /// The certificate authority, in PEM, that signed the server's certificate. Default: those that the system
-    /// trusts.
+    /// PEM certificate of the authority that signed the server's certificate. Default: the public
+    /// authorities of the crate `webpki-roots`.
     #[cfg(feature = "tls")]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.certificates = Some(redis::TlsCertificates { client_tls: None, root_cert: Some(pem.into()) });
@@ -96,6 +95,11 @@ impl RedisStoreBuilder {
     }
 
     /// Opens the store.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached, refuses the user, is too old or read-only, if a key of the outbox has the
+    /// wrong type, or if the outbox has a different number of shards. [`OpenError`] says what to do.
     pub async fn connect(self) -> Result<RedisStore, OpenError> {
         #[cfg(feature = "tls")]
         return self.with_tls().map_err(OpenError::Url)?.open().await;
@@ -117,12 +121,12 @@ impl RedisStoreBuilder {
         Ok(RedisStore(Arc::new(inner)))
     }
 
-    /// Gives every connection the certificates that were named, and the process a provider of cryptography,
-    /// without which rustls would panic.
+    /// Adds the root certificate to every connection, and installs a default provider of cryptography if the process
+    /// has none: rustls panics without one.
     #[cfg(feature = "tls")]
     fn with_tls(mut self) -> Result<Self, RedisError> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Another thread may have been faster, which is as good.
+            // It fails only if another thread installed one first, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let Some(certificates) = &self.certificates else { return Ok(self) };
@@ -161,7 +165,7 @@ impl RedisStoreBuilder {
 
     async fn check_server(&self, connections: &RedisConnections, server: &str) -> Result<(), OpenError> {
         let infos = connections.query_each::<InfoDict>(&redis::cmd("INFO")).await;
-        // Of the nodes of a cluster the first is as good as any.
+        // All nodes of a cluster are assumed to have the same version, so the first one is checked.
         let info = infos.map_err(|error| open_error(server, error))?.into_iter().next().map(|(_, info)| info);
         let field = |name: &str| info.as_ref().and_then(|info| info.get::<String>(name)).unwrap_or_default();
         let version = field("redis_version");
@@ -177,7 +181,7 @@ impl RedisStoreBuilder {
         Ok(())
     }
 
-    /// The number of shards that the outbox has, or will have.
+    /// The number of shards that the outbox has, or will have if it is new.
     async fn find_shards(&self, connections: &RedisConnections) -> Result<u16, OpenError> {
         let key = Keys::new(self.name.clone(), 1).settings();
         check_type(connections, &key, "hash").await?;
@@ -194,7 +198,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Writes the number down, unless another process was faster: then its number counts.
+    /// Stores the number of shards. If another process stored a different one first, opening fails.
     async fn settle_shards(&self, connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
         for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT_VERSION)] {
             let mut set = redis::cmd("HSETNX");
@@ -215,8 +219,7 @@ impl std::fmt::Debug for RedisStoreBuilder {
     }
 }
 
-/// A key under one of our names that is not ours is named before anything is written.
-// S1-07
+/// Fails if a key of the outbox has the wrong type. Nothing has been written at that point.
 async fn check_types(connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
     let named = keys.shards().iter().flat_map(Shard::types);
     try_join_all(named.map(|(key, needed)| async move { check_type(connections, &key, needed).await }))
@@ -238,7 +241,7 @@ async fn check_type(
     }
 }
 
-/// Whether a version comes before another. One that says nothing is not old.
+/// Whether a version is older than another. An unreadable version is accepted.
 fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
     let version = numbers(version);

@@ -1,4 +1,4 @@
-//! Claims: due rows of all shards, bounded in rows and in bytes over all of them together.
+//! Claims: leases due rows of all shards, within one limit of rows and bytes for all of them together.
 
 use futures_util::future::join_all;
 use posthaste::store::{Claim, ClaimOrder, Claimed, Lease, Leased, Malformed, SUSPECT_LOST_LEASES};
@@ -14,35 +14,38 @@ use crate::server_state_cache::ServerState;
 use crate::shard_calls::within_bodies_timeout;
 use crate::store::{micros, shares};
 
-/// The reply to a claim: the clock; id, due time, state and body of each row, one after another; how many
-/// orphans it met; how large the row is for which there was no room; paused routes; those with parked rows.
+/// Reply of `claim.lua`: now; id, due time, state and body of each row in one list; the number of members without a
+/// body; the size of the first row that did not fit, or 0; the paused routes; the routes with parked rows.
 type ClaimReply = (i64, Vec<Value>, u64, usize, Vec<String>, Vec<String>);
 
-/// How many values the reply to a claim has for each row.
+/// Values per row in the reply.
 const VALUES_PER_ROW: usize = 4;
 
-/// Lua counts in floating point: more bytes than this are as good as no limit.
+/// Upper bound of the byte limit in a call: Lua's numbers are doubles, exact up to 2^53.
 const MAX_SCRIPT_BYTES: usize = 1 << 52;
 
-/// The part of a claim that goes to one shard.
+/// One call of `claim.lua`: what one shard may contribute.
 struct ShardClaim<'k> {
     shard: &'k Shard,
     rows: usize,
     bytes: usize,
-    /// Its first row is wanted whatever its size.
+    /// The first row is claimed even if it is larger than `bytes`.
     ignores_size: bool,
-    /// Whether the reply has to say which routes are paused, and which have parked rows.
+    /// Whether the reply should contain the paused routes and the routes with parked rows.
     wants_state: bool,
 }
 
-/// What was claimed so far.
+/// What the rounds of one claim have collected.
 #[derive(Default)]
 struct ClaimProgress {
     claimed: Claimed,
+    /// Rows with their due time in microseconds, in the order of the replies.
     due: Vec<(i64, Leased)>,
+    /// Bytes of the bodies claimed so far.
     bytes: usize,
-    /// A shard has answered.
+    /// At least one shard replied.
     has_reply: bool,
+    /// The last error of a shard.
     failure: Option<StoreError>,
 }
 
@@ -51,12 +54,12 @@ impl ClaimProgress {
         self.due.len() + self.claimed.malformed.len()
     }
 
-    /// How many bytes may still be claimed.
+    /// Bytes that may still be claimed.
     fn room(&self, claim: &Claim<'_>) -> usize {
         claim.max_bytes.saturating_sub(self.bytes)
     }
 
-    /// What comes after a row that does not fit must not overtake it.
+    /// Closes shards whose next row does not fit: rows behind it must not overtake it.
     fn close_those_without_room(&mut self, open: &mut Vec<OpenShard<'_>>, claim: &Claim<'_>) {
         if self.rows() == 0 {
             return;
@@ -67,10 +70,10 @@ impl ClaimProgress {
     }
 }
 
-/// A shard that may have more.
+/// A shard that may have more due rows.
 struct OpenShard<'k> {
     shard: &'k Shard,
-    /// How large its next row is, where there was no room for it.
+    /// Size of its next row in bytes, if that row did not fit in the last round.
     next: Option<usize>,
 }
 
@@ -88,11 +91,12 @@ impl RedisStore {
         .await
     }
 
-    /// Claims round by round, until there is enough or nothing more.
+    /// Claims in rounds, until the claim is full or no shard has more.
     ///
-    /// The shard whose turn it is comes first and alone: its first row is claimed whatever its size, so that no
-    /// row is too large for ever. The others share what it left, all at once. When a share was too small for a
-    /// row and no other shard had anything, its shard gets all that is left.
+    /// The first round claims from one shard only, a different one in each claim. Its first row is claimed whatever its
+    /// size, so that even the largest row is claimed at some time. Later rounds divide the rest of the limit among all
+    /// open shards, which are called concurrently. If a round claimed nothing because a share was too small for a row,
+    /// that row's shard alone gets all that is left.
     async fn claim_rounds(&self, claim: &Claim<'_>) -> ClaimProgress {
         let mut open: Vec<OpenShard<'_>> = self
             .responding_shards_in_turn()
@@ -117,7 +121,7 @@ impl RedisStore {
         progress
     }
 
-    /// The shard whose turn it is, alone. The others are only looked at, where that is due.
+    /// The first shard in turn. Other shards only get a call without rows, if their route state is old.
     fn first_round<'k>(&self, open: &[OpenShard<'k>], claim: &Claim<'_>) -> Vec<ShardClaim<'k>> {
         let mut claims = next_round(open, claim, &ClaimProgress::default());
         claims.truncate(1);
@@ -155,8 +159,8 @@ impl RedisStore {
         self.call_shard_for_bodies(shard, &call.arg(Claimed::MAX_PARKED_NAMES)).await
     }
 
-    /// Adds the reply of a shard. One that fails does not hide the others: what they leased would wait for its
-    /// lease to end.
+    /// Adds the reply of one shard. The error of a shard must not discard the replies of others: their rows are leased
+    /// and would wait until their leases end.
     fn add_reply(
         &self,
         claim: &Claim<'_>,
@@ -191,7 +195,7 @@ impl RedisStore {
         self.count_orphans_met(orphans);
     }
 
-    /// Reads rows one by one, so that no more than one of them is in memory twice.
+    /// Decodes row by row and drops each reply value, so that at most one body is in memory twice.
     fn add_rows(
         &self,
         claim: &Claim<'_>,
@@ -238,13 +242,13 @@ impl RedisStore {
         }
     }
 
-    /// Puts the rows of all shards into their order. A shard that failed hides nothing of the others.
+    /// Sorts the rows of all shards. Fails only if no shard replied.
     fn finish_claim(&self, claim: &Claim<'_>, progress: ClaimProgress) -> Result<Claimed, StoreError> {
         let ClaimProgress { mut claimed, mut due, has_reply, failure, .. } = progress;
         match failure {
             Some(error) if !has_reply => return Err(error),
             Some(error) => {
-                tracing::warn!(%error, "a shard of the outbox cannot be claimed from; the others are");
+                tracing::warn!(%error, "claiming from a shard of the outbox failed; other shards were claimed from");
             }
             None => {}
         }
@@ -260,7 +264,7 @@ impl RedisStore {
     }
 }
 
-/// Equal shares for these shards of what may still be claimed.
+/// Divides what may still be claimed equally among these shards.
 fn next_round<'k>(
     open: &[OpenShard<'k>],
     claim: &Claim<'_>,
@@ -282,7 +286,7 @@ fn next_round<'k>(
     shares(&shards, claim.limit.saturating_sub(progress.rows())).into_iter().map(shard_claim).collect()
 }
 
-/// A text of an answer, as it came.
+/// The bytes of a text in a reply.
 fn bytes(value: &Value) -> &[u8] {
     match value {
         Value::BulkString(bytes) => bytes,

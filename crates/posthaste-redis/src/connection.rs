@@ -1,4 +1,4 @@
-//! The connections to the server or the cluster: two for many calls, none of which waits for ever.
+//! Connections to the server or cluster: one for calls and one for replies with bodies, both with bounded waits.
 
 use std::fmt;
 use std::io;
@@ -22,21 +22,22 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::is_unreachable;
 
-/// How long a server may take to answer a call, and to accept a connection.
+/// Maximum wait for the reply to a call, and for a connection.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// While a server sends bodies it is asked so often whether it is still there.
+/// Interval of the liveness check while a reply with bodies is received.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a connection is kept to a server that refuses to write: it may do so for hours.
+/// Minimum age at which a connection to a read-only server is replaced. Bounds reconnects, because the server may stay
+/// read-only for hours.
 const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 
-/// The name of a server that is the only one.
+/// How findings refer to the server if there is only one.
 pub(crate) const SINGLE_SERVER_NAME: &str = "the server";
 
-/// The connections of a store, which its calls share. Replies that hold bodies come on a connection of their own: over
-/// a slow network they take their time, and no other call waits behind them.
+/// The connections of a store, shared by all its calls. Replies with bodies have a connection of their own: on a slow
+/// network they take long, and other calls would wait behind them.
 #[derive(Clone)]
 pub(crate) enum RedisConnections {
     Server(Arc<ServerConnections>),
@@ -44,7 +45,7 @@ pub(crate) enum RedisConnections {
     Cluster(ConnectionPair<ClusterConnection>),
 }
 
-/// A connection for calls, and one for answers that hold bodies.
+/// One connection for calls, and one for replies with bodies.
 #[derive(Clone)]
 pub(crate) struct ConnectionPair<C> {
     calls: C,
@@ -61,7 +62,7 @@ impl RedisConnections {
     #[cfg(feature = "cluster")]
     pub(crate) async fn to_cluster(client: impl Fn() -> ClusterClientBuilder) -> RedisResult<Self> {
         let client = || client().connection_timeout(CONNECT_TIMEOUT);
-        // Who calls repeats, so that no call waits for long.
+        // Bounds the driver's own retries. The engine repeats a call that fails.
         let calls = client()
             .response_timeout(REPLY_TIMEOUT)
             .overall_response_timeout(Some(2 * REPLY_TIMEOUT))
@@ -79,61 +80,62 @@ impl RedisConnections {
         }
     }
 
-    /// A call whose answer holds bodies. How long that may take depends on the line, which only the caller can
-    /// know: it ends the call by dropping it. Where the server that has `key` falls silent the call fails by itself.
+    /// Sends a call whose reply contains bodies. There is no time limit, because the transfer depends on the network:
+    /// the caller bounds it by dropping the future. The call fails if the server that has `key` stops replying to other
+    /// calls.
     pub(crate) async fn query_bodies<T: FromRedisValue>(&self, cmd: &Cmd, key: &str) -> RedisResult<T> {
         match self {
             Self::Server(server) => server.query_bodies(cmd, key).await,
-            // What a node still sends to a caller that gave up keeps only calls to that node waiting.
+            // A reply that is still on its way when the caller gives up delays only other calls to the same node.
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => {
                 let mut bodies = cluster.bodies.clone();
                 tokio::select! {
-                    answer = cmd.query_async(&mut bodies) => answer,
+                    reply = cmd.query_async(&mut bodies) => reply,
                     silence = self.wait_for_silence(key) => Err(silence),
                 }
             }
         }
     }
 
-    /// Ends when the node that has this key does not answer other calls in time.
+    /// Returns when the node that has this key does not reply to other calls in time.
     #[cfg(feature = "cluster")]
     async fn wait_for_silence(&self, key: &str) -> RedisError {
         loop {
             sleep(PROBE_INTERVAL).await;
-            let answer = timeout(REPLY_TIMEOUT, self.query::<Value>(&probe(key))).await;
-            match answer.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
+            let reply = timeout(REPLY_TIMEOUT, self.query::<Value>(&probe(key))).await;
+            match reply.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
                 Err(error) if is_unreachable(&error) => return error,
                 _ => {}
             }
         }
     }
 
-    /// Asks the server, or every primary of a cluster; each answer comes with the name of who gave it.
+    /// Sends a command to the server, or to every primary of a cluster. Each reply comes with the name of its server.
     pub(crate) async fn query_each<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<Vec<(String, T)>> {
         match self {
             Self::Server(server) => Ok(vec![(SINGLE_SERVER_NAME.to_owned(), server.query(cmd).await?)]),
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => {
                 let primaries = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let answers = cluster.calls.clone().route_command(cmd.clone(), primaries).await?;
-                let answers: Vec<(String, T)> = redis::from_redis_value(answers)?;
-                Ok(answers.into_iter().map(|(node, answer)| (format!("the node {node}"), answer)).collect())
+                let replies = cluster.calls.clone().route_command(cmd.clone(), primaries).await?;
+                let replies: Vec<(String, T)> = redis::from_redis_value(replies)?;
+                Ok(replies.into_iter().map(|(node, reply)| (format!("the node {node}"), reply)).collect())
             }
         }
     }
 
-    /// Waits until a connection has turned out to lead to the wrong server: others may do so as well.
+    /// Waits until a connection has led to the wrong server. Other connections may lead there as well.
     pub(crate) async fn moved(&self) {
         match self {
             Self::Server(server) => server.moved.notified().await,
-            // The driver follows the roles of the nodes.
+            // The driver follows the roles of the nodes by itself.
             #[cfg(feature = "cluster")]
             Self::Cluster(_) => std::future::pending().await,
         }
     }
 
-    /// Whether keys in different slots cannot stand in one transaction.
+    /// Whether a transaction is limited to keys of one slot.
     pub(crate) fn is_cluster(&self) -> bool {
         match self {
             Self::Server(_) => false,
@@ -143,35 +145,37 @@ impl RedisConnections {
     }
 }
 
-/// Any server that answers this is there.
+/// A cheap call. Any reply, even an error, shows that the server is alive.
 fn probe(key: &str) -> Cmd {
     let mut probe = redis::cmd("EXISTS");
     probe.arg(key);
     probe
 }
 
-/// The connections to one server. The driver's own manager keeps a connection that went silent, so that every call
-/// on it fails until the operating system gives up: this one does not.
+/// The connections to one server. Used instead of the driver's connection manager, which keeps a connection that has
+/// gone silent, so that every call fails until the operating system closes it.
 pub(crate) struct ServerConnections {
     client: Client,
+    /// Held while connecting, so that concurrent callers share one attempt.
     current: Mutex<CurrentPair>,
-    /// The generation of the last connections that were lost, and of the last ones whose bodies a caller did not wait
-    /// for.
+    /// Generation of the newest pair that was lost. Calls that wait for bodies on it read this to end.
     lost: AtomicU64,
+    /// Generation of the newest pair on which a caller stopped waiting for bodies. The next call replaces that pair.
     given_up: AtomicU64,
-    /// Notified when connections were given up because they led to the wrong server.
+    /// Notified when a pair was dropped because it led to the wrong server.
     moved: Notifier,
 }
 
 #[derive(Default)]
 struct CurrentPair {
-    /// Made together, so that both lead to the same server where the address moves: an event that is claimed at one
-    /// server would be settled at another.
+    /// Both connections are made together, so that they lead to the same server if the address moves. Otherwise an
+    /// event claimed on one server would be settled on another.
     pair: Option<ConnectionPair<MultiplexedConnection>>,
+    /// When the current pair was made.
     made_at: Option<Instant>,
-    /// Counts the pairs that were made, so that a late failure of one before this does no harm.
+    /// Number of pairs made so far. A late error of an older pair has a lower generation and is ignored.
     generation: u64,
-    /// When connecting failed last: who waited for that attempt does not begin another one.
+    /// When connecting last failed. A caller that waited for that attempt gets an error without a second attempt.
     failed_at: Option<Instant>,
 }
 
@@ -189,15 +193,15 @@ impl ServerConnections {
     async fn query_bodies<T: FromRedisValue>(&self, cmd: &Cmd, key: &str) -> RedisResult<T> {
         let (pair, generation) = self.current_pair().await?;
         let waiting = BodiesWait { given_up: &self.given_up, generation };
-        let answer = tokio::select! {
-            answer = self.query_on(pair.bodies, generation, cmd) => answer,
+        let reply = tokio::select! {
+            reply = self.query_on(pair.bodies, generation, cmd) => reply,
             silence = self.wait_for_silence(generation, key) => Err(silence),
         };
         waiting.ended();
-        answer
+        reply
     }
 
-    /// Ends when these connections are lost: the server does not answer other calls in time.
+    /// Returns when the connections are lost, because the server does not reply to other calls in time.
     async fn wait_for_silence(&self, generation: u64, key: &str) -> RedisError {
         loop {
             sleep(PROBE_INTERVAL).await;
@@ -217,25 +221,25 @@ impl ServerConnections {
         generation: u64,
         cmd: &Cmd,
     ) -> RedisResult<T> {
-        let answer = cmd.query_async(&mut connection).await;
-        match &answer {
+        let reply = cmd.query_async(&mut connection).await;
+        match &reply {
             Err(error) if is_lost(error) => _ = self.forget(generation, Duration::ZERO).await,
             Err(error) if is_wrong_server(error) && self.forget(generation, REPLACEMENT_DELAY).await => {
                 self.moved.notify();
             }
             _ => {}
         }
-        answer
+        reply
     }
 
     async fn current_pair(&self) -> RedisResult<(ConnectionPair<MultiplexedConnection>, u64)> {
-        let asked_at = Instant::now();
+        let requested_at = Instant::now();
         let mut current = self.current.lock().await;
         let is_given_up = current.generation <= self.given_up.load(Ordering::Relaxed);
         if let Some(pair) = current.pair.as_ref().filter(|_| !is_given_up) {
             return Ok((pair.clone(), current.generation));
         }
-        if current.failed_at.is_some_and(|failed_at| failed_at >= asked_at) {
+        if current.failed_at.is_some_and(|failed_at| failed_at >= requested_at) {
             return Err(io::Error::from(io::ErrorKind::NotConnected).into());
         }
         current.pair = None;
@@ -254,15 +258,16 @@ impl ServerConnections {
         }
     }
 
-    /// `answer`: how long an answer may take, where the caller does not know better.
-    async fn connect(&self, answer: Option<Duration>) -> RedisResult<MultiplexedConnection> {
+    /// `reply_timeout`: maximum wait for a reply; `None` leaves it to the caller.
+    async fn connect(&self, reply_timeout: Option<Duration>) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
-            .set_response_timeout(answer)
+            .set_response_timeout(reply_timeout)
             .set_connection_timeout(Some(CONNECT_TIMEOUT));
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// The next call connects again, if these connections are at least so old; returns whether it will.
+    /// Drops the pair of this generation if it is at least `age` old, so that the next call reconnects. Returns whether
+    /// it was dropped.
     async fn forget(&self, generation: u64, age: Duration) -> bool {
         let mut current = self.current.lock().await;
         let is_old = current.made_at.is_none_or(|made_at| made_at.elapsed() >= age);
@@ -275,8 +280,8 @@ impl ServerConnections {
     }
 }
 
-/// A caller waits for bodies. Dropped before they came, the connections are given up: what is still under way would
-/// keep the next ones waiting.
+/// Guard while a caller waits for bodies. If it is dropped before `ended`, the pair is given up: the rest of the reply
+/// would delay the next calls.
 struct BodiesWait<'k> {
     given_up: &'k AtomicU64,
     generation: u64,
@@ -294,18 +299,18 @@ impl Drop for BodiesWait<'_> {
     }
 }
 
-/// Whether the next call should not use this connection. Silence counts: what answers after it would be the answer
-/// to another question.
+/// Whether the next call must not use this connection. That includes a timeout: a late reply could be taken for the
+/// reply to a later call.
 fn is_lost(error: &RedisError) -> bool {
     error.is_io_error() || error.is_unrecoverable_error()
 }
 
-/// Whether the connection leads to a server that is not, or not yet, the one that takes writes. Where the URL names
-/// something that moves, the name of a primary or an address, a new connection leads to the one that does: the old
-/// primary may keep its clients for as long as it lives.
+/// Whether the connection leads to a server that does not, or not yet, accept writes. If the URL names something that
+/// moves (a DNS name, a virtual address), a new connection may lead to the new primary, while the old one keeps its
+/// clients as long as it runs.
 fn is_wrong_server(error: &RedisError) -> bool {
     let is_said = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED"));
-    // Before Redis 7 an error inside a script is a part of another.
+    // Before Redis 7 the error of a command inside a script is only in the text of the script's error.
     is_said || error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
@@ -323,13 +328,13 @@ impl fmt::Debug for RedisConnections {
 mod tests {
     use super::*;
 
-    fn answered(error: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
+    fn error_reply(error: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("a valid reply");
         value.extract_error().expect_err("an error")
     }
 
     #[test]
-    fn server_that_takes_no_writes_is_the_wrong_one() {
+    fn server_that_refuses_writes_is_the_wrong_server() {
         for error in [
             "READONLY You can't write against a read only replica.",
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
@@ -338,10 +343,10 @@ mod tests {
             "ERR Error running script (call to f_1): @user_script:27: -READONLY You can't write against a read only \
              replica.",
         ] {
-            assert!(is_wrong_server(&answered(error)), "{error}");
+            assert!(is_wrong_server(&error_reply(error)), "{error}");
         }
         for error in ["OOM command not allowed", "WRONGKEY x is a string", "ERR wrong number of arguments"] {
-            assert!(!is_wrong_server(&answered(error)), "{error}");
+            assert!(!is_wrong_server(&error_reply(error)), "{error}");
         }
     }
 }

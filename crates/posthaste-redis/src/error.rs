@@ -1,41 +1,41 @@
-//! What can go wrong with a Redis server, and what to do about it.
+//! Errors of the store, each with what the user should do next.
 
 use posthaste::StoreError;
 use redis::{ErrorKind, RedisError};
 
 use crate::keys::InvalidOutboxName;
 
-/// A store cannot be opened. Nothing was changed.
+/// The store cannot be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The URL is no URL of a Redis server.
+    /// The URL does not name a Redis server.
     #[error(
         "the URL of the Redis server cannot be used: write it as redis://host:port/0, or rediss:// for TLS"
     )]
     Url(#[source] RedisError),
 
-    /// The name cannot stand in a key.
+    /// The name is not allowed in a key.
     #[error(transparent)]
     Name(#[from] InvalidOutboxName),
 
-    /// The server did not answer.
+    /// The server cannot be reached.
     #[error(
-        "the Redis server {server} cannot be reached: see that it runs, and that host and port are right"
+        "the Redis server {server} cannot be reached: check that it runs and that host and port are right"
     )]
     Unreachable {
-        /// Which server.
+        /// The server's address.
         server: String,
-        /// What the driver said.
+        /// The driver's error.
         source: RedisError,
     },
 
-    /// The server does not let this user in.
+    /// The server refused the user or the password.
     #[error("the Redis server {server} refused the user or the password: correct them in the URL")]
     Refused {
-        /// Which server.
+        /// The server's address.
         server: String,
-        /// What the server said.
+        /// The server's error.
         source: RedisError,
     },
 
@@ -44,31 +44,31 @@ pub enum OpenError {
     OldServer {
         /// Its version.
         found: String,
-        /// The oldest that is good enough.
+        /// The first version that is supported.
         needed: &'static str,
     },
 
-    /// The server only reads.
+    /// The server is read-only.
     #[error(
-        "the Redis server {server} only reads, as a replica does: connect to its primary, or open the store \
+        "the Redis server {server} is read-only, as a replica is: connect to its primary, or open the store \
          with `read_only()`"
     )]
     ReadOnlyServer {
-        /// Which server.
+        /// The server's address.
         server: String,
     },
 
-    /// A node of a cluster was opened as a server of its own.
+    /// A node of a cluster was opened as a single server.
     #[error(
         "the Redis server {server} is a node of a cluster: name its nodes with `RedisStore::cluster`, or on the \
          command line as redis+cluster://host:port,host:port"
     )]
     ClusterNode {
-        /// Which server.
+        /// The server's address.
         server: String,
     },
 
-    /// A key of the outbox holds something else.
+    /// A key of the outbox has another type.
     #[error(
         "the key {key} holds a {found}, Posthaste needs a {needed} there: rename or delete it, or choose another \
          name for the outbox"
@@ -82,39 +82,39 @@ pub enum OpenError {
         needed: &'static str,
     },
 
-    /// The outbox has another number of shards.
+    /// The outbox has a different number of shards.
     #[error(
-        "the outbox {outbox:?} has {found} shards, and was opened with {asked}: use the number that it has; to \
+        "the outbox {outbox:?} has {found} shards, but was opened with {asked}: use the number that it has; to \
          change it, drain the outbox, delete its keys and open it again"
     )]
     Shards {
-        /// Its name.
+        /// The outbox's name.
         outbox: String,
-        /// How many it has.
+        /// Its number of shards.
         found: u16,
-        /// How many were asked for.
+        /// The requested number.
         asked: u16,
     },
 
-    /// The layout of the keys is that of a newer release.
+    /// The keys have the layout of a newer release.
     #[error(
         "the outbox {outbox:?} has layout {found}, this program knows only {known}: use a newer release of Posthaste"
     )]
     NewerLayout {
-        /// Its name.
+        /// The outbox's name.
         outbox: String,
         /// Its layout.
         found: u32,
-        /// The newest that this program knows.
+        /// The newest layout that this program knows.
         known: u32,
     },
 
-    /// Anything else that the server says.
+    /// Any other error of the server.
     #[error("the Redis server failed: {}", advice(.0))]
     Server(#[from] RedisError),
 }
 
-/// The error of the first calls: the server cannot be reached, or does not let us in.
+/// Classifies an error of the first calls: unreachable, refused, or other.
 pub(crate) fn open_error(server: &str, source: RedisError) -> OpenError {
     let server = server.to_owned();
     let is_refused = matches!(source.code(), Some("NOAUTH" | "WRONGPASS"))
@@ -128,23 +128,23 @@ pub(crate) fn open_error(server: &str, source: RedisError) -> OpenError {
     }
 }
 
-/// An error of the server with what to do about it.
+/// A server error, displayed with what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", advice(.0))]
 struct RedisFailure(#[source] RedisError);
 
-/// A call of the store failed.
+/// Wraps the error of a failed call.
 pub(crate) fn failed(error: RedisError) -> StoreError {
     StoreError::backend("Redis", RedisFailure(error))
 }
 
-/// Whether no server answered: one that is reachable says what is wrong.
+/// Whether the server did not reply at all. A server that is reachable returns an error of its own.
 pub(crate) fn is_unreachable(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::ClusterConnectionNotFound)
 }
 
-/// The same of a call of the store that failed.
-pub(crate) fn is_call_unanswered(error: &StoreError) -> bool {
+/// Whether a failed call of the store got no reply.
+pub(crate) fn is_call_without_reply(error: &StoreError) -> bool {
     match error {
         StoreError::Backend { source, .. } => {
             source.downcast_ref::<RedisFailure>().is_some_and(|failure| is_unreachable(&failure.0))
@@ -153,38 +153,40 @@ pub(crate) fn is_call_unanswered(error: &StoreError) -> bool {
     }
 }
 
-/// An answer of the server that no script of ours gives.
+/// Error for a reply that none of our scripts returns.
 pub(crate) fn unexpected(what: &'static str) -> StoreError {
     StoreError::backend(
         "Redis",
-        format!("unexpected answer to {what}: is something between us and the server?"),
+        format!(
+            "unexpected reply to {what}: check whether a proxy between Posthaste and Redis changes replies"
+        ),
     )
 }
 
-/// What to do about it, as far as the code tells.
+/// What to do about an error, as far as its code shows.
 fn advice(error: &RedisError) -> String {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
         Some("WRONGKEY") => {
             format!("a key of the outbox holds something else ({detail}): rename or delete it")
         }
-        Some("WRONGTYPE") => format!("a key holds something else than the command needs ({detail})"),
+        Some("WRONGTYPE") => format!("a key has another type than the command needs ({detail})"),
         Some("OOM") => {
-            "the server is out of memory: raise maxmemory, purge DONE events sooner or delete them \
-                        when they are delivered"
+            "the server is out of memory: raise maxmemory, purge DONE events sooner, or delete events on \
+             delivery"
                 .to_owned()
         }
-        Some("READONLY") => "the server only reads, as a replica does: connect to its primary".to_owned(),
+        Some("READONLY") => "the server is read-only, as a replica is: connect to its primary".to_owned(),
         Some("NOAUTH" | "WRONGPASS") => "the server refused the user or the password".to_owned(),
         Some("NOPERM") => {
-            format!("the user may not do this ({detail}): docs/redis.md has the rights it needs")
+            format!("the user lacks a permission ({detail}): docs/redis.md lists the permissions it needs")
         }
         Some("BUSY") => {
-            "another script runs for too long: wait for it, or end it with SCRIPT KILL".to_owned()
+            "another script has been running for too long: wait for it, or end it with SCRIPT KILL".to_owned()
         }
-        Some("LOADING") => "the server is loading its data: it will answer when that is done".to_owned(),
+        Some("LOADING") => "the server is loading its data: try again when it has finished".to_owned(),
         Some("MISCONF") => {
-            "the server cannot write its data to the disk, and refuses changes: see its log".to_owned()
+            "the server cannot write its data to disk and refuses changes: see its log".to_owned()
         }
         Some("CLUSTERDOWN" | "MASTERDOWN") => "a part of the cluster is down: see CLUSTER INFO".to_owned(),
         Some("CROSSSLOT") => {
@@ -192,9 +194,9 @@ fn advice(error: &RedisError) -> String {
                 .to_owned()
         }
         _ if error.is_timeout() => {
-            "the server did not answer in time: is it overloaded or unreachable?".to_owned()
+            "the server did not reply in time: check whether it is overloaded or unreachable".to_owned()
         }
-        _ if error.kind() == ErrorKind::Io => "the server cannot be reached, or went away".to_owned(),
+        _ if error.kind() == ErrorKind::Io => "the connection failed: check that the server runs".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON body of an event in the hash of entries, with the payload last: encoding and decoding.
+//! The JSON body of an event, a value of the `entries` hash: encoding and decoding.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use posthaste::{Event, EventId, EventParts, GLOBAL, Headers, Timestamp, decode_h
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A body as we write it. The payload is last, so that a script can leave it out of a list.
+/// A body as this crate writes it. The payload is last, so that a script can cut it off for a list.
 #[derive(Serialize)]
 struct BodyToWrite<'e> {
     event_type: &'e str,
@@ -28,8 +28,9 @@ struct BodyToWrite<'e> {
     headers: &'e Headers,
     /// Microseconds since 1970.
     created_at: i64,
+    /// Length of the payload before base64, in bytes.
     payload_bytes: usize,
-    /// How the payload is written; text as it is unless this says otherwise.
+    /// Encoding of the payload: absent for text, or `base64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
     payload: Cow<'e, str>,
@@ -57,11 +58,11 @@ pub(crate) fn encode(event: &Event) -> Vec<u8> {
         encoding,
         payload,
     };
-    // Texts, numbers and a map of texts: there is nothing in it that JSON cannot say.
+    // Strings, numbers and a map of strings always serialize.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// A body as it was read, from our own Writers and from programs in any language.
+/// A body as it is read. Programs in any language may have written it, so every field is optional.
 #[derive(Default, Deserialize)]
 struct ParsedBody<'b> {
     #[serde(borrow, default)]
@@ -87,48 +88,47 @@ struct ParsedBody<'b> {
     payload: Option<&'b RawValue>,
 }
 
-/// An event as far as it could be read.
+/// An event, as far as its body could be read.
 pub(crate) struct DecodedEvent {
     pub(crate) event: Event,
     pub(crate) payload_bytes: u64,
-    /// What could not be read, without a word of payload or headers.
+    /// What could not be read. Contains no part of payload or headers.
     pub(crate) defect: Option<String>,
 }
 
-/// Whether the body that was read has its payload.
+/// Which part of a body was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// A script left the payload out.
+    /// Without payload, which the script cut off.
     Head,
 }
 
-/// Reads a body. Fields that a foreign program left out have the defaults of an event, its time that of
-/// the insertion.
+/// Decodes a body. Missing fields get the defaults of an event; a missing `created_at` is the insertion time.
 pub(crate) fn decode(id: &str, body: Option<&[u8]>, inserted_at: Timestamp, extent: Extent) -> DecodedEvent {
     let mut defect = None;
-    let mut note = |text: String| _ = defect.get_or_insert(text);
+    let mut record = |text: String| _ = defect.get_or_insert(text);
     let body = body.unwrap_or_else(|| {
-        note("the event has no body".to_owned());
+        record("the event has no body".to_owned());
         b"{}"
     });
     let parsed: ParsedBody<'_> = serde_json::from_slice(body).unwrap_or_else(|error| {
-        // The text of the error may quote a value.
-        note(format!("the body is not the JSON of an event (column {})", error.column()));
+        // Only the position, because the error's text may quote a value.
+        record(format!("the body is not the JSON of an event (column {})", error.column()));
         ParsedBody::default()
     });
     let headers = decode_headers(parsed.headers.map(RawValue::get)).unwrap_or_else(|error| {
-        note(error);
+        record(error);
         Headers::new()
     });
     let payload = match (parsed.payload, extent) {
         (Some(raw), _) => read_payload(raw, parsed.encoding.as_deref()).unwrap_or_else(|error| {
-            note(error.to_owned());
+            record(error.to_owned());
             Bytes::new()
         }),
         (None, Extent::Head) if parsed.payload_bytes.is_some() => Bytes::new(),
         (None, _) => {
-            note("there is no payload".to_owned());
+            record("there is no payload".to_owned());
             Bytes::new()
         }
     };
@@ -152,7 +152,7 @@ pub(crate) fn decode(id: &str, body: Option<&[u8]>, inserted_at: Timestamp, exte
     DecodedEvent { event, payload_bytes, defect }
 }
 
-/// A text is the payload itself; any other value is the payload as it stands.
+/// A JSON string contains the payload; any other JSON value is the payload itself.
 fn read_payload(raw: &RawValue, encoding: Option<&str>) -> Result<Bytes, &'static str> {
     let json = raw.get();
     if json == "null" {
@@ -161,7 +161,7 @@ fn read_payload(raw: &RawValue, encoding: Option<&str>) -> Result<Bytes, &'stati
     if !json.starts_with('"') {
         return Ok(Bytes::copy_from_slice(json.as_bytes()));
     }
-    let text: String = serde_json::from_str(json).map_err(|_| "the payload is not a text")?;
+    let text: String = serde_json::from_str(json).map_err(|_| "the payload is not a valid JSON string")?;
     match encoding {
         None => Ok(text.into()),
         Some(BASE64_ENCODING) => {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_body_needs_a_type_and_a_payload_alone() {
+    fn foreign_body_needs_only_a_type_and_a_payload() {
         let parsed = whole(r#"{ "event_type": "Minted", "payload": { "a" : [1, 2] } }"#);
         assert_eq!(parsed.defect, None);
         assert_eq!(parsed.event.event_type(), "Minted");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_without_its_value() {
+    fn defect_does_not_contain_the_unreadable_value() {
         for body in [
             "sEcret",
             r#"{"event_type":"A","payload":"1","headers":{"a":["sEcret"]}}"#,

@@ -1,8 +1,8 @@
-//! Escaping of names inside the text of a row's state, where some characters separate fields.
+//! Escaping of names inside the state text of a row, where some characters are separators.
 
 use std::borrow::Cow;
 
-/// The characters that mean something in a state, and `%` itself.
+/// The separators of a state text, and `%` itself.
 const ESCAPED_CHARS: [char; 5] = ['%', ',', ' ', '\t', '\n'];
 
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
@@ -27,7 +27,7 @@ pub(crate) fn unescape(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }
-    // The percent sign last, or it would make new escapes.
+    // `%25` last: replaced first, it could create new escapes.
     text.replace("%2C", ",").replace("%20", " ").replace("%09", "\t").replace("%0A", "\n").replace("%25", "%")
 }
 
@@ -39,7 +39,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back(name in "[%,\t\n0-9A-Ca-c é]{0,20}") {
+        fn unescape_reverses_escape(name in "[%,\t\n0-9A-Ca-c é]{0,20}") {
             let escaped = escape(&name);
             prop_assert!(!escaped.contains([',', ' ', '\t', '\n']));
             prop_assert_eq!(unescape(&escaped), name);

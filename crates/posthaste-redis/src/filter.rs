@@ -1,9 +1,9 @@
-//! Which rows an operator means.
+//! Operators' filters: the indexes to read for a filter, and whether a row matches it.
 
 use posthaste::admin::Filter;
 use posthaste::{EventRow, Status, Timestamp};
 
-/// The kinds of rows, each with an index in the order of insertion, among which all that match are.
+/// The kinds of rows, each with an index of its own, that can contain matching rows.
 pub(crate) fn kinds(filter: &Filter) -> &'static [&'static str] {
     match filter.status {
         Some(Status::New | Status::Retry) => &["waiting"],
@@ -14,7 +14,7 @@ pub(crate) fn kinds(filter: &Filter) -> &'static [&'static str] {
     }
 }
 
-/// Whether the number of rows of those kinds is the answer.
+/// Whether the filter matches all rows of its kinds, so that the size of the indexes is the count.
 pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
     let by_kind = match filter.status {
         Some(Status::New | Status::Retry) => return false,
@@ -24,8 +24,8 @@ pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
     *filter == by_kind
 }
 
-/// Whether a row is meant. It ended, or was inserted, not after `before`, which the filter's age says by the
-/// server's clock.
+/// Whether a row matches. `before`: the filter's age as a time of the server's clock; the row must have ended, or if
+/// pending have been inserted, by then.
 pub(crate) fn matches(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))

@@ -1,25 +1,25 @@
-//! Names of keys, and which shard an event belongs to.
+//! Names of the keys; which shard an event belongs to; `seq`, the number of a row.
 
 use std::fmt;
 use std::sync::Arc;
 
 use posthaste::Event;
 
-/// How many bits of a `seq` number the rows of one millisecond, and how many the shards.
+/// Bits of a `seq` for the row number inside a millisecond, and for the shard.
 const ROW_BITS: u32 = 12;
 const SHARD_BITS: u32 = 8;
 
-/// The most shards.
+/// Maximum number of shards.
 pub(crate) const MAX_SHARDS: u16 = 1 << SHARD_BITS;
 
-/// The name of an outbox, with which all its keys begin. Default: `outbox`.
+/// Name of an outbox: the first part of all its keys. Default: `outbox`.
 ///
-/// Letters, digits, `_`, `-` and `.`, at most 64 of them.
+/// 1 to 64 letters, digits, `_`, `-` and `.`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxName(String);
 
 impl OutboxName {
-    /// Checks the name.
+    /// Checks the name. Fails if it is empty, too long or contains another character.
     ///
     /// ```
     /// use posthaste_redis::OutboxName;
@@ -48,7 +48,7 @@ impl fmt::Display for OutboxName {
     }
 }
 
-/// A text that cannot name an outbox.
+/// A text that is not allowed as the name of an outbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot name an outbox: use 1 to 64 letters, digits, `_`, `-` and `.`")]
 pub struct InvalidOutboxName(String);
@@ -60,20 +60,20 @@ pub(crate) struct Keys {
     shards: Arc<[Shard]>,
 }
 
-/// The keys of one shard. They share a hash tag, so that a cluster keeps them together.
+/// The keys of one shard. They share a hash tag, so that a cluster keeps them on one node.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// Its number.
     pub(crate) number: u16,
+    /// `{name:number}`, the hash tag that all keys of the shard start with.
     tag: String,
-    /// In the order in which the scripts name them.
+    /// The full names, in the order of [`KEYS`].
     keys: [String; KEYS.len()],
 }
 
-/// The name of a key behind the tag, and the type of what it holds.
+/// Name of a key behind the tag, and its type in Redis.
 pub(crate) type KeyType = (&'static str, &'static str);
 
-/// The keys of every shard. Scripts know them by their places in this list.
+/// The keys of every shard. Scripts address them by their position in this list.
 const KEYS: [KeyType; 11] = [
     ("entries", "hash"),
     ("state", "hash"),
@@ -88,8 +88,8 @@ const KEYS: [KeyType; 11] = [
     ("audit", "stream"),
 ];
 
-/// The keys behind those, for the scripts about tickets that expire. The first holds when each ticket expires.
-#[cfg(feature = "expiry")]
+/// The additional keys of the scripts about tickets, behind [`KEYS`].
+#[cfg(feature = "tickets")]
 pub(crate) const EXPIRY_KEYS: &[KeyType] = &[
     ("expiry-due", "zset"),
     ("expiry-leases", "zset"),
@@ -99,7 +99,7 @@ pub(crate) const EXPIRY_KEYS: &[KeyType] = &[
     ("expired-at", "zset"),
 ];
 
-#[cfg(not(feature = "expiry"))]
+#[cfg(not(feature = "tickets"))]
 const EXPIRY_KEYS: &[KeyType] = &[];
 
 impl Keys {
@@ -117,7 +117,7 @@ impl Keys {
         self.shards.len() as u16
     }
 
-    /// Where the settings, the paused routes and the audit of the whole outbox are.
+    /// The shard that also has the settings, the paused routes and the audit of the whole outbox.
     pub(crate) fn first(&self) -> &Shard {
         &self.shards[0]
     }
@@ -127,18 +127,18 @@ impl Keys {
         &self.shards[usize::from(key_slot(aggregate_id.as_bytes()) % self.count())]
     }
 
-    /// The shard of an event: that of its aggregate, or one of its own where it has none.
+    /// The shard of an event: that of its aggregate, or of its id if it has no aggregate.
     pub(crate) fn of_event(&self, event: &Event) -> &Shard {
         self.of_aggregate(event.aggregate_id().unwrap_or_else(|| event.id().as_str()))
     }
 
-    /// The shard that wrote this `seq`.
+    /// The shard that assigned this `seq`.
     pub(crate) fn of_seq(&self, seq: i64) -> &Shard {
-        // A number that no shard of ours gave leads to no row, wherever it is looked for.
+        // A `seq` that no shard assigned is found in no shard, so any of them will do.
         self.shards.get(shard_of(seq)).unwrap_or(&self.shards[0])
     }
 
-    /// The places of a request's rows by their shards, of which each row names its own.
+    /// Groups the items of a request by their shards; returns the indexes of the items of each.
     pub(crate) fn group<'k>(
         &'k self,
         shards: impl Iterator<Item = &'k Shard>,
@@ -151,14 +151,14 @@ impl Keys {
         groups
     }
 
-    /// The last place in a shard's order of insertion that is not behind `seq`.
+    /// The start of a page of `shard` that continues behind `seq`: the last possible place at or before `seq`.
     pub(crate) fn page_start(&self, seq: i64, shard: u16) -> String {
         let is_behind = usize::from(shard) > shard_of(seq);
         let sid = StreamId::of_seq(seq - if is_behind { 1 << SHARD_BITS } else { 0 });
         format!("{}:", sid.sort_key())
     }
 
-    /// The settings of the outbox, which only the builder reads and writes.
+    /// The settings of the outbox: its number of shards and its layout. Only the builder reads and writes them.
     pub(crate) fn settings(&self) -> String {
         self.first().key("settings")
     }
@@ -167,7 +167,7 @@ impl Keys {
         &self.name
     }
 
-    /// The channel on which a write wakes other processes.
+    /// The Pub/Sub channel on which a write wakes other processes.
     pub(crate) fn channel(&self) -> String {
         format!("{}:wake", self.name)
     }
@@ -184,7 +184,7 @@ impl Shard {
         Self { number, tag, keys }
     }
 
-    /// What the service's own keys have to contain to be in this shard.
+    /// The hash tag that puts the service's own keys into this shard.
     pub(crate) fn tag(&self) -> &str {
         &self.tag
     }
@@ -193,7 +193,7 @@ impl Shard {
         format!("{}:{name}", self.tag)
     }
 
-    /// Every key, and the type of what it has to hold.
+    /// Every key with its type.
     pub(crate) fn types(&self) -> impl Iterator<Item = (String, &'static str)> {
         KEYS.iter().chain(EXPIRY_KEYS).map(|(name, holds)| (self.key(name), *holds))
     }
@@ -202,34 +202,36 @@ impl Shard {
         &self.keys
     }
 
-    /// Where the bodies are.
+    /// The hash of bodies.
     pub(crate) fn entries(&self) -> &str {
         &self.keys[0]
     }
 
-    /// Where events arrive.
+    /// The stream of new events.
     pub(crate) fn arrivals(&self) -> &str {
         &self.keys[2]
     }
 }
 
-/// The id that a stream gave: the server's clock in milliseconds, and a number within them.
+/// Id of a stream entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamId {
+    /// The server's clock in milliseconds.
     pub(crate) ms: i64,
+    /// Number inside that millisecond.
     pub(crate) n: i64,
 }
 
 impl StreamId {
-    /// The number of a row: when it was inserted, its place within that millisecond, and its shard. More rows
-    /// than a millisecond has room for run over into the next one, which `sid` then names; the shard stays
-    /// right.
+    /// The `seq` of a row: milliseconds, 12 bits for the number inside the millisecond, 8 bits for the shard. A number
+    /// of 4096 or more carries over into the milliseconds, so [`of_seq`](Self::of_seq) returns a later stream id; the
+    /// shard stays right.
     pub(crate) fn seq(self, shard: u16) -> i64 {
         let row = (self.ms << ROW_BITS).saturating_add(self.n);
         (row << SHARD_BITS) | i64::from(shard)
     }
 
-    /// The stream id in a `seq`.
+    /// The stream id that a `seq` contains.
     pub(crate) fn of_seq(seq: i64) -> Self {
         let row = seq >> SHARD_BITS;
         Self { ms: row >> ROW_BITS, n: row & ((1 << ROW_BITS) - 1) }
@@ -242,8 +244,8 @@ impl StreamId {
 }
 
 impl StreamId {
-    /// The stream id as it stands in a state, and in the indexes in the order of insertion: the length of the
-    /// second number stands before it, so that texts sort as the numbers do.
+    /// The stream id as a place: the form in states and indexes. The number of digits of `n` stands before `n`, so that
+    /// places sort as texts.
     pub(crate) fn sort_key(self) -> String {
         let n = self.n.to_string();
         format!("{}-{}{n}", self.ms.max(0), n.len())
@@ -261,7 +263,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// What `CLUSTER KEYSLOT` returns, so that a program in any language finds the shard of an aggregate.
+/// The result of `CLUSTER KEYSLOT`, so that programs in any language can find the shard of an aggregate.
 fn key_slot(key: &[u8]) -> u16 {
     let tag = || {
         let open = key.iter().position(|&byte| byte == b'{')? + 1;
@@ -299,17 +301,17 @@ mod tests {
         }
     }
 
-    /// The figures are those of a server's `CLUSTER KEYSLOT`.
+    /// The expected values are from a server's `CLUSTER KEYSLOT`.
     #[test]
-    fn key_slot_is_that_of_the_cluster() {
+    fn key_slot_matches_the_cluster() {
         for (key, slot) in [("123456789", 12739), ("foo", 12182), ("{user1000}.following", 3443), ("", 0)] {
             assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
         }
-        assert_eq!(key_slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % 16384, "an empty tag is none");
+        assert_eq!(key_slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % 16384, "an empty tag is ignored");
     }
 
     #[test]
-    fn seq_tells_shard_and_stream_id() {
+    fn seq_contains_shard_and_stream_id() {
         let keys = keys(256);
         for shard in [0, 7, 255] {
             for sid in [StreamId { ms: 1_763_300_000_123, n: 0 }, StreamId { ms: 1_763_300_000_123, n: 4000 }]
@@ -320,10 +322,10 @@ mod tests {
         }
     }
 
-    /// A clock that was set back stands still for the stream, and more rows than there is room for have the
-    /// same millisecond.
+    /// If the clock is set back, the stream continues in its last millisecond, which can get more rows than fit in 12
+    /// bits.
     #[test]
-    fn seq_of_a_crowded_millisecond_still_tells_the_shard_and_grows() {
+    fn seq_of_a_crowded_millisecond_keeps_the_shard_and_grows() {
         let crowded = |n| StreamId { ms: 1_763_300_000_123, n }.seq(5);
         assert_eq!(keys(6).of_seq(crowded(10_000_000)).number, 5);
         assert!(crowded(4095) < crowded(4096) && crowded(4096) < crowded(10_000_000));
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn place_is_where_a_page_of_another_shard_goes_on() {
+    fn page_of_another_shard_starts_at_the_place_of_the_seq() {
         let keys = keys(4);
         let seq = StreamId { ms: 5, n: 2 }.seq(1);
         assert_eq!(keys.page_start(seq, 1), "5-12:");
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn number_that_no_shard_gave_leads_nowhere_and_harms_nothing() {
+    fn seq_that_no_shard_assigned_maps_to_the_first_shard() {
         assert_eq!(keys(1).of_seq(4711).number, 0);
         assert_eq!(keys(3).of_seq(i64::MAX).number, 0);
     }

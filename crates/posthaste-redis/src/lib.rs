@@ -1,18 +1,18 @@
-//! The Redis store of the Posthaste outbox, for services whose state is in Redis: a mint and its event
-//! are stored in one atomic step.
+//! The Redis store of the Posthaste outbox, for services that keep their state in Redis: a change and its event are
+//! stored in one atomic step.
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_redis::RedisStore;
+//! use posthaste_redis::{RedisStore, RedisWriter};
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let client = redis::Client::open("redis://localhost/")?;
 //! let mut connection = client.get_multiplexed_async_connection().await?;
 //!
 //! let store = RedisStore::connect("redis://localhost/").await?;
 //! let routes = Routes::new().handle("TicketMinted", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = RedisWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin();
 //! tx.set(format!("{}:ticket:17", store.tag("17")), "minted");
@@ -23,13 +23,13 @@
 //! # }
 //! ```
 //!
-//! `docs/redis.md` says what each key holds, and what each setting of the server really promises.
+//! `docs/redis.md` describes the keys, and what the server's settings mean for durability.
 //!
 //! # Features
 //!
 //! - `cluster`: Redis Cluster.
 //! - `tls`: connections with TLS.
-//! - `expiry`: tickets that expire, in the module `expiry`.
+//! - `tickets`: tickets that expire or are revoked, in the module `tickets`.
 
 mod admin;
 mod backlog;
@@ -39,8 +39,6 @@ mod connection;
 mod diagnose;
 mod error;
 mod event_body;
-#[cfg(feature = "expiry")]
-pub mod expiry;
 mod field_escape;
 mod filter;
 mod keys;
@@ -56,6 +54,8 @@ mod shard_backoff;
 mod shard_calls;
 mod stats;
 mod store;
+#[cfg(feature = "tickets")]
+pub mod tickets;
 mod tx;
 mod wake_up;
 mod writer;
@@ -64,9 +64,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use posthaste::StoreError;
 use posthaste::store::Notifier;
 use posthaste::writer::NewRow;
-use posthaste::{Outbox, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use builder::RedisStoreBuilder;
@@ -82,7 +82,7 @@ use scripts::Scripts;
 
 /// An outbox in Redis, from Redis 6.2 on. Cheap to clone.
 ///
-/// It has connections of its own, and any number of processes may share an outbox.
+/// It has its own connections. Any number of processes can use the same outbox.
 #[derive(Clone, Debug)]
 pub struct RedisStore(Arc<Inner>);
 
@@ -92,51 +92,53 @@ struct Inner {
     keys: Keys,
     scripts: Scripts,
     metrics: metrics::Metrics,
+    /// Paused and parked routes of each shard, as of the last claim that read them.
     server_state: server_state_cache::ServerStateCache,
+    /// Shards that did not reply and are skipped for a while.
     backoffs: shard_backoff::ShardBackoffs,
-    /// Nothing may be written: a replica, for those who only look.
+    /// The server may be a replica; see [`RedisStoreBuilder::read_only`].
     read_only: bool,
-    /// How often an engine's process looks for something half done.
+    /// Interval of the background repair; zero disables it.
     repair_every: Duration,
-    /// Which shard is asked first next time.
+    /// Counts claims and other rounds over the shards. The shard that comes first rotates with it.
     turn: AtomicUsize,
-    /// The wake-up: notified when there may be something to claim; made when an engine first asks.
+    /// The engine's wake-up: notified when there may be something to claim. Made when the first engine requests it.
     wake: OnceLock<Notifier>,
-    /// Where to listen for other processes: any of these servers.
+    /// Servers to subscribe at for wake-ups by other processes; any of them will do.
     listen: Vec<redis::ConnectionInfo>,
-    /// Notified when other processes are to be woken; made with the first writer.
+    /// Notified when other processes should be woken. Made with the first writer.
     remote_notifier: OnceLock<Notifier>,
-    /// Cancelled when the store ends, for the task that listens.
+    /// Cancelled when the store is closed or dropped. Ends the task that listens for wake-ups.
     stop: CancellationToken,
+    /// Set when the store is closed or dropped. The other tasks check it.
     is_closed: AtomicBool,
 }
 
 impl RedisStore {
-    /// Opens the outbox `outbox` on the server at this URL: `redis://user:password@host:port/0`, or
-    /// `rediss://` for TLS (feature `tls`). Keys that hold something else are an error that names them.
+    /// Opens the outbox `outbox` on the server at this URL: `redis://user:password@host:port/0`, or `rediss://` for TLS
+    /// (feature `tls`).
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStoreBuilder::connect`], and if the URL cannot be parsed.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         Self::builder(url)?.connect().await
     }
 
-    /// The same with other settings: a name, several shards, a certificate.
+    /// Builder with further settings: name, number of shards, certificate. Fails if the URL cannot be parsed.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, OpenError> {
         RedisStoreBuilder::server(url)
     }
 
-    /// An outbox on a Redis Cluster, of which some nodes are named. Give it several
-    /// [`shards`](RedisStoreBuilder::shards), or one node has all the work.
+    /// Builder for an outbox on a Redis Cluster. `nodes`: the URLs of some of its nodes. Set several
+    /// [`shards`](RedisStoreBuilder::shards), otherwise one node has all the load.
     #[cfg(feature = "cluster")]
     pub fn cluster<'u>(nodes: impl IntoIterator<Item = &'u str>) -> Result<RedisStoreBuilder, OpenError> {
         RedisStoreBuilder::cluster(nodes)
     }
 
-    /// The Writer of this outbox. Made once; cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> RedisWriter {
-        RedisWriter::new(self.clone(), outbox.writer_core().with_notifier(self.remote_notifier()))
-    }
-
-    /// What the service's own keys of this aggregate have to contain, such as `{outbox:0}`: then a
-    /// cluster keeps them where the aggregate's events are, and one transaction can change both.
+    /// The hash tag of this aggregate's shard, such as `{outbox:0}`. A key of the service that contains it is on the
+    /// same node of a cluster as the aggregate's events, so one transaction can change both.
     ///
     /// ```no_run
     /// # async fn run() -> Result<(), posthaste_redis::OpenError> {
@@ -150,8 +152,8 @@ impl RedisStore {
         self.keys().of_aggregate(aggregate_id).tag()
     }
 
-    /// The enqueue of a transaction alone, for the conformance suite: no hooks, no limits, no receipt.
-    /// Services use a [`RedisWriter`].
+    /// Stores rows like a transaction does, without hooks, limits and receipt. For the conformance suite; services use
+    /// a [`RedisWriter`].
     #[doc(hidden)]
     pub async fn insert_rows(
         &self,
@@ -161,8 +163,8 @@ impl RedisStore {
         tx::insert_rows(self, connection, rows).await
     }
 
-    /// Ends what the store does in the background. What was committed a moment ago wakes other processes first:
-    /// call it before a process that only writes ends.
+    /// Ends the background tasks of the store. Wake-ups of other processes that are due are sent first, so call it
+    /// before a process that only writes ends.
     pub async fn close(&self) {
         if self.0.remote_notifier.get().is_some() {
             wake_up::wake_others_once(self).await;
@@ -186,7 +188,7 @@ impl RedisStore {
         self.0.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Starts to listen, and to repair, when an engine asks for the first time.
+    /// Starts listening for wake-ups, and the repair, when the first engine requests its wake-up.
     fn listen(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Notifier::new();
@@ -207,7 +209,7 @@ impl RedisStore {
         wake.clone()
     }
 
-    /// The notifier whose task wakes other processes, started when it is needed for the first time.
+    /// The notifier of the task that wakes other processes. Starts that task at its first use.
     fn remote_notifier(&self) -> Notifier {
         let notifier = self.0.remote_notifier.get_or_init(|| {
             let notifier = Notifier::new();
@@ -219,13 +221,13 @@ impl RedisStore {
         notifier.clone()
     }
 
-    /// Rows became due: this process and the others may have a look.
+    /// Wakes this process and other processes, because rows became due.
     fn notify_due(&self) {
         self.wake_here();
         self.remote_notifier().notify();
     }
 
-    /// There may be something to claim that only this process could not see.
+    /// Wakes the engine of this process only.
     fn wake_here(&self) {
         if let Some(wake) = self.0.wake.get() {
             wake.notify();
@@ -234,7 +236,7 @@ impl RedisStore {
 }
 
 impl Inner {
-    /// A store that writes and does not repair.
+    /// A writable store without background repair.
     fn new(connections: RedisConnections, keys: Keys, listen: Vec<redis::ConnectionInfo>) -> Self {
         Self {
             connections,
@@ -254,7 +256,7 @@ impl Inner {
         }
     }
 
-    /// Lets the tasks behind the notifiers see that the store is gone.
+    /// Ends the background tasks. The notification makes the remote notifier's task check `is_closed`.
     fn end_tasks(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.stop.cancel();
@@ -270,7 +272,7 @@ impl Drop for Inner {
     }
 }
 
-/// The page of this repository about this store, so that its program is compiled.
+/// Compiles the program on the page about this store.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/redis.md")]
 struct Page;

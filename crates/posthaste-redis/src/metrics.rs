@@ -1,11 +1,11 @@
-//! What this store reports beyond what every outbox does, through the `metrics` facade.
+//! Metrics of this store beyond those of every outbox, through the `metrics` facade.
 //!
-//! Recorders are asked at each use: a store may be opened before the application installs its own.
+//! The recorder is looked up at each use, because the application may install it after opening the store.
 
 use crate::RedisStore;
 use crate::repair::Repaired;
 
-/// The label of every series.
+/// Metrics of one outbox; the name is a label of every series.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     outbox: String,
@@ -22,7 +22,7 @@ impl Metrics {
         }
     }
 
-    /// Events that a Writer stored, and ids that existed already.
+    /// Counts events that a Writer stored, and ids that existed already.
     pub(crate) fn enqueued(&self, stored: usize, duplicates: usize) {
         self.count("outbox.redis.enqueued", stored as u64);
         self.count("outbox.redis.duplicates", duplicates as u64);
@@ -30,17 +30,17 @@ impl Metrics {
 }
 
 impl RedisStore {
-    /// Events that are parked as FAILED, which this store calls DEAD.
+    /// Counts events that became DEAD. The metric's name is older than that word.
     pub(crate) fn count_dead(&self, dead: usize) {
         self.0.metrics.count("outbox.redis.parked_failed", dead as u64);
     }
 
-    /// Members without a body, which the repair removes.
+    /// Counts members without a body that claims met. The repair removes them.
     pub(crate) fn count_orphans_met(&self, orphans: u64) {
         self.0.metrics.count("outbox.redis.orphans.met", orphans);
     }
 
-    /// What the repair found.
+    /// Counts and logs what the repair fixed.
     pub(crate) fn count_repaired(&self, repaired: Repaired) {
         let metrics = &self.0.metrics;
         metrics.count("outbox.redis.repaired.bodies", repaired.bodies);
@@ -52,7 +52,7 @@ impl RedisStore {
                 bodies = repaired.bodies,
                 members = repaired.members,
                 rows = repaired.rows,
-                "something was half done, and is repaired"
+                "the repair fixed incomplete rows, which a failed script or another program left"
             );
         }
     }

@@ -1,7 +1,7 @@
-//! Pages of rows as an operator sees them, bounded in rows and in bytes.
+//! Pages of rows for operators, bounded in rows and bytes.
 //!
-//! Redis has no way to read a part of a body: to know the type of an event is to read its payload too. So
-//! a script shows fewer rows than it is asked for where they are large, and a [`ScanBudget`] may end a scan early.
+//! Redis cannot read a part of a hash value, so reading the type of an event means reading its payload. Therefore the
+//! script returns fewer rows where bodies are large, and a [`ScanBudget`] can end a scan early.
 
 use futures_util::future::try_join_all;
 use posthaste::admin::Filter;
@@ -14,10 +14,10 @@ use crate::keys::Shard;
 use crate::row_state::AdminRow;
 use crate::shard_calls::within_bodies_timeout;
 
-/// What a script returns of a row: id, state, due time and body.
+/// One row in the reply of a script: id, state, due time and body.
 pub(crate) type AdminRowReply = (String, Option<String>, Option<f64>, Option<Vec<u8>>);
 
-/// How many rows a script reads at once: more would keep others waiting.
+/// Rows per call of a script. More would block the server for too long.
 pub(crate) const PAGE_ROWS: usize = 500;
 
 /// In which order a page is read.
@@ -29,15 +29,15 @@ pub(crate) enum Direction {
 
 /// One page of all shards together.
 pub(crate) struct RowPage {
-    /// In order.
+    /// In the requested direction.
     pub(crate) rows: Vec<EventRow>,
-    /// Where to go on; none at the end.
+    /// The `seq` to continue after; `None` at the end.
     pub(crate) next: Option<i64>,
-    /// How much of bodies the server read for it.
+    /// Bytes of bodies that the servers read for it.
     bytes: usize,
 }
 
-/// How many rows and bytes a scan may read, page by page, and how many it has.
+/// Limit of rows and bytes for a scan over several pages, and what it has used.
 pub(crate) struct ScanBudget {
     max_rows: usize,
     pub(crate) rows: usize,
@@ -45,7 +45,7 @@ pub(crate) struct ScanBudget {
 }
 
 impl ScanBudget {
-    /// So much is read of bodies, about: twenty thousand rows of 1.6 KiB.
+    /// Bytes of bodies, about: 20,000 rows of 1.6 KiB.
     const MAX_BYTES: usize = 32 * 1024 * 1024;
 
     pub(crate) fn at_most(rows: usize) -> Self {
@@ -57,7 +57,7 @@ impl ScanBudget {
         self.bytes = self.bytes.saturating_add(page.bytes);
     }
 
-    /// Whether it was enough: what comes after it is not looked at.
+    /// Whether the limit is reached, so that the scan ends.
     pub(crate) fn is_over(&self) -> bool {
         self.rows >= self.max_rows || self.bytes >= Self::MAX_BYTES
     }
@@ -77,7 +77,7 @@ impl RedisStore {
         Ok(merge(pages, limit, direction))
     }
 
-    /// What one shard has for a page.
+    /// The rows of one shard for a page.
     async fn shard_page(
         &self,
         shard: &Shard,
@@ -95,11 +95,11 @@ impl RedisStore {
         Ok(ShardPage { rows: rows.into_iter().map(row).collect(), is_cut, bytes })
     }
 
-    /// Where a page of this shard goes on. Rows of other shards at the same place may be on either side.
+    /// The start of this shard's page. Rows of other shards at the same place can sort before or after `seq`.
     fn page_start(&self, seq: i64, shard: &Shard, direction: Direction) -> Vec<u8> {
         let mut start = self.keys().page_start(seq, shard.number).into_bytes();
         if direction == Direction::NewestFirst && self.keys().of_seq(seq).number != shard.number {
-            // Behind every id there, so that the row at that place is on the page.
+            // `0xff` sorts behind every id at that place, so the row there is on the page.
             start.push(0xff);
         }
         start
@@ -110,17 +110,17 @@ pub(crate) fn admin_row((id, state, due, body): AdminRowReply, shard: u16) -> Ad
     AdminRow { id, state, due: due.map(|due| due as i64), body, shard }
 }
 
-/// What one shard has for a page.
+/// The rows of one shard for a page.
 struct ShardPage {
     rows: Vec<EventRow>,
-    /// There may be more behind these.
+    /// There may be more rows behind these.
     is_cut: bool,
     bytes: usize,
 }
 
 fn merge(pages: Vec<ShardPage>, limit: usize, direction: Direction) -> RowPage {
     let turn = |row: &EventRow| if direction == Direction::NewestFirst { -row.seq } else { row.seq };
-    // Behind the last row of a page that was cut, others of its shard are missing.
+    // Rows behind the end of a shard's incomplete page cannot be shown yet: rows of that shard may come before them.
     let cut = pages.iter().filter(|page| page.is_cut);
     let end = cut.filter_map(|page| page.rows.iter().map(turn).max()).min();
     let bytes = pages.iter().map(|page| page.bytes).sum();

@@ -1,9 +1,8 @@
-//! The repair: what a script that failed in the middle left half done is finished, and what nothing leads to is
-//! found again.
+//! Repair: completes what a failed script left incomplete, and finds bodies that no index leads to.
 //!
-//! Redis does not undo the commands of a script that fails at a later one, when its memory runs out for
-//! example. The scripts write in an order from which the repair can go on. It may run in any number of processes,
-//! beside writers and engines: each page is looked at and repaired in one step.
+//! Redis does not undo the commands of a script that fails at a later one, for example because memory runs out. The
+//! scripts write in an order that the repair can complete from any point. Any number of processes can run it, beside
+//! writers and engines, because each page is checked and repaired in one atomic script.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -15,15 +14,15 @@ use tokio::time::sleep;
 use crate::keys::Shard;
 use crate::{Inner, RedisStore};
 
-/// What a [repair](RedisStore::repair) found and repaired.
+/// What a [repair](RedisStore::repair) fixed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repaired {
-    /// Bodies of events that no index led to: they are due now.
+    /// Bodies that no index led to. Their events are due now.
     pub bodies: u64,
-    /// Members of indexes, and states, that lead to no row: they are gone.
+    /// Index members and states without a row. They were removed.
     pub members: u64,
-    /// Rows that were missing from an index of their status, or stood in one of another.
+    /// Rows that were missing from the index of their status, or were in the index of another one.
     pub rows: u64,
 }
 
@@ -40,21 +39,19 @@ impl Repaired {
     }
 }
 
-/// How many rows one call looks at, about, which takes less than a millisecond. Where bodies have to be read, a call
-/// also ends behind the first mebibyte of them.
+/// Rows per call, about: less than a millisecond of the server's time. A call that reads bodies also ends after 1 MiB.
 const PAGE_ROWS: usize = 100;
 
-/// How often a process with an engine looks at a page by default.
+/// Default interval of the background repair.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is scanned, one after another. Bodies come behind the two that say what is missing without reading them:
-/// then there are as many bodies as states, unless nothing leads to one, and most passes need not read a single one.
+/// The keys to scan, in this order. `entries` comes after the two scans that remove states and members without a body:
+/// then the number of states and bodies is usually equal, and no body has to be read.
 const SCANNED_KEYS: [&str; 4] = ["state", "pending", "entries", "parked"];
 
 impl RedisStore {
-    /// Looks at every row once, and repairs what is half done. Every process that runs an engine does so anyway, page
-    /// by page: see [`repair_every`](crate::RedisStoreBuilder::repair_every).
-    // S1-09
+    /// Checks every row once, and repairs what is incomplete. A process that runs an engine does this in the
+    /// background, page by page: see [`repair_every`](crate::RedisStoreBuilder::repair_every).
     pub async fn repair(&self) -> Result<Repaired, StoreError> {
         self.repair_in_pages(PAGE_ROWS).await
     }
@@ -68,7 +65,7 @@ impl RedisStore {
     }
 }
 
-/// Looks at a page from time to time, as long as the store is in use.
+/// Background task: repairs one page per interval until the store is closed or dropped.
 pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
     let mut scan = RepairScan::default();
     loop {
@@ -80,11 +77,14 @@ pub(crate) async fn repair_while_used(store: Weak<Inner>, interval: Duration) {
     }
 }
 
-/// How far one pass over the whole outbox has come.
+/// Position of one pass over the outbox.
 #[derive(Debug)]
 struct RepairScan {
+    /// Index of the shard.
     shard: usize,
+    /// Index in [`SCANNED_KEYS`].
     what: usize,
+    /// Redis' scan cursor; `0` at the start and the end.
     cursor: String,
 }
 
@@ -95,21 +95,21 @@ impl Default for RepairScan {
 }
 
 impl RepairScan {
-    /// Looks at the next page, and begins again after the last.
+    /// Repairs the next page. After the last page the pass starts again.
     async fn next_page_or_restart(&mut self, store: &RedisStore) {
         match self.next_page(store, PAGE_ROWS).await {
             Ok(Some(_)) => {}
             Ok(None) => *self = Self::default(),
             Err(error) => {
-                tracing::warn!(%error, "the outbox could not be looked at for repair; trying again");
+                tracing::warn!(%error, "the background repair of the outbox failed; it will be tried again");
             }
         }
     }
 
-    /// Looks at the next page; `None` at the end of the pass.
+    /// Repairs the next page; returns `None` at the end of the pass.
     async fn next_page(&mut self, store: &RedisStore, page: usize) -> Result<Option<Repaired>, StoreError> {
         let Some(shard) = store.keys().shards().get(self.shard) else { return Ok(None) };
-        let (cursor, repaired) = self.look(store, shard, page).await?;
+        let (cursor, repaired) = self.repair_page(store, shard, page).await?;
         store.count_repaired(repaired);
         self.cursor = cursor;
         if self.cursor == "0" {
@@ -119,7 +119,7 @@ impl RepairScan {
         Ok(Some(repaired))
     }
 
-    async fn look(
+    async fn repair_page(
         &self,
         store: &RedisStore,
         shard: &Shard,

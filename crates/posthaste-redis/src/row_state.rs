@@ -1,4 +1,4 @@
-//! The state of a row: one text of twelve fields, as the scripts write it.
+//! The state of a row: a text of twelve fields separated by tabs. `prelude.lua` documents the fields and writes them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::event_body::{self, DecodedEvent, Extent};
 use crate::field_escape::unescape;
 use crate::keys::StreamId;
 
-/// The state of a row; its texts are as they came.
+/// A parsed state. `None`: the field is empty or cannot be parsed.
 #[derive(Debug, Default)]
 pub(crate) struct RowState {
     status: Option<i64>,
@@ -26,7 +26,7 @@ pub(crate) struct RowState {
 }
 
 impl RowState {
-    /// What the text says; a text that was edited says little.
+    /// Parses a state. A field that was edited and is invalid becomes `None` or 0.
     pub(crate) fn parse(text: &str) -> Self {
         let mut fields = text.splitn(12, '\t');
         let mut next = || fields.next().unwrap_or_default();
@@ -40,7 +40,7 @@ impl RowState {
         let attempts = next().parse().ok();
         let (deferrals, lost, replays) = (count(next()), count(next()), count(next()));
         let done_at = time(next());
-        // Since when it is put off, and for how long at most, which only the scripts need.
+        // `put_off`, which only the scripts use.
         next();
         let parked = Some(next()).filter(|route| !route.is_empty()).map(unescape);
         let progress = next().split(',').filter(|name| !name.is_empty()).map(unescape).collect();
@@ -69,12 +69,12 @@ impl RowState {
         Timestamp::from_micros(self.sid.ms.saturating_mul(1000))
     }
 
-    /// The status; an unknown code counts as NEW.
+    /// The status; an unknown code is shown as NEW.
     fn status(&self) -> Status {
         self.status.and_then(Status::from_code).unwrap_or(Status::New)
     }
 
-    /// What is wrong with the row itself.
+    /// What is wrong with the state, if anything.
     pub(crate) fn defect(&self) -> Option<String> {
         match (self.status, self.attempts) {
             (None, _) => Some("the state of the row cannot be read".to_owned()),
@@ -87,11 +87,12 @@ impl RowState {
     }
 }
 
-/// A row as a script returns it to an operator.
+/// A row as a script returns it for an operator.
 pub(crate) struct AdminRow {
     pub(crate) id: String,
-    /// None while no script has seen the row.
+    /// `None` while the row is an arrival that no script has indexed.
     pub(crate) state: Option<String>,
+    /// Due time in microseconds; `None` for a row that has ended.
     pub(crate) due: Option<i64>,
     pub(crate) body: Option<Vec<u8>>,
     pub(crate) shard: u16,
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_read_field_by_field() {
+    fn state_is_parsed_field_by_field() {
         let state = RowState::parse(
             "2\t1700000000000-17\t99 me%2C%20you 1700000000000001\t3\t1\t4\t5\t\t1700000000000002\tmail\ta,b%2Cc\tno\tway",
         );
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn edited_state_is_said_to_be_so() {
+    fn invalid_state_is_reported_as_a_defect() {
         for (text, defect) in [
             ("", "the state of the row cannot be read"),
             ("?", "the state of the row cannot be read"),

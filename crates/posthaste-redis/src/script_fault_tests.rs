@@ -1,9 +1,8 @@
-//! A fault before every command of every script: the repair brings every such state back, and nothing
-//! is lost.
+//! Fault injection: every script fails at each of its commands in turn, and the repair must complete what it wrote.
 //!
-//! Redis does not undo what a script wrote before it failed. Each case prepares an outbox, runs one script
-//! that fails at its first command, then one that fails at its second, and so on until it no longer fails;
-//! after each it repairs, and looks at every key.
+//! Redis does not undo what a script wrote before it failed. Each case prepares an outbox and runs one script with a
+//! fault at the first command, then at the second, and so on until it no longer fails. After each run the outbox is
+//! repaired, and every key is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use posthaste_testkit::{HOUR, variable};
 use redis::{FromRedisValue, ToRedisArgs};
 
 use crate::scripts::{Scripts, fault};
-use crate::{Inner, OutboxName, RedisStore};
+use crate::{Inner, OutboxName, RedisStore, RedisWriter};
 
-/// For commands that take nothing but their key.
+/// For commands that take only a key.
 pub(crate) const NO_ARGS: &[&str] = &[];
 
 impl RedisStore {
-    /// The same outbox, whose scripts fail when they are about to send their command number `n`.
+    /// A handle on the same outbox whose scripts fail before their command number `n`.
     fn failing_at(&self, n: usize) -> Self {
         let own = &self.0;
         let mut inner = Inner::new(own.connections.clone(), own.keys.clone(), own.listen.clone());
@@ -35,7 +34,7 @@ impl RedisStore {
     }
 }
 
-/// An outbox of its own on the shared server.
+/// A new outbox on the shared server.
 pub(crate) async fn fresh() -> RedisStore {
     let url = variable("POSTHASTE_TEST_REDIS_URL");
     let name =
@@ -65,14 +64,14 @@ pub(crate) async fn run<T: FromRedisValue>(
     store.connections().query(&cmd).await.unwrap_or_else(|error| panic!("{cmd:?}: {error}"))
 }
 
-/// What the cases work on: rows in every state.
+/// What the cases work on: an outbox with rows in every state.
 struct Scene {
     store: RedisStore,
     owner: Owner,
     now: Timestamp,
-    /// Rows that are on lease, of which the engine has heard.
+    /// Indexed rows that this owner has leased.
     held: Vec<Lease>,
-    /// Rows that were born leased and that no script has seen yet.
+    /// Rows that were inserted with a lease and that no script has indexed.
     born: Vec<Lease>,
     ids: BTreeSet<String>,
     /// A row that a foreign program wrote, and when it is due.
@@ -101,11 +100,11 @@ impl Scene {
         scene.insert(2, false).await;
         scene.held = scene.insert_held(3).await;
         scene.renew(&scene.store, &scene.held, false).await.expect("the renewal works");
-        scene.store.promote_all().await.expect("promotion works");
-        // Just arrived: plain, and born leased.
+        scene.store.index_all_arrivals().await.expect("indexing works");
+        // Arrivals: without and with a lease.
         scene.insert(2, false).await;
         scene.born = scene.insert_held(3).await;
-        // By another program, with two commands.
+        // Written by another program with two commands.
         let (id, due) = &scene.foreign;
         scene.write_body(id).await;
         let _: u8 = run(&scene.store, "ZADD", "pending", ("NX", due.as_micros(), id)).await;
@@ -113,13 +112,13 @@ impl Scene {
         scene
     }
 
-    /// A body, to which nothing leads.
+    /// Writes a body that no index leads to.
     async fn write_body(&self, id: &str) {
         let body = r#"{"event_type":"Foreign","payload":"{}"}"#;
         let _: u8 = run(&self.store, "HSETNX", "entries", (id, body)).await;
     }
 
-    /// Whatever fails, an event that waits for its time does not come before it.
+    /// An event that is due later keeps its due time whatever fails.
     async fn assert_foreign_event_waits(&self, when: &str) {
         let score: Option<f64> = run(&self.store, "ZSCORE", "pending", &self.foreign.0).await;
         let due = self.foreign.1.as_micros() as f64;
@@ -138,7 +137,7 @@ impl Scene {
         let rows: Vec<NewRow> = (0..n).map(row).collect();
         let url = variable("POSTHASTE_TEST_REDIS_URL");
         let client = redis::Client::open(url).expect("a good URL");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("the server answers");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("the server replies");
         let seqs = self.store.insert_rows(&mut connection, &rows).await.expect("the insert works");
         self.ids.extend(rows.iter().map(|row| row.event.id().to_string()));
         let lease = |(row, seq): (&NewRow, Option<i64>)| {
@@ -163,7 +162,8 @@ impl Scene {
     }
 
     async fn renew(&self, store: &RedisStore, leases: &[Lease], start: bool) -> Result<(), StoreError> {
-        let renew = Renew { owner: &self.owner, leases, lease: HOUR, start, now: None };
+        let renew = Renew::new(&self.owner, leases, HOUR);
+        let renew = if start { renew.starting() } else { renew };
         store.renew(&renew).await.map(|_| ())
     }
 
@@ -172,7 +172,7 @@ impl Scene {
         store.park(&park).await.map(|_| ())
     }
 
-    /// Claims everything that is due then, as this owner.
+    /// Claims everything that is due at `at`, as this owner.
     async fn claim(
         &self,
         store: &RedisStore,
@@ -180,20 +180,12 @@ impl Scene {
         at: Timestamp,
         max_bytes: usize,
     ) -> Result<Claimed, StoreError> {
-        let claim = Claim {
-            owner: &Owner::from(owner),
-            token: LeaseToken::random(),
-            lease: HOUR,
-            limit: 100,
-            max_bytes,
-            order: ClaimOrder::Due,
-            skip_recent: Duration::ZERO,
-            now: Some(at),
-        };
+        let owner = Owner::from(owner);
+        let claim = Claim::new(&owner, HOUR, 100).with_max_bytes(max_bytes).at(at);
         store.claim(&claim).await
     }
 
-    /// Everything that is leased.
+    /// All leased rows.
     fn leased(&self) -> Vec<Lease> {
         [self.held.clone(), self.born.clone()].concat()
     }
@@ -216,17 +208,17 @@ fn unreachable(park: Option<&str>, give_up_after: Duration) -> Verdict {
     Verdict::Unreachable { error, delay: HOUR, park, give_up_after: Some(give_up_after) }
 }
 
-/// The id in a member of an index in the order of insertion.
+/// The id in a member of an index.
 fn after_place(member: &str) -> String {
-    member.split_once(':').expect("a place first").1.to_owned()
+    member.split_once(':').expect("starts with a place").1.to_owned()
 }
 
-/// Everything that is in an outbox.
+/// All keys of an outbox.
 #[derive(Debug)]
 struct Contents {
     entries: BTreeSet<String>,
     states: BTreeMap<String, Vec<String>>,
-    /// The members of each index; of those in the order of insertion, the ids.
+    /// The ids in each index.
     indexes: BTreeMap<&'static str, BTreeSet<String>>,
     arrivals: usize,
 }
@@ -241,7 +233,7 @@ impl Contents {
         for key in ["waiting", "done", "dead", "archived"] {
             indexes.insert(key, members(key).await.iter().map(|member| after_place(member)).collect());
         }
-        let id = |member: &String| after_place(member.split_once('\t').expect("a route first").1);
+        let id = |member: &String| after_place(member.split_once('\t').expect("starts with a route").1);
         indexes.insert("parked", members("parked").await.iter().map(id).collect());
         Self {
             entries: fields("entries").await.into_keys().collect(),
@@ -256,9 +248,9 @@ impl Contents {
         meant.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Every body has a state, every state a body, and each row stands in the indexes of its status alone.
+    /// Every body has a state, every state has a body, and each row is in the indexes of its status and no other.
     fn assert_whole(&self, when: &str) {
-        assert_eq!(self.arrivals, 0, "{when}: everything that arrived has its place");
+        assert_eq!(self.arrivals, 0, "{when}: all arrivals are indexed");
         let states: BTreeSet<String> = self.states.keys().cloned().collect();
         assert_eq!(self.entries, states, "{when}: bodies and states");
         for (codes, names) in
@@ -275,16 +267,16 @@ impl Contents {
     }
 }
 
-/// What may become of the rows that a case works on.
+/// What may happen to the rows of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowFate {
-    /// They are there, whatever happened.
+    /// They must still exist.
     Kept,
     /// They may be deleted.
     MayGo,
 }
 
-/// Runs `work` on a fresh scene with a fault at each command in turn, and looks at what is left.
+/// Runs `work` on a new scene with a fault at each command in turn, and checks what is left.
 async fn at_every_command(
     name: &str,
     fate: RowFate,
@@ -307,9 +299,9 @@ async fn at_every_command(
         scene.assert_foreign_event_waits(&when).await;
         let again = scene.store.repair().await.expect("the repair works");
         assert!(again.is_empty(), "{when}: a second repair finds {again:?}");
-        // The same call, without a fault, works on what the repair left.
+        // The same call works without a fault on what the repair left.
         work(&scene, &scene.store).await.unwrap_or_else(|error| panic!("{when}: then {error:?}"));
-        // Everything that is pending comes out, once its lease has lapsed.
+        // Every pending row can be claimed once its lease has ended.
         let pending = Contents::of(&scene.store).await.with_status(|status| status == "0" || status == "2");
         let later = scene.now + 10 * HOUR;
         let claimed = scene.claim(&scene.store, "other", later, usize::MAX).await.expect("the claim works");
@@ -340,7 +332,7 @@ macro_rules! fault_cases {
 fault_cases! {
     enqueue: Kept, async |_, store| {
         let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-        let writer = store.writer(&outbox.expect("a good configuration"));
+        let writer = RedisWriter::new(&store, &outbox.expect("a good configuration"));
         writer.write_all(vec![event(), event()]).await.map(|_| ()).map_err(|error| match error {
             posthaste::WriteError::Store(error) => error,
             other => panic!("{other}"),
@@ -388,7 +380,7 @@ fault_cases! {
     };
     renew: Kept, async |scene, store| scene.renew(store, &scene.born, false).await;
     release: Kept, async |scene, store| {
-        store.release(&Release { owner: &scene.owner, leases: &scene.leased(), now: None }).await.map(|_| ())
+        store.release(&Release::new(&scene.owner, &scene.leased())).await.map(|_| ())
     };
     park: Kept, async |scene, store| {
         scene.park(store, &scene.leased()).await
@@ -413,16 +405,16 @@ fault_cases! {
     };
 }
 
-/// Members of indexes may be left by a script that failed; what a row is, its state says.
+/// A script that failed may leave members in an index. The purge must go by the state of the row.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn purge_before_the_repair_takes_no_row_that_a_failed_replay_made_pending() {
+async fn purge_before_the_repair_keeps_rows_that_a_failed_replay_made_pending() {
     let (mut n, mut has_failed, mut was_in_danger) = (0, true, false);
     while has_failed {
         n += 1;
         let scene = Scene::new().await;
-        // With nothing that has just arrived, no script before the replay's own is as long.
-        scene.store.promote_all().await.expect("promotion works");
+        // Without arrivals, no script that runs before the replay's has as many commands, so the fault hits the replay.
+        scene.store.index_all_arrivals().await.expect("indexing works");
         let dead = Contents::of(&scene.store).await.indexes["dead"].first().cloned().expect("a dead row");
         let replay = Replay::by("ann");
         has_failed = scene.store.failing_at(n).replay(&EventId::from(dead), &replay).await.is_err();
@@ -432,7 +424,7 @@ async fn purge_before_the_repair_takes_no_row_that_a_failed_replay_made_pending(
         purge(&scene.store, Purgeable::Dead, false).await.expect("the purge works");
         let after = Contents::of(&scene.store).await;
         let lost: Vec<_> = pending.difference(&after.entries).collect();
-        assert!(lost.is_empty(), "fault at command {n}: the purge took {lost:?}");
+        assert!(lost.is_empty(), "fault at command {n}: the purge deleted {lost:?}");
         assert!(after.indexes["dead"].is_empty(), "fault at command {n}: {:?}", after.indexes["dead"]);
         remove(&scene.store).await;
     }

@@ -1,4 +1,5 @@
-//! The Lua scripts, one per mutation, and how they are called.
+//! The Lua scripts, one per operation, and how they are called: EVALSHA, and EVAL if the server does not know the
+//! script.
 
 use posthaste::{StoreError, Timestamp};
 use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
@@ -7,12 +8,12 @@ use crate::connection::RedisConnections;
 use crate::error::failed;
 use crate::keys::{KeyType, Shard};
 
-/// What the scripts of one kind have in common.
+/// What all scripts about events, or all about tickets, have in common.
 #[derive(Debug)]
 pub(crate) struct ScriptKind {
-    /// The text before each script.
+    /// Lua source in front of each script.
     pub(crate) prelude: &'static str,
-    /// The names of the keys behind those that every script has.
+    /// Keys behind those that every script gets.
     pub(crate) more_keys: &'static [KeyType],
 }
 
@@ -28,14 +29,14 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// `before` is put in front of everything.
+    /// `before`: Lua source in front of the prelude.
     pub(crate) fn new(kind: &'static ScriptKind, before: &str, body: &str) -> Self {
         let text = format!("{before}{}\n{body}", kind.prelude);
         let sha = redis::Script::new(&text).get_hash().to_owned();
         Self { kind, text, sha }
     }
 
-    /// Begins a call on the keys of one shard. `now`: the clock of a test; `None` for the server's own.
+    /// Starts a call with the keys of one shard. `now`: the clock of a test; `None` for the server's clock.
     pub(crate) fn on<'s>(&'s self, shard: &Shard, now: Option<Timestamp>) -> ScriptCall<'s> {
         let (keys, more) = (shard.keys(), self.kind.more_keys);
         let more: Vec<String> = more.iter().map(|(name, _)| shard.key(name)).collect();
@@ -46,7 +47,7 @@ impl Script {
     }
 }
 
-/// Declares a struct with one script per field, each read from the file of its name in `$folder`.
+/// Declares a struct with one script per field. The source of each is the file of its name in `$folder`.
 macro_rules! scripts {
     ($(#[$doc:meta])* $scripts:ident, $kind:expr, $folder:literal: $($name:ident,)*) => {
         $(#[$doc])*
@@ -56,7 +57,7 @@ macro_rules! scripts {
         }
 
         impl $scripts {
-            /// `before` is put in front of each: a fault, in tests.
+            /// `before`: Lua source in front of each script. Empty, except for the faults that tests inject.
             pub(crate) fn after(before: &str) -> Self {
                 Self {
                     $($name: $crate::scripts::Script::new(
@@ -69,31 +70,31 @@ macro_rules! scripts {
         }
     };
 }
-#[cfg(feature = "expiry")]
+#[cfg(feature = "tickets")]
 pub(crate) use scripts;
 
 scripts! {
-    /// Every script about events.
+    /// All scripts about events.
     Scripts, EVENTS, "../scripts/":
-    audit,
-    change,
+    audit_page,
     claim,
-    control,
     count,
-    enqueue,
     get,
+    index_arrivals,
+    insert_events,
     lease,
-    note,
-    oldest,
+    oldest_due_age,
     page,
-    promote,
+    pause,
     purge,
+    record_audit,
     repair,
+    replay_or_discard,
     settle,
     unpark,
 }
 
-/// A call of a script, to which arguments are added.
+/// A call of a script. Arguments are added before it is run.
 #[derive(Debug)]
 pub(crate) struct ScriptCall<'s> {
     script: &'s Script,
@@ -110,7 +111,7 @@ impl ScriptCall<'_> {
         self.cmd.arg(arg);
     }
 
-    /// Runs the script.
+    /// Runs the script. The wait for the reply is bounded.
     pub(crate) async fn run<T: FromRedisValue>(
         &self,
         connections: &RedisConnections,
@@ -118,7 +119,7 @@ impl ScriptCall<'_> {
         self.run_on(connections, None).await
     }
 
-    /// Runs a script whose reply holds bodies, and waits for as long as the server sends. The caller bounds that.
+    /// Runs a script whose reply contains bodies. The wait is not bounded here; the caller must bound it.
     pub(crate) async fn run_for_bodies<T: FromRedisValue>(
         &self,
         connections: &RedisConnections,
@@ -127,8 +128,8 @@ impl ScriptCall<'_> {
         self.run_on(connections, Some(shard)).await
     }
 
-    /// A server that does not know the script, because it was restarted or told to forget, is given its text:
-    /// nothing was done yet, so nothing is done twice.
+    /// Sends the hash of the script. If the server does not know it, after a restart or SCRIPT FLUSH, sends the source:
+    /// nothing has been executed then, so nothing is executed twice.
     async fn run_on<T: FromRedisValue>(
         &self,
         connections: &RedisConnections,
@@ -136,7 +137,7 @@ impl ScriptCall<'_> {
     ) -> Result<T, StoreError> {
         match self.send(connections, bodies_of, &self.cmd).await {
             Err(error) if is_unknown(&error) => self.send(connections, bodies_of, &self.with_text()).await,
-            answer => answer,
+            reply => reply,
         }
         .map_err(failed)
     }
@@ -153,8 +154,8 @@ impl ScriptCall<'_> {
         }
     }
 
-    /// The same call with the whole script in place of its hash. `SCRIPT LOAD` would be sent to every node of a
-    /// cluster, and fail with any of them.
+    /// The same call with the source of the script. Not `SCRIPT LOAD`, because a cluster sends that to every node, and
+    /// it fails if one of them is down.
     fn with_text(&self) -> Cmd {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(&self.script.text);
@@ -171,7 +172,7 @@ fn is_unknown(error: &redis::RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// What makes a script fail before its command with this number.
+/// Lua source that makes a script fail before its command number `n`.
 #[cfg(test)]
 pub(crate) fn fault(n: usize) -> String {
     format!(

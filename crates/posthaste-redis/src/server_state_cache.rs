@@ -1,34 +1,34 @@
-//! A cache of the server's state, the paused and parked routes of each shard, so that not every claim has to ask.
+//! Cache of the paused and parked routes of each shard, so that not every claim has to read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How old a state may be before it is read again.
+/// Maximum age of a cached state.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The last state of each shard, by its number.
+/// Shard number -> its last known state.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStateCache(Mutex<BTreeMap<u16, CachedState>>);
 
-/// The last state of one shard.
 #[derive(Debug)]
 struct CachedState {
-    /// `None` if an operator has changed something since.
+    /// When a claim read it; `None` if this process has changed something since.
     read_at: Option<Instant>,
     state: ServerState,
 }
 
+/// What a claim reads besides rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerState {
-    /// The routes that an operator has paused.
+    /// Routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,
-    /// What rows are parked for.
+    /// Routes that have parked rows.
     pub(crate) parked: BTreeSet<String>,
 }
 
 impl ServerStateCache {
-    /// Whether the state of this shard is to be read again.
+    /// Whether the state of this shard has to be read again.
     pub(crate) fn is_old(&self, shard: u16) -> bool {
         let read_at = self.lock().get(&shard).and_then(|cached| cached.read_at);
         read_at.is_none_or(|at| at.elapsed() >= MAX_AGE)
@@ -38,8 +38,8 @@ impl ServerStateCache {
         self.lock().insert(shard, CachedState { read_at: Some(Instant::now()), state });
     }
 
-    /// What all shards said last. One that does not answer is taken at its last word: a route that it had paused
-    /// stays so.
+    /// The states of all shards together. A shard that does not reply keeps its last known state, so a route paused
+    /// there stays paused.
     pub(crate) fn all(&self) -> ServerState {
         let mut all = ServerState::default();
         for cached in self.lock().values() {
@@ -49,7 +49,7 @@ impl ServerStateCache {
         all
     }
 
-    /// An operator changed something: the next claim looks again.
+    /// Makes the next claim read all states, because an operator changed something.
     pub(crate) fn forget(&self) {
         self.lock().values_mut().for_each(|cached| cached.read_at = None);
     }

@@ -1,25 +1,26 @@
-//! Back-off of shards that do not answer: they are left alone for a while, so that the others need not wait for them
-//! each time.
+//! Back-off of shards that do not reply: they are skipped for a while, so that calls to other shards do not wait for
+//! them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first back-off. Each that follows without an answer in between is twice as long, up to the maximum.
+/// The first back-off. It doubles with each further call without a reply, up to the maximum.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// The back-offs of all shards, by their number.
+/// The back-offs of all shards, by shard number.
 #[derive(Debug)]
 pub(crate) struct ShardBackoffs(Mutex<Vec<ShardBackoff>>);
 
 #[derive(Clone, Debug, Default)]
 struct ShardBackoff {
-    /// `None` while the shard answers.
+    /// End of the back-off; `None` while the shard replies.
     until: Option<Instant>,
+    /// Length of the last back-off.
     delay: Duration,
-    /// A probe is under way.
+    /// A probe was started after the back-off ended and has not finished.
     is_probed: bool,
 }
 
@@ -28,17 +29,18 @@ impl ShardBackoffs {
         Self(Mutex::new(vec![ShardBackoff::default(); usize::from(shards)]))
     }
 
-    /// Whether the shard did not answer the last time.
+    /// Whether the last call to the shard got no reply.
     pub(crate) fn is_backing_off(&self, shard: u16) -> bool {
         self.lock()[usize::from(shard)].until.is_some()
     }
 
-    /// A call to a shard begins. Unless it is said to have been answered, the shard backs off.
-    pub(crate) fn start_call(&self, shard: u16) -> UnansweredCall<'_> {
-        UnansweredCall { backoffs: self, shard }
+    /// Starts a call to a shard. If the returned guard is dropped without [`replied`](PendingCall::replied), the shard
+    /// backs off.
+    pub(crate) fn start_call(&self, shard: u16) -> PendingCall<'_> {
+        PendingCall { backoffs: self, shard }
     }
 
-    /// The shards whose back-off is over, each once: the caller probes them.
+    /// Shards whose back-off has ended. Each is returned once; the caller must probe it.
     pub(crate) fn take_expired(&self) -> Vec<u16> {
         let (mut backoffs, now) = (self.lock(), Instant::now());
         let is_over =
@@ -59,7 +61,7 @@ impl ShardBackoffs {
     fn back_off(&self, shard: u16) {
         let (backoff, now) = (&mut self.lock()[usize::from(shard)], Instant::now());
         backoff.is_probed = false;
-        // Calls that were under way together say it once.
+        // Several calls that were in flight together start one back-off.
         if backoff.until.is_none_or(|until| until <= now) {
             backoff.delay = (2 * backoff.delay).clamp(FIRST_BACKOFF, MAX_BACKOFF);
             backoff.until = Some(now + backoff.delay);
@@ -71,21 +73,21 @@ impl ShardBackoffs {
     }
 }
 
-/// A call that was not answered yet. Dropped, it was not answered in time.
+/// A call without a reply so far. Dropping it starts a back-off.
 #[derive(Debug)]
-pub(crate) struct UnansweredCall<'r> {
+pub(crate) struct PendingCall<'r> {
     backoffs: &'r ShardBackoffs,
     shard: u16,
 }
 
-impl UnansweredCall<'_> {
-    pub(crate) fn answered(self) {
+impl PendingCall<'_> {
+    pub(crate) fn replied(self) {
         self.backoffs.reset(self.shard);
         std::mem::forget(self);
     }
 }
 
-impl Drop for UnansweredCall<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         self.backoffs.back_off(self.shard);
     }
@@ -98,19 +100,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn backoff_grows_to_half_a_minute_and_ends_with_an_answer() {
+    async fn backoff_grows_to_half_a_minute_and_ends_with_a_reply() {
         let backoffs = ShardBackoffs::of(2);
         for secs in [1, 2, 4, 8, 16, 30, 30] {
-            // Several calls were under way when it fell silent.
+            // Several calls are in flight when the shard stops replying.
             drop((backoffs.start_call(1), backoffs.start_call(1)));
             assert!(backoffs.is_backing_off(1) && !backoffs.is_backing_off(0));
             advance(Duration::from_secs(secs) - Duration::from_millis(1)).await;
             assert!(backoffs.take_expired().is_empty(), "{secs}");
             advance(Duration::from_millis(1)).await;
             assert_eq!(backoffs.take_expired(), [1]);
-            assert!(backoffs.take_expired().is_empty(), "one look is enough");
+            assert!(backoffs.take_expired().is_empty(), "one probe is enough");
         }
-        backoffs.start_call(1).answered();
+        backoffs.start_call(1).replied();
         assert!(!backoffs.is_backing_off(1));
         drop(backoffs.start_call(1));
         advance(FIRST_BACKOFF).await;

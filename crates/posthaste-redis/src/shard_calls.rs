@@ -1,4 +1,4 @@
-//! Calls to shards: each stands for itself, and one that does not answer keeps no other waiting for long.
+//! Calls to shards. Each shard has its own back-off, and a shard that does not reply does not block others.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use redis::FromRedisValue;
 use tokio::time::timeout;
 
 use crate::RedisStore;
-use crate::error::is_call_unanswered;
+use crate::error::is_call_without_reply;
 use crate::keys::Shard;
 use crate::scripts::ScriptCall;
 
-/// How long bodies may be on their way. An engine gives up sooner, after its `store_timeout`.
+/// Maximum time for a reply with bodies. An engine gives up earlier, after its `store_timeout`.
 const BODIES_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl RedisStore {
-    /// Calls a shard, and notes whether it answered.
+    /// Calls a shard, and records whether it replied.
     pub(crate) async fn call_shard<T: FromRedisValue>(
         &self,
         shard: &Shard,
@@ -24,7 +24,7 @@ impl RedisStore {
         self.with_backoff(shard, call.run(self.connections())).await
     }
 
-    /// The same for a call whose answer holds bodies.
+    /// Calls a shard with a script whose reply contains bodies.
     pub(crate) async fn call_shard_for_bodies<T: FromRedisValue>(
         &self,
         shard: &Shard,
@@ -38,16 +38,16 @@ impl RedisStore {
         shard: &Shard,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let unanswered = self.0.backoffs.start_call(shard.number);
-        let answer = call.await;
-        if !answer.as_ref().is_err_and(is_call_unanswered) {
-            unanswered.answered();
+        let pending = self.0.backoffs.start_call(shard.number);
+        let reply = call.await;
+        if !reply.as_ref().is_err_and(is_call_without_reply) {
+            pending.replied();
         }
-        answer
+        reply
     }
 
-    /// The shards that answer, or all where none does. Those whose back-off is over are probed meanwhile; no call waits
-    /// for that.
+    /// The shards that reply, or all shards if none does. Starts probes of shards whose back-off has ended, in the
+    /// background.
     pub(crate) fn responding_shards(&self) -> Vec<&Shard> {
         for shard in self.0.backoffs.take_expired() {
             tokio::spawn(probe(self.clone(), shard));
@@ -58,7 +58,8 @@ impl RedisStore {
         if responding.is_empty() { shards.iter().collect() } else { responding }
     }
 
-    /// The same, beginning with another one each time, or a small limit would starve the last ones.
+    /// The shards that reply, starting with a different one each time. Otherwise a small limit would starve the last
+    /// ones.
     pub(crate) fn responding_shards_in_turn(&self) -> Vec<&Shard> {
         let mut shards = self.responding_shards();
         let first = self.next_turn() % shards.len();
@@ -66,40 +67,42 @@ impl RedisStore {
         shards
     }
 
-    /// Whether a shard answers.
+    /// Whether at least one shard replies.
     pub(crate) fn is_any_shard_responding(&self) -> bool {
         self.keys().shards().iter().any(|shard| !self.0.backoffs.is_backing_off(shard.number))
     }
 }
 
-/// Finds out whether a shard answers again.
+/// Checks whether a shard replies again, with a call that counts no rows.
 async fn probe(store: RedisStore, number: u16) {
     let shard = &store.keys().shards()[usize::from(number)];
     let call = store.scripts().count.on(shard, None).arg(("", 0));
     if store.call_shard::<redis::Value>(shard, &call).await.is_ok() {
-        tracing::info!(shard = number, "a shard of the outbox answers again");
+        tracing::info!(shard = number, "a shard of the outbox replies again");
         store.wake_here();
     }
 }
 
-/// What the shards said that answered: one that failed hides nothing of the others. An error if none did.
-pub(crate) fn successful<T>(answers: Vec<Result<T, StoreError>>) -> Result<Vec<T>, StoreError> {
-    let (mut said, mut failure) = (Vec::with_capacity(answers.len()), None);
-    for answer in answers {
-        match answer {
-            Ok(answer) => said.push(answer),
+/// The values of the shards that succeeded. A failed shard is logged; an error is returned only if no shard succeeded.
+pub(crate) fn successful<T>(results: Vec<Result<T, StoreError>>) -> Result<Vec<T>, StoreError> {
+    let (mut values, mut failure) = (Vec::with_capacity(results.len()), None);
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
             Err(error) => failure = Some(error),
         }
     }
     match failure {
-        Some(error) if said.is_empty() => return Err(error),
-        Some(error) => tracing::warn!(%error, "a shard of the outbox failed; the others go on"),
+        Some(error) if values.is_empty() => return Err(error),
+        Some(error) => {
+            tracing::warn!(%error, "a shard of the outbox failed; the other shards are still served")
+        }
         None => {}
     }
-    Ok(said)
+    Ok(values)
 }
 
-/// Bounds a call whose replies hold bodies.
+/// Bounds a call whose replies contain bodies.
 pub(crate) async fn within_bodies_timeout<T>(
     call: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {

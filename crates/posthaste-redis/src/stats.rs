@@ -1,9 +1,9 @@
-//! How much there is. The indexes know how many rows they hold; only the states of pending rows have to be
-//! counted one by one, and of too many that is an estimate.
+//! Statistics. The size of an index is the count of a kind; only the states of pending rows are counted row by row, and
+//! above [`Stats::MAX_EXACT_COUNT`] a sample is extrapolated.
 
 use futures_util::future::try_join_all;
 use posthaste::StoreError;
-use posthaste::admin::Stats;
+use posthaste::admin::{PendingCounts, Stats};
 use posthaste::store::Store as _;
 
 use crate::RedisStore;
@@ -11,10 +11,10 @@ use crate::keys::Shard;
 
 impl RedisStore {
     pub(crate) async fn read_stats(&self) -> Result<Stats, StoreError> {
-        // More than that would only be estimated, so that there is no need to wait until all have their place.
+        // Above this number the result is an estimate anyway, so indexing all arrivals first would only cost time.
         let (waiting, arrivals) = self.count_pending().await?;
         if waiting + arrivals <= Stats::MAX_EXACT_COUNT {
-            self.promote_all().await?;
+            self.index_all_arrivals().await?;
         }
         let mut stats = Stats::default();
         for counts in try_join_all(self.keys().shards().iter().map(|shard| self.count_in(shard))).await? {
@@ -26,7 +26,7 @@ impl RedisStore {
         Ok(stats)
     }
 
-    /// How many rows wait, and how many have just arrived.
+    /// Number of indexed pending rows, and of arrivals.
     pub(crate) async fn count_pending(&self) -> Result<(u64, u64), StoreError> {
         Ok(self
             .count_shards()
@@ -48,7 +48,7 @@ impl RedisStore {
         Ok(self.count_shards().await?.iter().map(count).sum())
     }
 
-    /// How many rows of each kind every shard has.
+    /// The number of rows of each kind in every shard.
     async fn count_shards(&self) -> Result<Vec<ShardCounts>, StoreError> {
         try_join_all(self.keys().shards().iter().map(|shard| self.count_page(shard, "", 0))).await
     }
@@ -60,7 +60,7 @@ impl RedisStore {
         Ok(ShardCounts { waiting, done, dead, archived, arrivals, states, next })
     }
 
-    /// Counts the rows of one shard: all kinds, and the pending ones by their state.
+    /// Counts the rows of one shard by kind, and its pending rows by state.
     async fn count_in(&self, shard: &Shard) -> Result<ShardCounts, StoreError> {
         let kinds = self.count_page(shard, "", 0).await?;
         if kinds.waiting > Stats::MAX_EXACT_COUNT {
@@ -75,7 +75,7 @@ impl RedisStore {
         Ok(total)
     }
 
-    /// Looks at a few rows here and there, from the oldest to the newest.
+    /// Reads rows at evenly spaced points of the insertion order.
     async fn sample(&self, shard: &Shard, mut total: ShardCounts) -> Result<ShardCounts, StoreError> {
         const SAMPLE_POINTS: u64 = 64;
         for point in 0..SAMPLE_POINTS {
@@ -92,11 +92,11 @@ struct ShardCounts {
     done: u64,
     dead: u64,
     archived: u64,
-    /// Rows that no script has seen yet: too many to wait for, or on a server that cannot be written.
+    /// Events that are not indexed: more than are waited for, or on a read-only server.
     arrivals: u64,
-    /// Pending rows that are new, retried, due, leased, parked, scheduled.
+    /// Numbers of pending rows: new, retried, due, leased, parked, scheduled.
     states: [u64; 6],
-    /// Where to go on counting; empty at the end.
+    /// The member to continue after; empty at the end.
     next: String,
 }
 
@@ -118,9 +118,11 @@ impl ShardCounts {
         stats.scheduled += pending.scheduled;
     }
 
-    /// The states of the rows that wait, estimated if only some of them were looked at.
+    /// The states of pending rows, extrapolated if only a sample was read.
     fn pending(&self) -> Stats {
-        let mut pending = Stats::of_pending(self.states);
+        let [new, retry, due, leased, parked, scheduled] = self.states;
+        let counts = PendingCounts { new, retry, due, leased, parked, scheduled };
+        let mut pending = Stats::of_pending(counts);
         if self.waiting > Stats::MAX_EXACT_COUNT {
             pending.estimate_pending(self.waiting);
         }
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_of_many_rows_stands_for_all_of_them() {
+    fn sample_of_many_rows_is_extrapolated() {
         let mut stats = Stats::default();
         counts(1_000_000, 7).add_to(&mut stats);
         assert_eq!((stats.new, stats.retry), (900_007, 100_000));
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_counted_stay_as_they_are() {
+    fn exact_counts_are_not_extrapolated() {
         let mut stats = Stats::default();
         counts(100, 0).add_to(&mut stats);
         assert_eq!((stats.new, stats.retry, stats.due), (90, 10, 70));

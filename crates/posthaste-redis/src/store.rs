@@ -1,4 +1,4 @@
-//! What the engine asks of the store.
+//! The store API of the engine (`Store`) on Redis: settle, renew, release, park, purge. `claim.rs` has the claim.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use posthaste::store::{
 use posthaste::{StoreError, Timestamp};
 
 use crate::RedisStore;
-use crate::error::{is_call_unanswered, unexpected};
+use crate::error::{is_call_without_reply, unexpected};
 use crate::field_escape::escape;
 use crate::keys::{Shard, StreamId};
 use crate::scripts::ScriptCall;
@@ -24,19 +24,19 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        // A shard that backs off is not called, so that no outcome of another waits for it each time.
+        // A shard that backs off is skipped: its rows stay `Unknown`, and the outcomes of other shards are not delayed.
         let mut settled = vec![Settled::Unknown; settle.settlements.len()];
         let responding: Vec<u16> = self.responding_shards().iter().map(|shard| shard.number).collect();
         let rows = settle.settlements.iter().map(|settlement| self.keys().of_seq(settlement.lease.seq));
         let shards = self.keys().group(rows);
         let shards = shards.iter().filter(|(shard, _)| responding.contains(&shard.number));
-        let answers = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
+        let results = shards.map(|(shard, places)| self.settle_in(shard, settle, places));
         let mut failure = None;
-        // Each shard is heard to the end, whatever becomes of another.
-        for answer in join_all(answers).await {
-            match answer {
-                Ok(answer) => answer.into_iter().for_each(|(place, answer)| settled[place] = answer),
-                Err(error) if is_call_unanswered(&error) && self.is_any_shard_responding() => {}
+        // All shards are awaited, even if one fails: each has written its outcomes.
+        for result in join_all(results).await {
+            match result {
+                Ok(rows) => rows.into_iter().for_each(|(place, outcome)| settled[place] = outcome),
+                Err(error) if is_call_without_reply(&error) && self.is_any_shard_responding() => {}
                 Err(error) => failure = Some(error),
             }
         }
@@ -64,19 +64,19 @@ impl Store for RedisStore {
     }
 
     async fn unpark(&self, unpark: &Unpark<'_>) -> Result<u64, StoreError> {
-        let (mut count, mut answers) = (0, Vec::new());
+        let (mut count, mut results) = (0, Vec::new());
         for shard in self.responding_shards() {
             let limit = (unpark.limit as u64).saturating_sub(count);
             let call = self.scripts().unpark.on(shard, unpark.now).arg((escape(unpark.route), limit));
-            let answer = self.call_shard::<u64>(shard, &call).await;
-            count += answer.as_ref().unwrap_or(&0);
-            answers.push(answer);
+            let result = self.call_shard::<u64>(shard, &call).await;
+            count += result.as_ref().unwrap_or(&0);
+            results.push(result);
         }
         if count > 0 {
             self.notify_due();
         }
-        // What a shard that failed has parked is seen with its routes when it answers again.
-        successful(answers).map(|_| count)
+        // Rows parked in a shard that failed: its parked routes are read again when it replies.
+        successful(results).map(|_| count)
     }
 
     async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
@@ -84,11 +84,11 @@ impl Store for RedisStore {
     }
 
     async fn oldest_pending(&self, now: Option<Timestamp>) -> Result<Option<Duration>, StoreError> {
-        let ask = |shard| async move {
-            let call = self.scripts().oldest.on(shard, now);
+        let age_in = |shard| async move {
+            let call = self.scripts().oldest_due_age.on(shard, now);
             call.run::<Option<u64>>(self.connections()).await
         };
-        let ages = try_join_all(self.keys().shards().iter().map(ask)).await?;
+        let ages = try_join_all(self.keys().shards().iter().map(age_in)).await?;
         Ok(ages.into_iter().flatten().max().map(Duration::from_micros))
     }
 
@@ -98,7 +98,7 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    /// Settles the rows of one shard; returns the place of each in the request, and what became of it.
+    /// Settles the rows of one shard; returns the index of each in the request, and its outcome.
     async fn settle_in(
         &self,
         shard: &Shard,
@@ -125,11 +125,12 @@ impl RedisStore {
             return Err(unexpected("settle"));
         }
         let done = done.into_iter().map(|done| if done { Settled::Done } else { Settled::Stale });
-        let rest: Option<Vec<Settled>> = rest.iter().map(|answer| read_settled(answer)).collect();
-        let answers = done.chain(rest.ok_or_else(|| unexpected("settle"))?);
-        Ok(delivered.into_iter().chain(others).zip(answers).collect())
+        let rest: Option<Vec<Settled>> = rest.iter().map(|text| read_settled(text)).collect();
+        let outcomes = done.chain(rest.ok_or_else(|| unexpected("settle"))?);
+        Ok(delivered.into_iter().chain(others).zip(outcomes).collect())
     }
 
+    /// Adds the arguments of a row that was not simply delivered. `settle.lua` documents them.
     fn push_settlement(&self, call: &mut ScriptCall<'_>, settlement: &Settlement) {
         let delivered: Vec<_> = settlement.delivered.iter().map(|name| escape(name)).collect();
         self.push_lease(call, &settlement.lease);
@@ -157,8 +158,8 @@ impl RedisStore {
         call.push((lease.id.as_str(), StreamId::of_seq(lease.seq).sort_key(), lease.token.as_i64()));
     }
 
-    /// Renews, releases or parks; returns the leases that are known to have been held. Those of a shard that failed
-    /// are not: an engine begins none of them.
+    /// Renews, starts, releases or parks; returns the leases that are known to be held. Leases of a failed shard are
+    /// not returned, so the engine starts none of their events.
     async fn change_leases<'l>(
         &self,
         request: &LeaseChange<'_>,
@@ -166,11 +167,11 @@ impl RedisStore {
         now: Option<Timestamp>,
     ) -> Result<Vec<&'l Lease>, StoreError> {
         let shards = self.keys().group(leases.iter().map(|lease| self.keys().of_seq(lease.seq)));
-        let answers = join_all(shards.into_iter().map(|(shard, places)| {
+        let results = join_all(shards.into_iter().map(|(shard, places)| {
             let leases = places.into_iter().map(|place| &leases[place]).collect();
             self.change_leases_in(shard, request, leases, now)
         }));
-        Ok(successful(answers.await)?.into_iter().flatten().collect())
+        Ok(successful(results.await)?.into_iter().flatten().collect())
     }
 
     async fn change_leases_in<'l>(
@@ -185,13 +186,13 @@ impl RedisStore {
         let mut call = call.arg((owner, request.what, micros(request.wait), route));
         leases.iter().for_each(|lease| self.push_lease(&mut call, lease));
         let numbers: Vec<usize> = self.call_shard(shard, &call).await?;
-        // The script counts from one.
+        // The script counts from 1.
         let lease = |number: usize| leases.get(number.checked_sub(1)?).copied();
         let held: Option<Vec<_>> = numbers.into_iter().map(lease).collect();
         held.ok_or_else(|| unexpected("a call about leases"))
     }
 
-    /// Removes old rows; an operator is named.
+    /// Purges old rows. `actor`: the operator for the audit; empty if an engine purges.
     pub(crate) async fn purge_for(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError> {
         let what = match purge.what {
             Purgeable::Done => "done",
@@ -199,7 +200,7 @@ impl RedisStore {
             Purgeable::Any => "any",
             Purgeable::Archived => "archived",
         };
-        // More in one call would keep other clients of the server waiting.
+        // Larger calls would block the server for too long.
         const PURGE_BATCH_ROWS: u64 = 1000;
         let (target, limit) = (purge.to_string(), purge.limit as u64);
         let mut count = 0;
@@ -220,39 +221,43 @@ impl RedisStore {
                 }
             }
         }
-        self.note(actor, "purge", &target, count).await?;
+        self.record_audit(actor, "purge", &target, count).await?;
         Ok(count)
     }
 }
 
-/// Most rows are, and two values are enough to say so.
+/// Whether two arguments, id and place, describe the outcome. This is the case for most rows.
 fn is_simply_delivered(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
-/// What to do with the leases of rows: renew, release or park.
+/// Arguments of `lease.lua`.
 struct LeaseChange<'a> {
     owner: &'a str,
+    /// `renew`, `start`, `release` or `park`.
     what: &'static str,
+    /// The new lease, or how long to park.
     wait: Duration,
+    /// The route to park for; otherwise empty.
     route: &'a str,
 }
 
-/// How many rows to ask each shard for.
+/// Divides a limit equally among shards; shards without a share are left out.
 pub(crate) fn shares<'k>(shards: &[&'k Shard], limit: usize) -> Vec<(&'k Shard, usize)> {
     let (each, rest) = (limit / shards.len(), limit % shards.len());
     let share = |(place, shard): (usize, &&'k Shard)| (*shard, each + usize::from(place < rest));
     shards.iter().enumerate().map(share).filter(|(_, share)| *share > 0).collect()
 }
 
-/// A duration in microseconds, cut to a hundred years: scores are exact up to 2^53.
+/// A duration in microseconds, at most 100 years: scores are doubles, exact up to 2^53.
 pub(crate) fn micros(duration: Duration) -> u64 {
     const MAX_MICROS: u64 = 100 * 365 * 24 * 3600 * 1_000_000;
     u64::try_from(duration.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS)
 }
 
-fn read_settled(answer: &str) -> Option<Settled> {
-    let mut words = answer.split(' ');
+/// Parses the outcome of a row as `settle.lua` returns it.
+fn read_settled(text: &str) -> Option<Settled> {
+    let mut words = text.split(' ');
     let name = words.next()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     Some(match name {

@@ -1,9 +1,9 @@
-//! A transaction of the service's own commands and its events: one MULTI and EXEC.
+//! Transactions: the service's own commands and its events in one MULTI and EXEC.
 //!
-//! The enqueue is two plain commands, never a script: a script that is unknown to the server, or that
-//! fails, fails alone inside EXEC, and the mint would stay without its event. `HSETNX` stores the body
-//! unless the id is there; `XADD` notes the arrival, with the server's own clock, which is the only plain
-//! command that knows it. They can fail only on keys that hold something else.
+//! An event is stored with two plain commands, not with a script. Inside EXEC, a script that is unknown to the server
+//! or that fails does not stop the other commands, so the service's change would be applied without its event. `HSETNX`
+//! stores the body unless the id exists. `XADD` adds the arrival: it is the only plain command that uses the server's
+//! clock. Both fail only if their key has another type.
 
 use std::ops::{Deref, DerefMut};
 
@@ -18,34 +18,36 @@ use crate::event_body;
 use crate::keys::{Keys, StreamId};
 use crate::writer::{RedisWriter, arrival_field, commit, ids_of};
 
-/// A transaction; made by [`RedisWriter::begin`]. Derefs to the driver's [`Pipeline`], so that its own
-/// commands are added as always. Dropped, nothing was sent.
+/// A transaction, made by [`RedisWriter::begin`]. It dereferences to the driver's [`Pipeline`], so commands are added
+/// as usual. If it is dropped, nothing is sent.
 ///
-/// Send it with `commit` alone: the driver's own `query_async` and `exec_async` would send the events too, but
-/// hooks would hear of a rollback, and the engine would have to find the events.
-/// The driver's `ignore` has no effect: [`commit`](Self::commit) returns what every command returned.
+/// Send it with [`commit`](Self::commit) only. The driver's own `query_async` and `exec_async` would send the events
+/// too, but hooks would be told of a rollback, and the engine would find the events only by polling. The driver's
+/// `ignore` has no effect: `commit` returns the replies to all commands.
 #[derive(Debug)]
-#[must_use = "dropped, nothing was sent"]
+#[must_use = "nothing is sent when this is dropped"]
 pub struct RedisTx {
     pub(crate) writer: RedisWriter,
     pub(crate) pipeline: Pipeline,
+    /// Events in `pipeline`, per call of `write_all`.
     writes: Vec<PendingWrite>,
-    #[cfg(feature = "expiry")]
+    /// Expiry times in `pipeline`.
+    #[cfg(feature = "tickets")]
     pub(crate) expiries: Vec<PendingExpiry>,
 }
 
-/// A ticket whose expiry is to be recorded.
-#[cfg(feature = "expiry")]
+/// An expiry time to be recorded.
+#[cfg(feature = "tickets")]
 #[derive(Debug)]
 pub(crate) struct PendingExpiry {
     pub(crate) ticket_id: String,
     /// The number of its shard.
     pub(crate) shard: u16,
-    /// The place of its command in the pipeline.
+    /// The index of its command in the pipeline.
     pub(crate) place: usize,
 }
 
-/// Events of one write, and the places of their commands in the pipeline.
+/// The events of one write, and the index of the first command of each in the pipeline.
 #[derive(Debug)]
 struct PendingWrite {
     prepared: Prepared,
@@ -53,8 +55,8 @@ struct PendingWrite {
 }
 
 impl RedisWriter {
-    /// Begins a transaction: an atomic pipeline (MULTI and EXEC) that takes the service's commands and its
-    /// events, and is sent by [`commit`](RedisTx::commit) on a connection of the service's own.
+    /// Begins a transaction: an atomic pipeline (MULTI and EXEC) for the service's commands and its events. Nothing is
+    /// sent before [`commit`](RedisTx::commit), which uses a connection of the service.
     pub fn begin(&self) -> RedisTx {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
@@ -62,7 +64,7 @@ impl RedisWriter {
             writer: self.clone(),
             pipeline,
             writes: Vec::new(),
-            #[cfg(feature = "expiry")]
+            #[cfg(feature = "tickets")]
             expiries: Vec::new(),
         }
     }
@@ -74,7 +76,12 @@ impl RedisTx {
         Ok(self.write_all(vec![event])?.into_iter().next())
     }
 
-    /// Adds events and returns their ids, without those that a hook left out.
+    /// Adds events and returns the ids of those that no hook suppressed. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a hook refuses the events, one of them exceeds a limit, or, on a cluster, they belong to different
+    /// shards.
     ///
     /// On a cluster all events of a transaction must have the same [`tag`](RedisStore::tag).
     pub fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
@@ -87,12 +94,12 @@ impl RedisTx {
         Ok(ids)
     }
 
-    /// A transaction of a cluster is for one shard: those of its commands so far and those that are to be added.
+    /// On a cluster, fails if the commands so far and those to be added belong to different shards.
     pub(crate) fn refuse_other_slots(&self, added: impl IntoIterator<Item = u16>) -> Result<(), StoreError> {
         let keys = self.writer.store().keys();
         let rows = self.writes.iter().flat_map(|write| write.prepared.rows());
         let shards = rows.map(|row| keys.of_event(&row.event).number);
-        #[cfg(feature = "expiry")]
+        #[cfg(feature = "tickets")]
         let shards = shards.chain(self.expiries.iter().map(|expiry| expiry.shard));
         let mut shards = shards.chain(added);
         let first = shards.next();
@@ -104,10 +111,12 @@ impl RedisTx {
         Ok(())
     }
 
-    /// Sends the transaction on this connection, which may be any of the driver's, and hands the events to
-    /// the engine.
+    /// Sends the transaction on this connection, which can be any connection of the driver, and hands the events to the
+    /// engine.
     ///
-    /// Reads every reply: an `Err` says exactly what was applied and what was not.
+    /// # Errors
+    ///
+    /// All replies are checked. [`RedisCommitError`] says what was applied and what was not.
     pub async fn commit(mut self, connection: &mut impl ConnectionLike) -> Result<Replies, RedisCommitError> {
         let pipeline = std::mem::take(&mut self.pipeline);
         let writes = std::mem::take(&mut self.writes);
@@ -119,8 +128,8 @@ impl RedisTx {
         if pipeline.is_empty() {
             return Ok(Replies(Vec::new()));
         }
-        let answer = execute(&pipeline, connection).await;
-        match answer {
+        let reply = execute(&pipeline, connection).await;
+        match reply {
             Ok(values) => self.read(writes, values),
             Err(error) => {
                 if matches!(error, RedisCommitError::RolledBack(_) | RedisCommitError::Conflict) {
@@ -131,15 +140,15 @@ impl RedisTx {
         }
     }
 
-    /// Sorts the answers into those of our commands and those of the service's.
+    /// Separates the results of our commands from those of the service's commands.
     fn read(&self, writes: Vec<PendingWrite>, values: Vec<Value>) -> Result<Replies, RedisCommitError> {
-        let mut answers = Answers::new(values);
+        let mut results = CommandResults::new(values);
         let (mut ledger, mut missing, mut cause) = (Ledger::new(), Vec::new(), None);
         for PendingWrite { prepared, places } in writes {
             let ids = ids_of(&prepared);
             let mut sids = Vec::with_capacity(places.len());
             for (&place, id) in places.iter().zip(&ids) {
-                match answers.take_enqueue(place) {
+                match results.take_enqueue(place) {
                     Ok(sid) => sids.push(sid),
                     Err(error) => {
                         missing.push(id.clone());
@@ -154,17 +163,13 @@ impl RedisTx {
             }
         }
         commit(ledger);
-        #[cfg(feature = "expiry")]
-        let expiries = self.unrecorded_expiries(&mut answers, &mut cause);
-        let replies = answers.into_replies();
+        #[cfg(feature = "tickets")]
+        let expiries = self.unrecorded_expiries(&mut results, &mut cause);
+        #[cfg(not(feature = "tickets"))]
+        let expiries = Vec::new();
+        let replies = results.into_replies();
         if let Some(source) = cause {
-            return Err(RedisCommitError::EventsNotStored {
-                events: missing,
-                #[cfg(feature = "expiry")]
-                expiries,
-                replies,
-                source,
-            });
+            return Err(RedisCommitError::EventsNotStored { events: missing, expiries, replies, source });
         }
         match replies.first_error() {
             Some((place, source)) => Err(RedisCommitError::PartlyApplied { place, replies, source }),
@@ -180,7 +185,7 @@ impl RedisTx {
 }
 
 impl Drop for RedisTx {
-    /// Nothing was sent: hooks are told.
+    /// Nothing was sent, so hooks get a rollback. After a commit there are no writes left.
     fn drop(&mut self) {
         let writes = std::mem::take(&mut self.writes);
         self.undo(writes);
@@ -200,16 +205,16 @@ impl DerefMut for RedisTx {
     }
 }
 
-/// Whether commands of ours are missing.
+/// Whether the service cleared the pipeline, so that commands of our events are missing.
 fn is_cut(pipeline: &Pipeline, writes: &[PendingWrite]) -> bool {
     let last = writes.iter().flat_map(|write| &write.places).max();
     last.is_some_and(|place| pipeline.len() < place + COMMANDS_PER_EVENT)
 }
 
-/// How many commands an event has.
+/// `HSETNX` and `XADD`.
 const COMMANDS_PER_EVENT: usize = 2;
 
-/// Adds the two commands of one event, and returns the place of the first.
+/// Adds the two commands of one event; returns the index of the first.
 fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     let shard = keys.of_event(&row.event);
     let place = pipeline.len();
@@ -225,21 +230,21 @@ fn enqueue(keys: &Keys, pipeline: &mut Pipeline, row: &NewRow) -> usize {
     place
 }
 
-/// What each command of a transaction returned, of which ours are taken out.
-pub(crate) struct Answers(Vec<Option<Value>>);
+/// The results of all commands of a transaction. Those of our own commands are taken out; the rest are the service's.
+pub(crate) struct CommandResults(Vec<Option<Value>>);
 
-impl Answers {
+impl CommandResults {
     fn new(values: Vec<Value>) -> Self {
         Self(values.into_iter().map(Some).collect())
     }
 
-    /// What one of our own commands returned.
+    /// Takes the result of one of our own commands.
     pub(crate) fn take(&mut self, place: usize) -> Result<Value, StoreError> {
         let value = self.0.get_mut(place).and_then(Option::take).ok_or_else(|| unexpected("EXEC"))?;
         value.extract_error().map_err(failed)
     }
 
-    /// What the two commands of an event returned: the stream id, or `None` for an id that existed already.
+    /// Takes the results of the two commands of an event: the stream id, or `None` if the id existed already.
     fn take_enqueue(&mut self, place: usize) -> Result<Option<String>, StoreError> {
         let (stored, sid) = (self.take(place), self.take(place + 1));
         let is_new = bool::from_redis_value(stored?).map_err(|_| unexpected("HSETNX"))?;
@@ -247,19 +252,19 @@ impl Answers {
         Ok(is_new.then_some(sid))
     }
 
-    /// What the service's own commands returned.
+    /// The results of the service's own commands.
     fn into_replies(self) -> Replies {
         Replies(self.0.into_iter().flatten().collect())
     }
 }
 
-/// Sends MULTI, the commands and EXEC, and returns what every command returned.
+/// Sends MULTI, the commands and EXEC; returns the results of all commands.
 async fn execute(
     pipeline: &Pipeline,
     connection: &mut impl ConnectionLike,
 ) -> Result<Vec<Value>, RedisCommitError> {
-    let answer = connection.req_packed_commands(pipeline, pipeline.len() + 1, 1).await;
-    match answer.map_err(not_executed)?.pop() {
+    let reply = connection.req_packed_commands(pipeline, pipeline.len() + 1, 1).await;
+    match reply.map_err(not_executed)?.pop() {
         Some(Value::Array(values)) => Ok(values),
         Some(Value::Nil) => Err(RedisCommitError::Conflict),
         Some(Value::ServerError(error)) => Err(not_executed(error.into())),
@@ -267,8 +272,8 @@ async fn execute(
     }
 }
 
-/// An error of the server before EXEC means that it refused the whole. One of the connection means that the outcome
-/// is unknown.
+/// Classifies an error before the result of EXEC. If the server sent it, nothing was applied. If the connection failed,
+/// the outcome is unknown.
 fn not_executed(error: RedisError) -> RedisCommitError {
     match error.kind() {
         ErrorKind::Server(_)
@@ -282,15 +287,15 @@ fn not_executed(error: RedisError) -> RedisCommitError {
     }
 }
 
-/// What the service's own commands returned, in their order.
+/// The replies to the service's own commands, in their order.
 #[derive(Debug)]
 pub struct Replies(Vec<Value>);
 
 impl Replies {
-    /// All of them as a tuple or a list.
+    /// Converts all replies into a tuple or a list. Fails if a reply has another type.
     ///
     /// ```no_run
-    /// # async fn run(mut tx: posthaste_redis::RedisTx) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn run(mut tx: posthaste_redis::RedisTx) -> Result<(), posthaste::BoxError> {
     /// # let mut connection = redis::Client::open("redis://localhost/")?.get_multiplexed_async_connection().await?;
     /// tx.incr("{outbox:0}:minted", 1).set("{outbox:0}:ticket:17", "minted");
     /// let (minted, _set): (u64, ()) = tx.commit(&mut connection).await?.read()?;
@@ -301,7 +306,7 @@ impl Replies {
         Ok(T::from_redis_value(Value::Array(self.0))?)
     }
 
-    /// The values as they came.
+    /// The unconverted replies.
     pub fn values(&self) -> &[Value] {
         &self.0
     }
@@ -314,85 +319,82 @@ impl Replies {
     }
 }
 
-/// A transaction that was not simply applied. Each variant says what the server has done: Redis does not
-/// undo the commands beside one that fails.
+/// A transaction that was not completely applied. Each variant says what the server has done: Redis does not undo other
+/// commands when one fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisCommitError {
-    /// The server refused the whole: nothing was applied, nothing will be delivered.
-    #[error("the transaction was refused, and nothing of it was applied: fix the cause, and repeat it")]
+    /// The server refused the whole transaction. Nothing was applied, and nothing will be delivered.
+    #[error("the transaction was refused and nothing was applied: fix the cause, then repeat it")]
     RolledBack(#[source] StoreError),
 
-    /// A key that the service watches was changed by another client: nothing was applied.
-    #[error("a watched key was changed, and nothing was applied: read it again, and repeat the transaction")]
+    /// Another client changed a key that the service watches. Nothing was applied.
+    #[error("a watched key was changed and nothing was applied: read it again, then repeat the transaction")]
     Conflict,
 
-    /// The answer was lost. If the transaction took effect its events are delivered by the poller,
-    /// otherwise not.
+    /// The reply was lost. If the transaction was applied, the poller delivers its events; otherwise nothing is
+    /// delivered.
     #[error(
-        "the answer to EXEC was lost: see whether your own change is there, and repeat it with the same event ids"
+        "the reply to EXEC was lost: check whether your own change was applied; if not, repeat the transaction with \
+         the same event ids"
     )]
     Unknown(#[source] StoreError),
 
-    /// The service's own commands were applied, and these events were not stored, because a key of the outbox holds
-    /// something else. Rename or delete that key, then store the events again with [`RedisWriter::write`]: with the
-    /// same ids that is safe, whatever part of them is there.
-    #[cfg_attr(
-        not(feature = "expiry"),
-        error(
-            "the transaction was applied without {} of its events: rename or delete the key that is not the \
-             outbox's, then store these events again with the same ids",
-            .events.len()
-        )
-    )]
-    #[cfg_attr(
-        feature = "expiry",
-        error(
-            "the transaction was applied without {} of its events and {} of its expiries: rename or delete the key \
-             that is not the outbox's, then store these events again with the same ids, and record these expiries \
-             again",
-            .events.len(), .expiries.len()
-        )
-    )]
+    /// The service's own commands were applied, but these events were not stored, or these expiry times not recorded,
+    /// because a key of the outbox has another type. Rename or delete that key, then store the events again with
+    /// [`RedisWriter::write`]. With the same ids this is safe, even if some of them are stored.
+    #[error("the transaction was applied without {}", missing_parts(.events, .expiries))]
     #[non_exhaustive]
     EventsNotStored {
         /// The events that are missing.
         events: Vec<EventId>,
-        /// The tickets that are not recorded to expire. Record them again with
-        /// [`RedisExpiry::record_expiry_due`](crate::expiry::RedisExpiry::record_expiry_due).
-        #[cfg(feature = "expiry")]
+        /// The tickets whose expiry time was not recorded; empty without the feature `tickets`. Record them again with
+        /// `RedisExpiry::record_expiry_due`.
         expiries: Vec<String>,
-        /// What the service's own commands returned.
+        /// The replies to the service's own commands.
         replies: Replies,
-        /// What the server said.
+        /// The server's error.
         source: StoreError,
     },
 
-    /// One of the service's own commands failed; the others were applied, and the events are stored and will
-    /// be delivered. Do now what the command should have done.
+    /// One of the service's own commands failed. The other commands were applied, and the events are stored and will be
+    /// delivered. Correct the effect of the failed command.
     #[error(
-        "command {place} of the transaction failed; the others were applied, and the events will be delivered: \
-         do now what it should have done"
+        "command {place} of the transaction failed; the other commands were applied, and the events will be \
+         delivered: correct the effect of the failed command"
     )]
     #[non_exhaustive]
     PartlyApplied {
-        /// The place of the first command that failed, among the service's own, counted from zero.
+        /// The index of the first failed command among the service's own commands, counted from 0.
         place: usize,
-        /// What all of the service's own commands returned.
+        /// The replies to all of the service's own commands.
         replies: Replies,
-        /// What the server said.
+        /// The server's error.
         source: RedisError,
     },
 }
 
-/// The enqueue of a transaction alone.
+/// What is missing after a partial commit, and what to do about it.
+fn missing_parts(events: &[EventId], expiries: &[String]) -> String {
+    let (missing, advice) = match expiries.len() {
+        0 => (String::new(), ""),
+        n => (format!(" and {n} of its expiries"), ", and record these expiries again"),
+    };
+    let events = events.len();
+    format!(
+        "{events} of its events{missing}: rename or delete the key of the outbox that has another type, then store \
+         these events again with the same ids{advice}"
+    )
+}
+
+/// Stores rows as a transaction does, for the conformance suite.
 pub(crate) async fn insert_rows(
     store: &RedisStore,
     connection: &mut impl ConnectionLike,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, StoreError> {
     let mut inserted = vec![None; rows.len()];
-    // On a cluster, one transaction for each shard.
+    // A transaction per shard, as a cluster requires.
     for (shard, here) in store.keys().group(rows.iter().map(|row| store.keys().of_event(&row.event))) {
         let mut pipeline = Pipeline::new();
         pipeline.atomic();
@@ -400,9 +402,9 @@ pub(crate) async fn insert_rows(
             here.into_iter().map(|at| (at, enqueue(store.keys(), &mut pipeline, &rows[at]))).collect();
         let values =
             execute(&pipeline, connection).await.map_err(|error| StoreError::backend("Redis", error))?;
-        let mut answers = Answers::new(values);
+        let mut results = CommandResults::new(values);
         for (at, place) in places {
-            let sid = answers.take_enqueue(place)?;
+            let sid = results.take_enqueue(place)?;
             inserted[at] = sid.and_then(|sid| StreamId::parse(&sid)).map(|sid| sid.seq(shard.number));
         }
     }

@@ -1,7 +1,7 @@
-//! Wake-ups between processes: PUBLISH after a commit, SUBSCRIBE before a claim.
+//! Wake-ups between processes: PUBLISH after a commit, SUBSCRIBE while an engine waits.
 //!
-//! The channel is the outbox's name and `:wake`, so that a program in any language can publish too. In a
-//! cluster a message reaches every node.
+//! The channel is `NAME:wake` with the outbox's name, so programs in any language can publish on it. In a cluster a
+//! message reaches every node. A wake-up is a hint: if it is lost, the poller finds the event.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -17,18 +17,18 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::RedisConnections;
 use crate::{Inner, RedisStore};
 
-/// All commits within this time publish once.
+/// Minimum interval between two messages: all commits within it share one.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How often to ask whether a silent connection is still there, and how long to wait for an answer.
+/// Interval of the liveness check on a silent connection, and the maximum wait for its reply.
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before connecting again: at first, and at most.
+/// Delay before a reconnect: the first one, and the maximum. It doubles in between.
 const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
+/// Background task: publishes a wake-up whenever `notifier` is notified. Ends with the store.
 pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
     loop {
         notifier.notified().await;
@@ -41,52 +41,53 @@ pub(crate) async fn wake_others(store: Weak<Inner>, notifier: Notifier) {
     }
 }
 
-/// Wakes other processes, once.
+/// Publishes one wake-up.
 pub(crate) async fn wake_others_once(store: &RedisStore) {
     let mut publish = redis::cmd("PUBLISH");
     publish.arg(store.keys().channel()).arg("");
     if let Err(error) = store.connections().query::<i64>(&publish).await {
-        // A hint: the poller alone is enough.
+        // Not a warning, because the poller finds the event.
         tracing::debug!(%error, "other processes could not be woken");
     }
 }
 
-/// Listens for the wake-ups of other processes.
+/// Subscriber for the wake-ups of other processes.
 pub(crate) struct Listener {
-    /// Any of these.
+    /// The servers to connect to, one after another; any of them will do.
     pub(crate) servers: Vec<ConnectionInfo>,
     pub(crate) channel: String,
-    /// Knows when connections lead to the wrong server: no process may publish there any more.
+    /// Reports when a connection led to the wrong server. Other processes then no longer publish there.
     pub(crate) connections: RedisConnections,
+    /// The engine's wake-up.
     pub(crate) wake: Notifier,
 }
 
 impl Listener {
-    /// Notifies `wake` whenever another process publishes, and whenever a message may have been missed, until the
-    /// store ends.
+    /// Notifies `wake` when another process publishes, and when a message may have been missed, until `stop` is
+    /// cancelled.
     pub(crate) async fn listen_until(self, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.listen_for_ever() => {}
+            () = self.listen_forever() => {}
         }
     }
 
-    async fn listen_for_ever(&self) {
+    async fn listen_forever(&self) {
         let mut pause = RECONNECT_DELAY_MIN;
         for server in self.servers.iter().cycle() {
             match timeout(PROBE_TIMEOUT, subscribe(server, &self.channel)).await {
                 Ok(Ok(mut connection)) => {
                     pause = RECONNECT_DELAY_MIN;
-                    // A message may have come before we listened.
+                    // A message may have been sent before the subscription.
                     self.wake.notify();
                     tokio::select! {
                         () = listen(&mut connection, &self.channel, &self.wake) => {}
                         () = self.connections.moved() => {}
                     }
-                    tracing::debug!("the connection that listens is lost; polling goes on");
+                    tracing::debug!("the connection for wake-ups was lost; polling continues");
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
-                Err(_silence) => tracing::debug!("no connection to listen on in time; polling goes on"),
+                Ok(Err(error)) => tracing::debug!(%error, "no connection for wake-ups; polling continues"),
+                Err(_silence) => tracing::debug!("no connection for wake-ups in time; polling continues"),
             }
             sleep(pause).await;
             pause = (pause * 2).min(RECONNECT_DELAY_MAX);
@@ -100,14 +101,14 @@ async fn subscribe(server: &ConnectionInfo, channel: &str) -> RedisResult<PubSub
     Ok(connection)
 }
 
-/// Listens until the connection is lost.
+/// Forwards messages until the connection is lost.
 async fn listen(connection: &mut PubSub, channel: &str, wake: &Notifier) {
     loop {
         let message = timeout(PROBE_INTERVAL, connection.on_message().next()).await;
         match message {
             Ok(Some(_)) => wake.notify(),
             Ok(None) => return,
-            // Subscribing again changes nothing, and is answered.
+            // Subscribing again has no effect, but the server must reply to it.
             Err(_silence) => match timeout(PROBE_TIMEOUT, connection.subscribe(channel)).await {
                 Ok(Ok(())) => {}
                 _ => return,

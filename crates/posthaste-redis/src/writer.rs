@@ -1,7 +1,7 @@
-//! The Writer: stores events together with the service's own changes.
+//! The Writer: stores events outside a transaction and in scripts of the service. `tx.rs` has transactions.
 
 use posthaste::writer::{Ledger, NewRow, Prepared, Scope, WriterCore};
-use posthaste::{Event, EventId, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, StoreError, WriteError};
 
 use crate::event_body;
 use crate::field_escape::escape;
@@ -9,7 +9,7 @@ use crate::keys::StreamId;
 use crate::store::micros;
 use crate::{RedisStore, error};
 
-/// Stores events together with the service's own changes; made by [`RedisStore::writer`], cheap to clone.
+/// Stores events together with the service's own changes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RedisWriter {
     store: RedisStore,
@@ -17,34 +17,34 @@ pub struct RedisWriter {
 }
 
 impl RedisWriter {
-    pub(crate) fn new(store: RedisStore, core: WriterCore) -> Self {
-        Self { store, core }
+    /// A Writer for this outbox. Create it once and clone it.
+    pub fn new(store: &RedisStore, outbox: &Outbox) -> Self {
+        let core = outbox.writer_core().with_notifier(store.remote_notifier());
+        Self { store: store.clone(), core }
     }
 
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
     }
 
-    /// Stores one event on its own, where nothing else has to change with it, on the store's connection;
-    /// returns its id, `None` if a hook suppressed it. An id that exists already is returned like any other,
-    /// and nothing is written.
+    /// Stores one event on the store's own connection, for an event without a change of the service's keys. Returns its
+    /// id, or `None` if a hook suppressed it. If the id exists already, it is returned and nothing is written.
     pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Stores events, as [`write`](Self::write) does, those of one shard in one step. If the server fails in the
-    /// midst of it, repeat the call: what is there already is left alone.
-    // S1-15
+    /// Stores events as [`write`](Self::write) does; events of one shard are stored in one step. If the call fails
+    /// halfway, repeat it with the same events: those that are stored are left unchanged.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         let prepared = self.prepare(events)?;
         let ids = ids_of(&prepared);
         let (keys, rows) = (self.store.keys(), prepared.rows());
         let mut sids = vec![None; rows.len()];
         for (shard, places) in keys.group(rows.iter().map(|row| keys.of_event(&row.event))) {
-            let mut call = self.store.scripts().enqueue.on(shard, None);
+            let mut call = self.store.scripts().insert_events.on(shard, None);
             places.iter().for_each(|&place| call.push(&enqueue_args(&rows[place])));
-            let answers: Vec<Option<String>> = call.run(self.store.connections()).await?;
-            places.into_iter().zip(answers).for_each(|(place, answer)| sids[place] = answer);
+            let replies: Vec<Option<String>> = call.run(self.store.connections()).await?;
+            places.into_iter().zip(replies).for_each(|(place, sid)| sids[place] = sid);
         }
         let mut ledger = Ledger::new();
         self.written(prepared, &sids, &mut ledger)?;
@@ -52,8 +52,8 @@ impl RedisWriter {
         Ok(ids)
     }
 
-    /// Prepares an event for a script of the service's own, in which [`ENQUEUE_LUA`] stores it; `None` if a
-    /// hook suppressed it.
+    /// Prepares an event for a script of the service, which stores it with [`ENQUEUE_LUA`]. Returns `None` if a hook
+    /// suppressed it.
     pub fn for_script(&self, event: Event) -> Result<Option<ScriptEvent>, WriteError> {
         let prepared = self.prepare(vec![event])?;
         let Some(row) = prepared.rows().first() else { return Ok(None) };
@@ -67,7 +67,7 @@ impl RedisWriter {
         self.core.prepare(events, Scope::Transaction)
     }
 
-    /// The server has replied: the stream id of each row, `None` where the id existed already.
+    /// Records the server's reply in the ledger: the stream id of each row, `None` if the id existed already.
     pub(crate) fn written(
         &self,
         prepared: Prepared,
@@ -88,13 +88,13 @@ impl RedisWriter {
         self.store.0.metrics.enqueued(stored, seqs.len() - stored);
         let receipt = prepared.written(&seqs);
         for id in receipt.duplicates() {
-            tracing::debug!(%id, "this id was written before: nothing to do");
+            tracing::debug!(%id, "an event with this id exists already; nothing was written");
         }
         ledger.record(receipt);
         Ok(())
     }
 
-    /// Nothing was stored: hooks are told so, as they are by every other store.
+    /// Records rows that were not stored, so that hooks get a rollback, as from every other store.
     pub(crate) fn undone(&self, prepared: Prepared, ledger: &mut Ledger) {
         let keys = self.store.keys();
         let shard_alone = |row: &NewRow| Some(i64::from(keys.of_event(&row.event).number));
@@ -103,7 +103,7 @@ impl RedisWriter {
     }
 }
 
-/// The rows were stored: hooks run, and the engine gets them.
+/// Runs the hooks for stored rows, and hands them to the engine.
 pub(crate) fn commit(ledger: Ledger) {
     let present = ledger.seqs().into_iter().collect();
     ledger.committing().committed(&present);
@@ -113,7 +113,7 @@ pub(crate) fn ids_of(prepared: &Prepared) -> Vec<EventId> {
     prepared.rows().iter().map(|row| row.event.id().clone()).collect()
 }
 
-/// Lease or delay of a new row in microseconds, owner, token; the last two empty without a lease.
+/// Lease or delay of a new row in microseconds, owner, token. The last two are empty without a lease.
 fn arrival_args(row: &NewRow) -> [String; 3] {
     match &row.lease {
         Some(lease) => [
@@ -125,14 +125,14 @@ fn arrival_args(row: &NewRow) -> [String; 3] {
     }
 }
 
-/// The arguments of one event for a script that stores it: id, body, and those of its arrival.
+/// The arguments for a script that stores one event: id, body, then those of the arrival.
 pub(crate) fn enqueue_args(row: &NewRow) -> [Vec<u8>; 5] {
     let [wait, owner, token] = arrival_args(row).map(String::into_bytes);
     [row.event.id().as_str().into(), event_body::encode(&row.event), wait, owner, token]
 }
 
-/// The field behind the id in an entry of the stream of arrivals, if any. It is one field, because each costs the
-/// server more than its bytes.
+/// The field behind the id in an arrival, if any. Everything is in one field, because each field costs the server more
+/// than its bytes.
 pub(crate) fn arrival_field(row: &NewRow) -> Option<(&'static str, String)> {
     let [wait, owner, token] = arrival_args(row);
     match (&row.lease, row.delay) {
@@ -142,19 +142,19 @@ pub(crate) fn arrival_field(row: &NewRow) -> Option<(&'static str, String)> {
     }
 }
 
-/// The function `posthaste_enqueue(key, arg)` for scripts of a service's own, which store an event in the
-/// same step: put this text before the script's.
+/// Lua source of the function `posthaste_enqueue(key, arg)`, with which a script of the service stores an event in the
+/// same atomic step. Put it in front of the script.
 ///
-/// It takes two keys from `KEYS[key]` on and five arguments from `ARGV[arg]` on, those of a
-/// [`ScriptEvent`], and returns the text to hand to [`ScriptEvent::committed`], or `false` if the id was
-/// written before. It looks at the types of its keys before it writes: call it before the script's own
-/// first write, because Redis does not undo what a script wrote before it failed.
+/// The function uses two keys from `KEYS[key]` on and five arguments from `ARGV[arg]` on, those of a [`ScriptEvent`].
+/// It returns the text to pass to [`ScriptEvent::committed`], or `false` if the id exists already. It checks the types
+/// of its keys before it writes. Call it before the script's own first write, because Redis does not undo what a script
+/// wrote before it failed.
 ///
 /// ```no_run
 /// use posthaste::Event;
 /// use posthaste_redis::{ENQUEUE_LUA, RedisStore, RedisWriter};
 ///
-/// # async fn run(store: RedisStore, writer: RedisWriter) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn run(store: RedisStore, writer: RedisWriter) -> Result<(), posthaste::BoxError> {
 /// # let mut connection = redis::Client::open("redis://localhost/")?.get_multiplexed_async_connection().await?;
 /// const MINT: &str = "
 ///     if redis.call('EXISTS', KEYS[1]) == 1 then return redis.error_reply('TAKEN') end
@@ -176,12 +176,11 @@ pub(crate) fn arrival_field(row: &NewRow) -> Option<(&'static str, String)> {
 /// # Ok(())
 /// # }
 /// ```
-// S1-45
-pub const ENQUEUE_LUA: &str = include_str!("../scripts/posthaste_enqueue.lua");
+pub const ENQUEUE_LUA: &str = include_str!("../scripts/enqueue_function.lua");
 
-/// An event on its way into a script of the service's own; see [`ENQUEUE_LUA`].
+/// An event that a script of the service will store; see [`ENQUEUE_LUA`].
 #[derive(Debug)]
-#[must_use = "give its keys and arguments to a script, and the script's answer to `committed`"]
+#[must_use = "pass its keys and arguments to a script, and the script's reply to `committed`"]
 pub struct ScriptEvent {
     writer: RedisWriter,
     prepared: Prepared,
@@ -195,18 +194,18 @@ impl ScriptEvent {
         self.prepared.rows().first().map(|row| row.event.id())
     }
 
-    /// The two keys.
+    /// The two keys for the script.
     pub fn keys(&self) -> &[String] {
         &self.keys
     }
 
-    /// The five arguments.
+    /// The five arguments for the script.
     pub fn args(&self) -> &[Vec<u8>] {
         &self.args
     }
 
-    /// The script has run, and this is what `posthaste_enqueue` returned in it: hooks run, and the
-    /// engine gets the event immediately. Without this call the poller delivers it.
+    /// Reports that the script has run. `stored`: what `posthaste_enqueue` returned in it. Hooks run, and the engine
+    /// gets the event immediately. Without this call the poller delivers it.
     pub fn committed(self, stored: Option<&str>) -> Result<(), StoreError> {
         let mut ledger = Ledger::new();
         self.writer.written(self.prepared, &[stored.map(str::to_owned)], &mut ledger)?;

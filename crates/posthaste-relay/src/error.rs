@@ -1,4 +1,4 @@
-//! Why a relay cannot start, or ended.
+//! Errors that keep a relay from starting, or end it.
 
 use std::net::SocketAddr;
 
@@ -6,11 +6,11 @@ use posthaste_publishers::PublisherError;
 use posthaste_stores::OpenStoreError;
 use tokio::task::JoinError;
 
-/// A relay cannot start, ended, or cannot take over a configuration.
+/// A relay cannot start, has ended, or cannot apply a new configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelayError {
-    /// A destination has wrong settings.
+    /// A destination has invalid settings.
     #[error(transparent)]
     Publisher(#[from] PublisherError),
 
@@ -21,9 +21,9 @@ pub enum RelayError {
     /// An engine cannot start.
     #[error("the outbox {outbox} cannot start")]
     Start {
-        /// Which outbox.
+        /// The name of the outbox.
         outbox: String,
-        /// What is wrong with its settings.
+        /// The cause.
         source: posthaste::StartError,
     },
 
@@ -31,30 +31,29 @@ pub enum RelayError {
     #[error(transparent)]
     Store(#[from] OpenStoreError),
 
-    /// Destinations cannot be reached.
+    /// One or more destinations cannot be reached, each with the reason. Only with
+    /// [`fail_fast`](crate::Relay::fail_fast).
     #[error("{0}")]
     Unreachable(String),
 
     /// The admin listener cannot listen.
-    #[error(
-        "nobody can listen on {address}: choose another address with --listen or admin.listen, or \"off\""
-    )]
+    #[error("cannot listen on {address}: choose another address with --listen or admin.listen, or \"off\"")]
     Listen {
-        /// Where.
+        /// The address from the configuration.
         address: SocketAddr,
-        /// Why.
+        /// The cause, such as a port that is taken.
         source: std::io::Error,
     },
 
-    /// Settings that cannot change while the relay runs.
+    /// The new configuration changes settings that need a restart; the text names them.
     #[error("these cannot change while the relay runs, restart it: {0}")]
     Fixed(String),
 
-    /// The configuration was not read.
+    /// The task that reads the configuration failed: a defect of Posthaste.
     #[error("the configuration was not read")]
     NotRead(#[source] JoinError),
 
-    /// A defect of Posthaste.
+    /// The task that starts an outbox panicked: a defect of Posthaste.
     #[error("an outbox could not start")]
     Panicked(#[source] JoinError),
 }

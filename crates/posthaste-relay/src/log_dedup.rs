@@ -1,9 +1,8 @@
-//! Keeps a log readable when one thing goes wrong many times: the first lines of a kind are written, the
-//! others of the next ten seconds are counted.
+//! Log deduplication: of the lines of one kind, the first five in ten seconds are written and the rest are counted.
 //!
-//! A kind is a place in the code together with the outbox and the route that it speaks of: a store that
-//! fails does not silence another. Nothing below INFO is left out, because who asks for it wants all of it, and
-//! nothing of what operators did, because such a line may be the only record.
+//! A kind is a call site together with the outbox and the route of the line, so a store that fails does not silence the
+//! lines of another one. Lines below INFO always pass, because an operator who enables them wants all of them. Lines
+//! about changes by operators always pass too, because for a foreign table such a line is the only record.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,31 +14,35 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// So many lines of a kind are written.
+/// Lines of one kind that are written in a window.
 const MAX_LINES_PER_WINDOW: u64 = 5;
-/// In so long a time.
+/// The length of a window.
 const REPEAT_WINDOW: Duration = Duration::from_secs(10);
-/// Kinds come from the code and the configuration; this bounds them all the same.
+/// Kinds come from the code and the configuration, so they are few. This bounds their memory in any case.
 const MAX_REPEAT_WINDOWS: usize = 1000;
 
-/// The lines of a kind in the window that runs.
+/// The current window of one kind.
 #[derive(Debug)]
 struct RepeatWindow {
+    /// When the first line of the window came.
     since: Instant,
+    /// All lines since then, written or not.
     count: u64,
+    /// The first line of the window.
     what: LineFields,
 }
 
-/// What was left out of the log.
+/// Lines of one kind that were not written.
 #[derive(Debug, PartialEq, Eq)]
 struct SuppressedLines {
     count: u64,
     what: LineFields,
 }
 
+/// The open windows of this process, by kind; `None` before the first line. Written by the filter, swept by `report`.
 static REPEAT_WINDOWS: Mutex<Option<HashMap<String, RepeatWindow>>> = Mutex::new(None);
 
-/// Leaves out repeats.
+/// A filter that drops the lines beyond [`MAX_LINES_PER_WINDOW`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepeatFilter;
 
@@ -61,7 +64,7 @@ impl<S: Subscriber> Filter<S> for RepeatFilter {
     }
 }
 
-/// Says every ten seconds what was left out. Runs until it is dropped.
+/// Logs the number of dropped lines when a window ends. Runs until it is dropped.
 pub async fn report_repeats() {
     let mut ticks = tokio::time::interval(REPEAT_WINDOW / 2);
     loop {
@@ -70,21 +73,21 @@ pub async fn report_repeats() {
     }
 }
 
-/// Says what was left out and not yet reported: nobody will when the program ends.
+/// Logs the number of dropped lines of all open windows. Call it before the process ends.
 pub fn report_now() {
     report(Duration::ZERO);
 }
 
-/// Of windows that are at least so old.
+/// Ends and reports the windows that are at least this old.
 fn report(age: Duration) {
-    // The lock is not held while lines are written, because each of them is looked at too.
+    // The lock is released before lines are written, because the filter takes it for each of them.
     let suppressed = lock().as_mut().map(|windows| sweep(windows, Instant::now(), age)).unwrap_or_default();
     for SuppressedLines { count, what: LineFields { message, outbox, route } } in suppressed {
-        tracing::warn!(count, of = message, outbox, route, "log lines left out, all of the same kind");
+        tracing::warn!(count, of = message, outbox, route, "repeated log lines left out");
     }
 }
 
-/// Counts a line; answers whether it is written.
+/// Counts a line; returns whether it is written.
 fn note(windows: &mut HashMap<String, RepeatWindow>, key: String, what: LineFields, now: Instant) -> bool {
     if windows.len() >= MAX_REPEAT_WINDOWS && !windows.contains_key(&key) {
         return true;
@@ -94,7 +97,7 @@ fn note(windows: &mut HashMap<String, RepeatWindow>, key: String, what: LineFiel
     window.count <= MAX_LINES_PER_WINDOW
 }
 
-/// Ends the windows that are at least so old.
+/// Removes the windows that are at least this old; returns those in which lines were dropped.
 fn sweep(windows: &mut HashMap<String, RepeatWindow>, now: Instant, age: Duration) -> Vec<SuppressedLines> {
     let over = windows.extract_if(|_, window| now.saturating_duration_since(window.since) >= age);
     over.filter(|(_, window)| window.count > MAX_LINES_PER_WINDOW)
@@ -106,7 +109,7 @@ fn lock() -> MutexGuard<'static, Option<HashMap<String, RepeatWindow>>> {
     REPEAT_WINDOWS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a line speaks of.
+/// The fields of a line that its kind and its report need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LineFields {
     message: String,
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn first_lines_of_a_kind_are_written_and_the_others_counted() {
+    fn first_lines_of_a_kind_are_written_and_the_rest_counted() {
         let (mut windows, now) = (HashMap::new(), Instant::now());
         let mut write = |key: &str, at| note(&mut windows, key.to_owned(), what(key), at);
         let written = (0..100).filter(|_| write("a", now)).count();
@@ -151,11 +154,11 @@ mod tests {
             sweep(&mut windows, later, REPEAT_WINDOW),
             [SuppressedLines { count: 95, what: what("a") }]
         );
-        assert!(note(&mut windows, "a".to_owned(), what("a"), later), "and begins anew");
+        assert!(note(&mut windows, "a".to_owned(), what("a"), later), "a new window begins");
     }
 
     #[test]
-    fn what_was_left_out_last_is_reported_at_the_end() {
+    fn lines_left_out_last_are_reported_at_the_end() {
         let (mut windows, now) = (HashMap::new(), Instant::now());
         for _ in 0..7 {
             note(&mut windows, "a".to_owned(), what("a"), now);

@@ -1,4 +1,4 @@
-//! Log lines to standard error: text for people or JSON for programs. Lines that repeat are counted instead of written.
+//! Log lines to standard error, as text for people or as JSON for programs. Lines that repeat are counted, not written.
 
 use std::io::IsTerminal as _;
 
@@ -11,21 +11,22 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use crate::log_dedup::RepeatFilter;
 pub use crate::log_dedup::{report_now, report_repeats};
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON document per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Starts the log of a process that runs for months. [`report_repeats`] must run beside it.
+/// Starts the log of a long-running process. Run [`report_repeats`] beside it, and call [`report_now`] at the end.
 pub fn start(format: LogFormat, filter: EnvFilter) {
     let registry = tracing_subscriber::registry();
-    // A log line that cannot be written must not become a panic: stderr may be closed.
+    // stderr may be closed, and a line that cannot be written must not cause a panic.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Text => {

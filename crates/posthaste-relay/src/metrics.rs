@@ -1,24 +1,24 @@
-//! The relay's metrics, for Prometheus.
+//! Metrics recorder of the relay, for Prometheus.
 
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-/// Buckets of latencies and durations, from a millisecond to ten minutes.
+/// Histogram buckets of latencies and durations, in seconds: from a millisecond to ten minutes.
 const SECONDS_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0];
 
-/// Buckets of outcomes per statement.
+/// Histogram buckets of batch sizes, in events.
 const EVENTS_BUCKETS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
-/// How often recorded values are counted into buckets; until then each value is kept.
+/// Interval in which recorded values are counted into buckets. Until then the recorder keeps each value.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The recorder of this process.
 #[derive(Clone, Debug)]
 pub struct Recorder(PrometheusHandle);
 
-/// Installs the recorder. Engines take their handles when they start, so this comes first.
+/// Installs the recorder. Call it before engines start, because they take their metric handles at the start.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ impl Recorder {
         self.0.render()
     }
 
-    /// Keeps the memory of the recorder bounded. Runs until it is dropped.
+    /// Counts recorded values into buckets, which bounds the recorder's memory. Runs until it is dropped.
     pub async fn keep_up(self) {
         let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
         loop {

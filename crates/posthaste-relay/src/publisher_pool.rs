@@ -1,22 +1,23 @@
-//! Publishers by what they are built from: routes that say the same share one, and so do a configuration and
-//! the next.
+//! Publisher pool: one publisher per target, shared by all routes that have the same target, and kept when a new
+//! configuration has it too.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use posthaste::{Destination, Route, Routes};
-use posthaste_publishers::{Publisher, PublisherError, Unreached};
+use posthaste_publishers::{CheckError, Publisher, PublisherError};
 use posthaste_stores::SecretUrl;
 
 use crate::config::{RouteConfig, Target};
 
-/// The publishers of one configuration, each with its target, which has no name here.
+/// The publishers of one outbox, by their targets. The targets have no names here, so that two routes that name the
+/// same target differently share a publisher.
 #[derive(Clone, Default)]
 pub(crate) struct Destinations(Vec<(Target, Arc<dyn Publisher>)>);
 
 impl Destinations {
-    /// The routes of an outbox. Publishers that `before` has are taken over, with their connections;
-    /// those that nobody names any more end with it.
+    /// Builds the routes of an outbox. Publishers in `before` are reused with their connections. Those that no route
+    /// names any more are dropped together with `before`.
     pub(crate) fn routes(routes: &[RouteConfig], before: &Self) -> Result<(Routes, Self), PublisherError> {
         let mut destinations = Self::default();
         let mut all = Routes::new();
@@ -26,8 +27,9 @@ impl Destinations {
         Ok((all, destinations))
     }
 
-    /// Those that cannot be reached now, as people may see them, and why.
-    pub(crate) async fn unreached(&self) -> Vec<(SecretUrl, Unreached)> {
+    /// Connects to every destination; returns those that cannot be reached, with the reason. The URLs print without
+    /// their secrets.
+    pub(crate) async fn unreached(&self) -> Vec<(SecretUrl, CheckError)> {
         let checks = self.0.iter().map(async |(target, publisher)| {
             let why = publisher.check().await.err()?;
             Some((target.url.clone(), why))
@@ -60,7 +62,7 @@ impl Destinations {
     }
 }
 
-/// Where they lead is a secret.
+/// Shows only the number: the URLs are secrets.
 impl std::fmt::Debug for Destinations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} destinations", self.0.len())
@@ -73,18 +75,9 @@ mod tests {
     use crate::config::WebhookConfig;
 
     fn route(name: Option<&str>, url: &str, webhook: Option<WebhookConfig>) -> RouteConfig {
-        let (name, url) = (name.map(str::to_owned), SecretUrl::new(url));
-        RouteConfig {
-            name: url.expose().to_owned(),
-            aggregate: "*".to_owned(),
-            event: "*".to_owned(),
-            tenant: None,
-            publish: vec![Target { name, url, format: None, webhook }],
-            concurrency: None,
-            rate: None,
-            timeout: None,
-            batch: None,
-        }
+        let mut target = Target::new(SecretUrl::new(url));
+        (target.name, target.webhook) = (name.map(str::to_owned), webhook);
+        RouteConfig { name: url.to_owned(), ..RouteConfig::new(vec![target]) }
     }
 
     fn built(routes: &[RouteConfig], before: &Destinations) -> Destinations {
@@ -92,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn publishers_are_shared_by_routes_and_kept_by_the_next_configuration() {
+    fn publishers_are_shared_by_routes_and_reused_by_the_next_configuration() {
         let url = "https://h.example/";
         let before = built(&[route(None, url, None), route(Some("a"), url, None)], &Destinations::default());
         assert_eq!(before.0.len(), 1);
@@ -102,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_of_a_webhook_make_another_publisher() {
+    fn different_webhook_settings_need_different_publishers() {
         let url = "https://h.example/";
         let before = built(&[route(None, url, None)], &Destinations::default());
         let other = WebhookConfig { requests: Some(2), ..WebhookConfig::default() };

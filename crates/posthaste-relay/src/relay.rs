@@ -1,4 +1,4 @@
-//! A running relay: starts everything, obeys commands, stops everything.
+//! The relay: starts outboxes and the admin listener, executes commands, stops everything.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,28 +14,31 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, Problem, Problems, RelayConfig, Source};
-use crate::outbox::RelayOutbox;
+use crate::relay_outbox::RelayOutbox;
 use crate::reload_plan;
 
-/// What a running relay can be told.
+/// A command to a running relay.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum RelayCommand {
-    /// Read this configuration and take it over: all of it, or nothing if that is not possible while it runs.
+    /// Reads this configuration again and applies all of it. If any part is invalid or needs a restart, the
+    /// configuration is refused as a whole and nothing changes.
     Reload(Source),
-    /// Finish what is under way and end. A second one ends it immediately.
+    /// Finishes what is under way and ends. A second `Stop` ends the relay immediately.
     Stop,
 }
 
-/// How a relay ended.
+/// The way in which a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RelayExit {
-    /// What was under way is finished, and everything else went back to the stores.
+    /// What was under way is finished, and all other events were released to their stores.
     Gracefully,
-    /// By a second [`RelayCommand::Stop`]: what was under way is delivered again when its leases have lapsed.
+    /// A second [`RelayCommand::Stop`] ended it. What was under way is delivered again when its leases lapse.
     Forced,
 }
 
-/// A relay that does not run yet.
+/// A relay that is not running yet.
 pub struct Relay {
     config: RelayConfig,
     fail_fast: bool,
@@ -47,8 +50,8 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// A destination or a setting is wrong, or the admin listener cannot listen. A store or a broker that cannot be
-    /// reached is not an error: it is tried again.
+    /// A destination or a setting is invalid, or the admin listener cannot listen. A store or a broker that cannot be
+    /// reached is not an error: the relay tries again.
     pub async fn run(config: RelayConfig, shutdown: impl Future<Output = ()>) -> Result<(), RelayError> {
         let (sender, commands) = mpsc::channel(1);
         let mut running = pin!(Self::new(config).run_with(commands));
@@ -56,7 +59,7 @@ impl Relay {
             ended = &mut running => return ended.map(drop),
             () = shutdown => {}
         }
-        // The channel has room for one command, and this is the first.
+        // This cannot fail: the channel has room for one command, and this is the first.
         let _ = sender.try_send(RelayCommand::Stop);
         running.await.map(drop)
     }
@@ -66,24 +69,25 @@ impl Relay {
         Self { config, fail_fast: false, metrics: None }
     }
 
-    /// Ends with an error when a store or a broker cannot be reached at the start. Default: tries again.
+    /// Whether the relay ends with an error if a store or a broker cannot be reached at the start. Default: no, it
+    /// tries again.
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
         self
     }
 
-    /// What the admin listener shows at `/metrics`, such as the text of [`metrics::install`](crate::metrics::install).
-    /// Default: there is no `/metrics`.
+    /// Sets the function that renders `/metrics` of the admin listener, such as
+    /// [`Recorder::render`](crate::metrics::Recorder::render). Default: there is no `/metrics`.
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Box::new(render));
         self
     }
 
-    /// Runs until a command stops it.
+    /// Runs until a command stops it, or until the channel closes.
     ///
     /// # Errors
     ///
-    /// As of [`run`](Self::run); with `fail_fast` also a store or a broker that cannot be reached.
+    /// As [`run`](Self::run); with `fail_fast` also if a store or a broker cannot be reached.
     pub async fn run_with(self, mut commands: mpsc::Receiver<RelayCommand>) -> Result<RelayExit, RelayError> {
         let Self { config, fail_fast, metrics } = self;
         let outboxes = config.outboxes.into_iter().map(RelayOutbox::new).collect::<Result<Vec<_>, _>>()?;
@@ -100,7 +104,7 @@ impl Relay {
         };
         running.start(fail_fast);
         let ended = running.serve(&mut commands).await;
-        // A forced end waits for no client's last request.
+        // A forced end does not wait for requests under way.
         if !matches!(ended, Ok(RelayExit::Forced)) {
             tokio::select! {
                 () = listener.stop() => {}
@@ -133,7 +137,7 @@ fn api(
     }
 }
 
-/// Waits for the next command to stop; others are dropped. A channel that is closed sends none.
+/// Waits for the next `Stop` and drops other commands. Never returns if the channel is closed.
 async fn stop_command(commands: &mut mpsc::Receiver<RelayCommand>) {
     loop {
         match commands.recv().await {
@@ -146,12 +150,14 @@ async fn stop_command(commands: &mut mpsc::Receiver<RelayCommand>) {
 
 /// The outboxes of a running relay.
 struct RunningRelay {
+    /// As at the start: a reload that changes `[admin]` or `[log]` is refused.
     admin: AdminConfig,
     log: LogConfig,
     outboxes: Vec<Arc<RelayOutbox>>,
-    /// Each task ends when its engine runs; one that fails ends the relay.
+    /// One task for each outbox that is being started or replaced. A task ends when the engine runs; its error ends the
+    /// relay.
     starting: JoinSet<Result<(), RelayError>>,
-    /// Cancelled when the relay begins to stop: it is not ready from then on.
+    /// Cancelled when the relay begins to stop: from then on `/health/ready` fails.
     stopping: CancellationToken,
 }
 
@@ -173,7 +179,7 @@ impl RunningRelay {
                     }
                 }
                 command = commands.recv() => match command {
-                    // The file may be a pipe that has no writer yet.
+                    // Reading may block for ever, for example on a pipe without a writer, so a stop interrupts it.
                     Some(RelayCommand::Reload(source)) => tokio::select! {
                         () = self.reload(source) => {}
                         () = stop_command(commands) => return Ok(self.stop_unless_forced(commands).await),
@@ -184,11 +190,11 @@ impl RunningRelay {
         }
     }
 
-    /// Takes over what the configuration says now, all of it or nothing. Commands are obeyed while engines are
-    /// replaced, which may take a while.
+    /// Applies the configuration as it is now: all of it, or nothing. Engines are replaced in tasks of `starting`, so
+    /// that the relay accepts commands meanwhile.
     async fn reload(&mut self, source: Source) {
         tracing::info!("reading the configuration again");
-        // On a thread of its own: a file may be a pipe that has no writer yet.
+        // On a blocking thread, because reading may block, for example on a pipe without a writer.
         let loaded = tokio::task::spawn_blocking(move || source.load()).await;
         let changes = match loaded.map_err(RelayError::NotRead) {
             Ok(Ok(config)) => reload_plan::compare(&self.log, &self.admin, &self.outboxes, config),
@@ -208,11 +214,11 @@ impl RunningRelay {
     }
 
     async fn stop_unless_forced(&self, commands: &mut mpsc::Receiver<RelayCommand>) -> RelayExit {
-        tracing::info!("stopping; a second signal ends the relay at once");
+        tracing::info!("stopping; a second signal ends the relay immediately");
         tokio::select! {
             () = self.stop() => RelayExit::Gracefully,
             () = stop_command(commands) => {
-                tracing::warn!("ended at once; what was under way is delivered again when its leases have lapsed");
+                tracing::warn!("ended immediately; what was under way is delivered again when its leases lapse");
                 RelayExit::Forced
             }
         }
@@ -226,16 +232,16 @@ impl RunningRelay {
     }
 }
 
-/// Logs why a configuration was not taken over: all of it in one line, so that none of it is suppressed as a repeat.
+/// Logs why a configuration is refused: all problems in one line, so that none is suppressed as a repeat.
 fn refuse(why: &str) {
-    tracing::error!(error = %why, "the configuration was not taken over; nothing changed");
+    tracing::error!(error = %why, "the configuration is refused; nothing changed");
 }
 
 fn in_one_line(problems: &Problems) -> String {
     terminal_escape::one_line(&problems.iter().map(Problem::in_one_line).collect::<Vec<_>>().join("; "))
 }
 
-/// The admin listener, if there is one.
+/// The admin listener. Without an address in the configuration there is none, and `task` is `None`.
 struct AdminListener {
     stop: CancellationToken,
     task: Option<AbortOnDropHandle<()>>,

@@ -1,16 +1,16 @@
-//! Whether a running relay can take over another configuration: all of it, or none.
+//! Reload plan: compares a new configuration with what runs, and prepares all changes or refuses the whole.
 
 use std::sync::Arc;
 
 use crate::RelayError;
 use crate::config::{AdminConfig, LogConfig, OutboxConfig, RelayConfig};
-use crate::outbox::{OutboxPlan, RelayOutbox};
+use crate::relay_outbox::{OutboxPlan, RelayOutbox};
 
-/// The changes of one reload, each outbox with what it goes on with.
+/// The changes of one reload: each outbox that changes, with its new plan.
 pub(crate) type PlanChanges = Vec<(Arc<RelayOutbox>, OutboxPlan)>;
 
-/// Compares what runs with what the configuration says now. An error names everything that cannot change
-/// while the relay runs; then nothing changes.
+/// Compares what runs with a new configuration, without changing anything. The error names every setting that cannot
+/// change while the relay runs.
 pub(crate) fn compare(
     log: &LogConfig,
     admin: &AdminConfig,
@@ -51,7 +51,7 @@ pub(crate) fn compare(
     changes.into_iter().map(prepare).collect()
 }
 
-/// The keys of an outbox that differ and are fixed for as long as it runs.
+/// The keys of an outbox that differ and cannot change while it runs.
 fn fixed(old: &OutboxConfig, new: &OutboxConfig) -> impl Iterator<Item = &'static str> {
     let differs = [
         ("store", old.store.url != new.store.url),

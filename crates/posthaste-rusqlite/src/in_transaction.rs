@@ -1,13 +1,20 @@
-//! What an event can be inserted into: a connection in a transaction.
+//! `InTransaction`: the types of rusqlite that events can be inserted into.
 
 use posthaste::writer::Scope;
 use rusqlite::{Connection, Savepoint, Transaction};
 
-/// A transaction of the service's own: a [`Transaction`], a [`Savepoint`], or a [`Connection`] on which the
-/// service has sent a `BEGIN`.
+/// A transaction that the service began itself: a [`Transaction`], a [`Savepoint`], or a [`Connection`] on which the
+/// service has executed a `BEGIN`.
 ///
-/// SQLite does not tell how many savepoints are open on a connection, and somebody may roll one back
-/// unseen. So only a receipt of a [`Transaction`] is more than a wake-up.
+/// Only the receipt of a [`Transaction`] is more than a wake-up. On the two others a savepoint may be open, which can
+/// be rolled back later without notice: SQLite does not report how many savepoints are open.
+#[diagnostic::on_unimplemented(
+    message = "an event cannot be inserted into `{Self}`: it is not a transaction of rusqlite",
+    label = "not a transaction of rusqlite",
+    note = "pass `&tx`, where `tx` is a `rusqlite::Transaction` or a `rusqlite::Savepoint`, or `&connection` after a \
+            `BEGIN` of the service's own",
+    note = "into a transaction of `SqliteWriter::begin`, write with `tx.write(event)`"
+)]
 pub trait InTransaction: sealed::Sealed {}
 
 mod sealed {

@@ -1,4 +1,4 @@
-//! The INSERT: one statement, whether for one event or for a thousand.
+//! The INSERT: one statement for any number of events.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use posthaste_sql_writer::{RowValue, seqs_by_id};
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Connection, Result, params, params_from_iter};
 
-/// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-/// where the id existed already.
+/// Inserts rows into the open transaction of this connection; returns their `seq`s, `None` where the id existed
+/// already.
 pub(crate) fn insert(
     statements: &Statements,
     connection: &Connection,

@@ -12,7 +12,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = SqliteWriter::new(store.writer_context(&outbox));
+//! let writer = SqliteWriter::new(&store, &outbox);
 //!
 //! let mut connection = rusqlite::Connection::open(file)?;
 //! connection.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")?;
@@ -27,14 +27,15 @@
 //! # }
 //! ```
 //!
-//! The engine stands on `SqliteStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
+//! The engine uses a `SqliteStore` of `posthaste-sqlx`, in this process or in another one. A service that leaves
+//! delivery to a relay needs no store: it makes its Writer with [`SqliteWriter::from_context`] and
+//! [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
-//! Every call blocks its thread, as those of rusqlite do: in an async service, call them where that is
-//! welcome, with `spawn_blocking` for example. An event may be written on any thread.
+//! Every call blocks its thread, as all calls of rusqlite do. In an async service make them inside `spawn_blocking`,
+//! for example. Events can be written on any thread; no Tokio runtime is needed there.
 //!
-//! SQLite has to be of version 3.51 or newer; the feature `bundled` compiles one in. This crate stays with
-//! the version of rusqlite that can share a program with sqlx.
+//! SQLite must be 3.51 or newer; the feature `bundled` compiles it in. A program can link SQLite only once, so this
+//! crate uses the newest version of rusqlite that shares its SQLite with sqlx.
 
 mod in_transaction;
 mod insert;

@@ -1,4 +1,4 @@
-//! A transaction, and savepoints in it, that tell the outbox how they ended.
+//! Transactions and savepoints that hand their events to the outbox when they end.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,29 +13,29 @@ use rusqlite::{Connection, Savepoint, Transaction, TransactionBehavior};
 
 use crate::writer::{SqliteWriter, expect_database, failed, write};
 
-/// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
-/// dispatches. Derefs to the [`Transaction`] of rusqlite, and so to its [`Connection`]. Dropped unfinished,
-/// it is rolled back.
+/// A transaction on the service's own connection whose [`commit`](Self::commit) proves which rows exist, commits and
+/// dispatches them. Derefs to the [`Transaction`] of rusqlite, and so to its [`Connection`]. Dropped before it ends, it
+/// is rolled back.
 #[must_use = "dropped, the transaction is rolled back"]
 pub struct SqliteTx<'c> {
-    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    // Declared before `ledger`, so that it is dropped first: the hooks must run after the rollback.
     tx: Transaction<'c>,
+    /// What was written so far. A `RefCell`, because `write` takes `&self`: queries that borrow the connection may stay
+    /// open while events are written.
     ledger: RefCell<Ledger>,
     context: WriterContext<Sqlite>,
 }
 
 impl SqliteWriter {
-    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing
-    /// in it fails because somebody else is writing. A connection to another file than that of the outbox is
-    /// refused.
+    /// Begins a transaction that holds the write lock from its start (`BEGIN IMMEDIATE`), so that no statement in it
+    /// fails because another connection is writing. A connection to another file than that of the outbox is refused.
     pub fn begin<'c>(&self, connection: &'c mut Connection) -> Result<SqliteTx<'c>, StoreError> {
         expect_database(&self.context, connection)?;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         Ok(SqliteTx::new(tx, self.context.clone()))
     }
 
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err` or
-    /// panics.
+    /// Runs `work` in a transaction: commits when it returns `Ok`, rolls back when it returns `Err` or panics.
     ///
     /// ```
     /// # use posthaste::{BoxError, Event};
@@ -57,9 +57,9 @@ impl SqliteWriter {
         E: From<WriteError> + From<CommitError>,
     {
         let mut tx = self.begin(connection).map_err(WriteError::from)?;
-        let answer = work(&mut tx)?;
+        let result = work(&mut tx)?;
         tx.commit()?;
-        Ok(answer)
+        Ok(result)
     }
 }
 
@@ -68,22 +68,23 @@ impl<'c> SqliteTx<'c> {
         Self { tx, ledger: RefCell::default(), context }
     }
 
-    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
-    /// answered like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is returned like
+    /// any other, and nothing is written.
     pub fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event])?.into_iter().next())
     }
 
-    /// Writes events in one statement and answers their ids, those that a hook left out excepted.
+    /// Writes events in one statement and returns their ids, without those that a hook suppressed.
     pub fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which
-        // of them are still there.
+        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
+        // them still exist.
         let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction)?;
         self.ledger.borrow_mut().record(receipt);
         Ok(ids)
     }
 
-    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    /// Opens a savepoint. Its events belong to this transaction when it is released, and are dropped when it is rolled
+    /// back.
     pub fn savepoint(&mut self) -> Result<SqliteSavepoint<'_>, StoreError> {
         let savepoint = self.tx.savepoint().map_err(failed)?;
         Ok(SqliteSavepoint::new(savepoint, &self.ledger, &self.context))
@@ -91,15 +92,15 @@ impl<'c> SqliteTx<'c> {
 
     /// Commits, and hands the events to the engine.
     ///
-    /// What a savepoint took back is not dispatched. When COMMIT fails the transaction is rolled back
-    /// and nothing of it will be delivered.
+    /// Events of a savepoint that was rolled back are not dispatched. If COMMIT fails, the transaction is rolled back
+    /// and none of its events is delivered.
     pub fn commit(self) -> Result<(), CommitError> {
         let Self { tx, ledger, context } = self;
         let ledger = ledger.into_inner();
         let present = match prove(context.statements(), &tx, &WrittenRows::new(ledger.ids_by_seq())) {
             Ok(present) => present,
             Err(error) => {
-                // The hooks hear of it after the rollback.
+                // The hooks run after the rollback.
                 drop(tx);
                 ledger.rolled_back();
                 return Err(CommitError::RolledBack(failed(error)));
@@ -114,7 +115,7 @@ impl<'c> SqliteTx<'c> {
                 committing.committed(&present);
                 Ok(())
             }
-            // Refused, and then rolled back when the transaction was dropped.
+            // SQLite refused the COMMIT, and dropping the transaction rolled it back.
             Err(error) => {
                 committing.rolled_back();
                 Err(CommitError::RolledBack(failed(error)))
@@ -122,9 +123,9 @@ impl<'c> SqliteTx<'c> {
         }
     }
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     pub fn rollback(self) -> Result<(), StoreError> {
-        // SQLite may have done so by itself, and then there is nothing to roll back.
+        // If SQLite has rolled back by itself, there is nothing to roll back.
         match self.tx.is_autocommit() {
             true => Ok(()),
             false => self.tx.rollback().map_err(failed),
@@ -145,7 +146,7 @@ impl fmt::Debug for SqliteTx<'_> {
     }
 }
 
-/// Which of these rows the transaction still sees: a savepoint may have taken some back.
+/// The rows that the transaction still sees: a savepoint may have rolled some back.
 fn prove(
     statements: &Statements,
     connection: &Connection,
@@ -164,8 +165,8 @@ fn prove(
     Ok(written.present(missing.collect::<rusqlite::Result<Vec<i64>>>()?))
 }
 
-/// There is no transaction left to commit: SQLite rolled it back by itself, or somebody ended it by a
-/// text. The rows themselves tell how it had ended.
+/// The error for a transaction that ended before its commit, because SQLite rolled it back or an SQL text ended it.
+/// Whether its rows exist shows how it ended.
 fn ended_before(ledger: Ledger, present: &HashSet<i64>) -> CommitError {
     if present.is_empty() {
         ledger.rolled_back();
@@ -175,12 +176,13 @@ fn ended_before(ledger: Ledger, present: &HashSet<i64>) -> CommitError {
     CommitError::Unknown(StoreError::NoTransaction)
 }
 
-/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the [`Connection`]. Dropped unfinished,
-/// it is rolled back.
+/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the [`Connection`]. Dropped before it ends, it is
+/// rolled back.
 #[must_use = "dropped, the savepoint is rolled back"]
 pub struct SqliteSavepoint<'a> {
     // Dropped before the ledger, as in `SqliteTx`.
     savepoint: Savepoint<'a>,
+    /// What was written in this savepoint; moves to `parent` when it is released.
     ledger: RefCell<Ledger>,
     parent: &'a RefCell<Ledger>,
     context: &'a WriterContext<Sqlite>,
@@ -213,7 +215,7 @@ impl<'a> SqliteSavepoint<'a> {
         Ok(SqliteSavepoint::new(savepoint, &self.ledger, self.context))
     }
 
-    /// Ends the savepoint; its events belong to what is around it now.
+    /// Releases the savepoint: its events now belong to the transaction or savepoint around it.
     pub fn release(self) -> Result<(), StoreError> {
         let Self { savepoint, ledger, parent, .. } = self;
         savepoint.commit().map_err(failed)?;
@@ -221,7 +223,7 @@ impl<'a> SqliteSavepoint<'a> {
         Ok(())
     }
 
-    /// Undoes what was written in it.
+    /// Rolls back everything written in this savepoint.
     pub fn rollback(self) -> Result<(), StoreError> {
         self.savepoint.finish().map_err(failed)
     }

@@ -1,9 +1,9 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
 use posthaste_sql_writer::sqlite::Statements;
-use posthaste_sql_writer::{Sqlite, WriterContext};
+use posthaste_sql_writer::{OutboxStore, Sqlite, WriterContext};
 use rusqlite::Connection;
 
 use crate::InTransaction;
@@ -16,17 +16,23 @@ pub struct SqliteWriter {
 }
 
 impl SqliteWriter {
-    /// A Writer for the outbox of this context; `SqliteStore::writer_context` of `posthaste-sqlx` gives one,
-    /// and so does [`WriterContext::writer_only`].
-    pub fn new(context: WriterContext<Sqlite>) -> Self {
+    /// A Writer for this outbox in a `SqliteStore` of `posthaste-sqlx`.
+    pub fn new(store: &impl OutboxStore<Sqlite>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: WriterContext<Sqlite>) -> Self {
         Self { context }
     }
 
-    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// Inserts one event into a transaction that the service began itself. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction it is refused, also in one that SQLite has ended by itself, and so is a connection
-    /// to another file than that of the outbox. The receipt is only a wake-up unless a [`Transaction`](rusqlite::Transaction) is given; see [`InTransaction`].
+    /// It is refused outside a transaction, in a transaction that SQLite has ended by itself, and on a connection to
+    /// another file than that of the outbox. The receipt is only a wake-up unless a
+    /// [`Transaction`](rusqlite::Transaction) is given; see [`InTransaction`].
     pub fn insert<T: InTransaction>(&self, tx: &T, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(tx, vec![event])
     }
@@ -39,7 +45,8 @@ impl SqliteWriter {
     }
 }
 
-/// Refuses a connection to another file than that of the outbox. Its name is enough, almost always.
+/// Refuses a connection to another file than that of the outbox. Comparing its path is almost always enough, without a
+/// query.
 pub(crate) fn expect_database(
     context: &WriterContext<Sqlite>,
     connection: &Connection,
@@ -57,14 +64,16 @@ fn identify(statements: &Statements, connection: &Connection) -> rusqlite::Resul
     found.collect()
 }
 
-/// Look, hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Checks that a transaction is open, applies hooks and limits and runs the INSERT. Returns the ids of the events,
+/// duplicates included.
 pub(crate) fn write(
     context: &WriterContext<Sqlite>,
     connection: &Connection,
     events: Vec<Event>,
     scope: Scope,
 ) -> Result<(Vec<EventId>, Receipt), WriteError> {
-    // SQLite knows best: it ends a transaction by itself when a disk is full, for example.
+    // Asks SQLite instead of relying on the type: SQLite ends a transaction by itself when the disk is full, for
+    // example.
     if connection.is_autocommit() {
         return Err(StoreError::NoTransaction.into());
     }
@@ -74,7 +83,7 @@ pub(crate) fn write(
     Ok((ids, prepared.written(&seqs)))
 }
 
-/// The connection and its file are the service's own, so its errors are passed on as they are.
+/// The connection and its file belong to the service, so its errors are passed on unchanged.
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     StoreError::backend("SQLite", error)
 }

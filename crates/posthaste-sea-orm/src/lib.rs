@@ -16,7 +16,7 @@
 //! let store = SqliteStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = SeaWriter::new(store.writer_context(&outbox));
+//! let writer = SeaWriter::new(&store, &outbox);
 //!
 //! let tx = writer.begin(&db).await?;
 //! tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?; // or order.insert(&*tx)
@@ -28,14 +28,19 @@
 //! # }
 //! ```
 //!
-//! One Writer serves PostgreSQL, MySQL, MariaDB and SQLite: whichever the context belongs to. The engine stands on
-//! a store of `posthaste-sqlx`, here or in another process. A service that leaves delivery to a relay needs no
-//! store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
+//! One Writer serves PostgreSQL, MySQL, MariaDB and SQLite: its store or context decides which. The engine uses a store
+//! of `posthaste-sqlx`, in this process or in another one. A service that leaves delivery to a relay needs no store: it
+//! makes its Writer with [`SeaWriter::from_context`] and
+//! [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
-//! Do not use `db.begin()` in code that can be cancelled, a web handler for example: on PostgreSQL and MySQL
-//! the driver beneath leaves an open transaction in the pool then. [`SeaWriter::begin`] leaves none. On MySQL and
-//! MariaDB no other call may be dropped half way either: sqlx 0.9.0 loses its place in the conversation with the
-//! server, and SeaORM lends such a connection again. Run the whole transaction in a task of its own there.
+//! # Cancellation
+//!
+//! Do not use `db.begin()` in code that can be cancelled, a web handler for example: on PostgreSQL and MySQL, sqlx then
+//! leaves an open transaction in the pool. [`SeaWriter::begin`] does not.
+//!
+//! On MySQL and MariaDB do not drop any other call either before it has completed: sqlx 0.9.0 may then take the reply
+//! to one statement for the reply to the next, and SeaORM puts such a connection back into the pool. Run the whole
+//! transaction in a task of its own there.
 
 mod database;
 mod tx;

@@ -1,4 +1,4 @@
-//! A transaction, and savepoints in it, that tell the outbox how they ended.
+//! Transactions and savepoints that hand their events to the outbox when they end.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,42 +14,44 @@ use sea_orm::{
 use crate::database::{AnyWriterContext, failed};
 use crate::writer::{SeaWriter, write};
 
-/// A transaction of the service's own connection whose [`commit`](Self::commit) proves, commits and
-/// dispatches. Derefs to the [`DatabaseTransaction`], so `&*tx` is what SeaORM takes. Dropped unfinished, it
+/// A transaction on the service's own connection whose [`commit`](Self::commit) proves which rows exist, commits and
+/// dispatches them. Derefs to the [`DatabaseTransaction`], so `&*tx` is what SeaORM takes. Dropped before it ends, it
 /// is rolled back.
 #[derive(Debug)]
 #[must_use = "dropped, the transaction is rolled back"]
 pub struct SeaTx {
-    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    // Declared before `ledger`, so that it is dropped first: the hooks must run after the rollback.
     tx: DatabaseTransaction,
+    /// What was written so far. Locked only between statements, never across an `await`.
     ledger: Mutex<Ledger>,
-    /// Whether somebody ever had it in hand, and may have ended it, or may still have a savepoint in it that
-    /// takes events back: SeaORM's nested transactions can be kept, and rolled back at any time. Also if a
-    /// write failed or was dropped half way: the database may have ended the transaction with it.
+    /// Whether the transaction needs a proof before COMMIT. Set when the caller borrows it, because the caller may end
+    /// it, or may keep a nested transaction of SeaORM, which is a savepoint and can be rolled back at any time. Also
+    /// set when a write failed or was dropped before its end, because the database may have ended the transaction.
+    /// Never cleared.
     lent: AtomicBool,
-    /// One write at a time, so that each one knows how the one before it ended.
+    /// Held during a write, so that each write knows how the one before it ended. Taken before `ledger`.
     write_lock: tokio::sync::Mutex<()>,
     context: AnyWriterContext,
 }
 
 impl SeaWriter {
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction in the
-    /// pool, as `db.begin()` does. On SQLite it holds the write lock from its start.
+    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open in the pool, as it
+    /// does with `db.begin()`. On SQLite the transaction holds the write lock from its start (`BEGIN IMMEDIATE`).
     ///
-    /// A connection to another kind of database than that of the outbox is refused, and so is another file of
-    /// SQLite. In another database of a server it is the first write that is refused.
+    /// A connection to another kind of database than that of the outbox is refused, and so is another SQLite file. On a
+    /// server, the first write in another database is refused.
     pub async fn begin(&self, db: &DatabaseConnection) -> Result<SeaTx, StoreError> {
         self.context.expect(db.get_database_backend())?;
         let (db, options) = (db.clone(), options(db.get_database_backend()));
-        // A task goes on when its caller drops it, and then rolls back.
+        // A task continues when its caller is dropped; its result is then dropped too, which rolls back.
         let begun = tokio::spawn(async move { db.begin_with_options(options).await }).await;
         let tx = begun.map_err(|error| StoreError::backend("SeaORM", error))?.map_err(failed)?;
         self.context.expect_database(&tx).await?;
         Ok(SeaTx::new(tx, self.context.clone()))
     }
 
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
+    /// Runs `work` in a transaction: commits when it returns `Ok`, rolls back when it returns `Err`, panics or is
+    /// dropped.
     pub async fn transaction<T, E>(
         &self,
         db: &DatabaseConnection,
@@ -59,9 +61,9 @@ impl SeaWriter {
         E: From<WriteError> + From<CommitError>,
     {
         let tx = self.begin(db).await.map_err(WriteError::from)?;
-        let answer = work(&tx).await?;
+        let result = work(&tx).await?;
         tx.commit().await?;
-        Ok(answer)
+        Ok(result)
     }
 }
 
@@ -76,28 +78,29 @@ impl SeaTx {
         }
     }
 
-    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
-    /// answered like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is returned like
+    /// any other, and nothing is written.
     pub async fn write(&self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Writes events and answers their ids, those that a hook left out excepted.
+    /// Writes events and returns their ids, without those that a hook suppressed.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         let _write = self.write_lock.lock().await;
         if self.is_lent() {
             self.context.expect_open(&self.tx).await?;
         }
         let write_guard = UnprovenWrite(&self.lent);
-        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
-        // them are still there.
+        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
+        // them still exist.
         let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction).await?;
         write_guard.succeeded();
         self.ledger().record(receipt);
         Ok(ids)
     }
 
-    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    /// Opens a savepoint. Its events belong to this transaction when it is released, and are dropped when it is rolled
+    /// back.
     pub async fn savepoint(&self) -> Result<SeaSavepoint<'_>, StoreError> {
         self.lend();
         SeaSavepoint::open(&self.tx, &self.ledger, &self.context).await
@@ -105,12 +108,12 @@ impl SeaTx {
 
     /// Commits, and hands the events to the engine.
     ///
-    /// What a savepoint took back is not dispatched. A transaction that the database has ended by itself, after
-    /// a failed statement on PostgreSQL, by a deadlock on MySQL or for a full disk on SQLite, answers an error,
-    /// although the driver's own commit may answer `Ok`. If it wrote no events nobody may be able to tell how
-    /// it ended, and the answer is [`CommitError::Unknown`].
+    /// Events of a savepoint that was rolled back are not dispatched. A transaction that the database has ended by
+    /// itself (after a failed statement on PostgreSQL, by a deadlock on MySQL, for a full disk on SQLite) returns an
+    /// error, although the driver's own commit may return `Ok`. If it wrote no events, its outcome may be unknown: the
+    /// error is then [`CommitError::Unknown`].
     ///
-    /// That is known by one statement before COMMIT, unless nobody but the Writer has used the transaction.
+    /// This takes one statement before COMMIT, unless only the Writer has used the transaction.
     pub async fn commit(self) -> Result<(), CommitError> {
         let proof = self.prove().await;
         let Self { tx, ledger, context, .. } = self;
@@ -119,7 +122,7 @@ impl SeaTx {
             Ok(present) => present,
             Err(error) => {
                 let _ = tx.rollback().await;
-                // The hooks hear of it after the rollback.
+                // The hooks run after the rollback.
                 match error {
                     CommitError::RolledBack(_) => ledger.rolled_back(),
                     _ => drop(ledger.committing()),
@@ -141,12 +144,12 @@ impl SeaTx {
         }
     }
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed)
     }
 
-    /// Which of the rows written are still there, in a transaction that still is one.
+    /// The rows that the transaction still sees; an error if it is no longer open.
     async fn prove(&self) -> Result<std::collections::HashSet<i64>, CommitError> {
         if !self.is_lent() {
             return Ok(self.ledger().seqs().into_iter().collect());
@@ -180,15 +183,29 @@ impl SeaTx {
     }
 }
 
+impl posthaste::writer::Tx for SeaTx {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
+    }
+}
+
 fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A write that has begun. Left before its end is known, it leaves its transaction to be proven.
+/// A guard around a write. Dropped before the write has succeeded, it marks the transaction as one that needs a proof.
 struct UnprovenWrite<'a>(&'a AtomicBool);
 
 impl UnprovenWrite<'_> {
-    /// The write went well.
+    /// The write succeeded: the transaction needs no proof because of it.
     fn succeeded(self) {
         std::mem::forget(self);
     }
@@ -200,7 +217,7 @@ impl Drop for UnprovenWrite<'_> {
     }
 }
 
-/// Whoever uses the transaction may end it, or a savepoint in it.
+/// Marks the transaction as one that needs a proof, because the caller may end it, or a savepoint in it.
 impl Deref for SeaTx {
     type Target = DatabaseTransaction;
     fn deref(&self) -> &DatabaseTransaction {
@@ -214,13 +231,14 @@ fn options(backend: DbBackend) -> TransactionOptions {
     TransactionOptions { sqlite_transaction_mode: immediate, ..TransactionOptions::default() }
 }
 
-/// A savepoint in a [`SeaTx`] or in another savepoint. Derefs to the [`DatabaseTransaction`]. Dropped
-/// unfinished, it is rolled back.
+/// A savepoint in a [`SeaTx`] or in another savepoint. Derefs to the [`DatabaseTransaction`]. Dropped before it ends,
+/// it is rolled back.
 #[derive(Debug)]
 #[must_use = "dropped, the savepoint is rolled back"]
 pub struct SeaSavepoint<'a> {
     // Dropped before the ledger, as in `SeaTx`.
     tx: DatabaseTransaction,
+    /// What was written in this savepoint; moves to `parent` when it is released.
     ledger: Mutex<Ledger>,
     parent: &'a Mutex<Ledger>,
     context: &'a AnyWriterContext,
@@ -254,7 +272,7 @@ impl<'a> SeaSavepoint<'a> {
         SeaSavepoint::open(&self.tx, &self.ledger, self.context).await
     }
 
-    /// Ends the savepoint; its events belong to what is around it now.
+    /// Releases the savepoint: its events now belong to the transaction or savepoint around it.
     pub async fn release(self) -> Result<(), StoreError> {
         let Self { tx, ledger, parent, .. } = self;
         tx.commit().await.map_err(failed)?;
@@ -262,7 +280,7 @@ impl<'a> SeaSavepoint<'a> {
         Ok(())
     }
 
-    /// Undoes what was written in it.
+    /// Rolls back everything written in this savepoint.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed)
     }

@@ -1,7 +1,8 @@
 //! The Writer on the service's own connections.
 
 use posthaste::writer::Scope;
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
+use posthaste_sql_writer::{Database, OutboxStore, WriterContext};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use crate::database::{AnyWriterContext, failed};
@@ -13,19 +14,28 @@ pub struct SeaWriter {
 }
 
 impl SeaWriter {
-    /// A Writer for the outbox of this context; `PgStore::writer_context`, `MySqlStore::writer_context` and
-    /// `SqliteStore::writer_context` of `posthaste-sqlx` give one, and so does
-    /// [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
-    pub fn new(context: impl Into<AnyWriterContext>) -> Self {
+    /// A Writer for this outbox in a store of `posthaste-sqlx`, whatever its database.
+    pub fn new<D: Database>(store: &impl OutboxStore<D>, outbox: &Outbox) -> Self
+    where
+        WriterContext<D>: Into<AnyWriterContext>,
+    {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: impl Into<AnyWriterContext>) -> Self {
         Self { context: context.into() }
     }
 
-    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// Inserts one event into a transaction that the service began itself. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// A transaction that the database has ended by itself is refused. In a nested transaction, which is a
-    /// savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not tell one from the other. (A
-    /// rolled-back event is not delivered in either way; but here an engine holds it for a second.)
+    /// A transaction that the database has ended by itself is refused.
+    ///
+    /// In a nested transaction, which is a savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not show
+    /// the difference. If you use this method there and the savepoint is rolled back, its events are still not
+    /// delivered, but an engine holds them for a second.
     pub async fn insert(&self, tx: &DatabaseTransaction, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(tx, vec![event]).await
     }
@@ -39,8 +49,8 @@ impl SeaWriter {
         self.insert_in(tx, events, Scope::Transaction).await
     }
 
-    /// Inserts events into a nested transaction, a savepoint, of the service's own, which may still be
-    /// rolled back when it is over: the receipt is only a wake-up.
+    /// Inserts events into a nested transaction, a savepoint, that the service began itself. It may still be rolled
+    /// back after this call, so the receipt is only a wake-up.
     pub async fn insert_nested(
         &self,
         tx: &DatabaseTransaction,
@@ -57,7 +67,7 @@ impl SeaWriter {
     ) -> Result<Receipt, WriteError> {
         self.context.expect(tx.get_database_backend())?;
         self.context.expect_database(tx).await?;
-        // The service's own transaction may be over, and its type would not tell.
+        // The type does not show whether the transaction is still open.
         if !self.context.is_open(tx).await.map_err(failed)? {
             return Err(StoreError::NoTransaction.into());
         }
@@ -66,7 +76,7 @@ impl SeaWriter {
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Applies hooks and limits and runs the INSERT. Returns the ids of the events, duplicates included.
 pub(crate) async fn write(
     context: &AnyWriterContext,
     tx: &DatabaseTransaction,

@@ -1,9 +1,9 @@
-//! The databases, as types.
+//! Marker types for the databases: a context for one database cannot be given to a Writer for another.
 
 use std::fmt;
 
-/// A database, as a type: a context of one cannot be given to a Writer of another.
+/// A database, as a marker type: [`Postgres`](crate::Postgres), [`MySql`](crate::MySql) or [`Sqlite`](crate::Sqlite).
 pub trait Database: 'static {
-    /// What a Writer says to it.
+    /// The statements that a Writer executes in this database.
     type Statements: fmt::Debug + Send + Sync;
 }

@@ -1,18 +1,20 @@
-//! The identity of a database: which one an outbox is in.
+//! Database identity: tells the database of an outbox from all others, so that a Writer can refuse them.
 //!
-//! A Writer is given pools and connections of the service's own, and one of them may lead elsewhere: to another
-//! tenant's database, or to another shard. The engine would then look for the event in a table where it is
-//! not. So whoever opens a store asks it which database that is, and every Writer refuses all others.
+//! A Writer works on pools and connections of the service, and one of them may lead to another database: another
+//! tenant's, or another shard. The engine would then look for the event in a table that does not contain it. A store
+//! therefore reads the identity when it is opened, and every Writer refuses a connection whose database has another
+//! one.
 //!
-//! On a server a database is known by two things together: when its outbox was made, to the microsecond, and
-//! its name. Both are data, so they are the same on every node of a cluster, whoever is the primary, and after
-//! a move to another server, where identifiers of servers are not; and every role that may write may read
-//! them. Outboxes that were made one by one differ in the first, and copies on one server, of a template for
-//! example, in the second. A copy on another server that has the same name too is not told apart.
+//! On a server the identity has two parts: the time at which the outbox was created, in microseconds, and the name of
+//! the database. Both are data. They are therefore the same on every node of a cluster, stay the same after a failover
+//! and after a move to another server (server ids do not), and every role that may write may read them. The creation
+//! time differs between outboxes that were created separately. The name differs between copies on one server, for
+//! example of a template database. A copy on another server that also has the same name is not recognized as another
+//! database.
 //!
-//! In SQLite a database is its file. One in memory is known by when its outbox was made.
+//! In SQLite the identity is the file. A database in memory is identified by the creation time of its outbox.
 
-/// A database on a server, as its outbox knows it.
+/// The identity of a database on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseId {
     id: String,
@@ -20,8 +22,8 @@ pub struct DatabaseId {
 }
 
 impl DatabaseId {
-    /// What [`postgres::DATABASE_ID`](crate::postgres::DATABASE_ID) or
-    /// [`mysql::DATABASE_ID`](crate::mysql::DATABASE_ID) returned, and what people call the database.
+    /// `id` is the result of [`postgres::DATABASE_ID`](crate::postgres::DATABASE_ID) or
+    /// [`mysql::DATABASE_ID`](crate::mysql::DATABASE_ID); `name` is how errors call the database.
     pub fn new(id: String, name: String) -> Self {
         Self { id, name }
     }

@@ -1,16 +1,16 @@
-//! What every Writer of [Posthaste](posthaste) says to a SQL database, whatever its driver.
+//! The statements that every Writer of [Posthaste](posthaste) executes in a SQL database, whatever its driver.
 //!
-//! A driver's Writer binds values, sends a statement and reads its answer. The statements and the values
-//! are here, one text per database for all drivers, and so is the [`WriterContext`] that a Writer is made of.
-//! Parameters are of types that every driver has: text, 64-bit integers and bytes; times are
-//! microseconds. This crate depends on no driver.
+//! A driver's Writer binds values, sends a statement and reads the result. The statements and the values are in this
+//! crate, one text per database for all drivers, and so is the [`WriterContext`] that a Writer is made from. Parameters
+//! have types that every driver supports: text, 64-bit integers and bytes; times are microseconds. This crate depends
+//! on no driver.
 //!
-//! Services need it only to make a writer context without a store, when they write and a relay elsewhere delivers:
+//! A service needs this crate only if it writes without a store, because a relay elsewhere delivers:
 //!
 //! ```
 //! use posthaste_sql_writer::{WriterContext, Postgres};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn main() -> Result<(), posthaste::BoxError> {
 //! let context = WriterContext::<Postgres>::writer_only().table("billing_outbox".parse()?).build();
 //! # let _ = context;
 //! # Ok(())
@@ -21,6 +21,7 @@ mod database;
 mod database_id;
 pub mod mysql;
 mod name;
+mod outbox_store;
 pub mod postgres;
 mod row;
 mod session;
@@ -32,6 +33,7 @@ pub use database::Database;
 pub use database_id::DatabaseId;
 pub use mysql::MySql;
 pub use name::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
+pub use outbox_store::OutboxStore;
 pub use postgres::Postgres;
 pub use row::{RowValue, RowValues, seqs_by_id};
 pub use session::Session;

@@ -1,12 +1,12 @@
-//! The names of an outbox table and of the schema that it stands in, validated so that they can be quoted.
+//! Validated names of an outbox table and of its schema, which are safe to quote in SQL.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an outbox table: a letter or underscore, then letters, digits and underscores, at
-/// most 48 of them, so that the side tables and indexes that are named after it fit every database.
-/// It is always quoted in SQL, so a reserved word is a good name too.
+/// The name of an outbox table: a letter or underscore, then letters, digits and underscores. Its limit of 48
+/// characters leaves room for the suffixes of side tables and indexes in every database. It is always quoted in SQL, so
+/// a reserved word is allowed. Default: `outbox_event`.
 ///
 /// ```
 /// use posthaste_sql_writer::TableName;
@@ -38,7 +38,7 @@ impl FromStr for TableName {
     type Err = InvalidTableName;
 
     fn from_str(name: &str) -> Result<Self, InvalidTableName> {
-        // SQLite keeps this prefix to itself.
+        // SQLite reserves this prefix.
         match is_identifier(name, Self::MAX_CHARS) && !has_prefix(name, "sqlite_") {
             true => Ok(Self(name.into())),
             false => Err(InvalidTableName(name.chars().take(2 * Self::MAX_CHARS).collect())),
@@ -52,7 +52,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// A name that no outbox table can have.
+/// The error for a name that an outbox table cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot name an outbox table: take a letter or _, then letters, digits and _, at most \
@@ -61,7 +61,8 @@ impl fmt::Display for TableName {
 )]
 pub struct InvalidTableName(String);
 
-/// The name of a PostgreSQL schema, by the same rules as a [`TableName`], at most 63 characters.
+/// The name of a PostgreSQL schema, by the same rules as a [`TableName`] but with up to 63 characters, the limit of
+/// PostgreSQL. Default: `public`.
 ///
 /// ```
 /// use posthaste_sql_writer::SchemaName;
@@ -93,7 +94,7 @@ impl FromStr for SchemaName {
     type Err = InvalidSchemaName;
 
     fn from_str(name: &str) -> Result<Self, InvalidSchemaName> {
-        // PostgreSQL keeps this prefix to itself.
+        // PostgreSQL reserves this prefix.
         match is_identifier(name, Self::MAX_CHARS) && !has_prefix(name, "pg_") {
             true => Ok(Self(name.into())),
             false => Err(InvalidSchemaName(name.chars().take(2 * Self::MAX_CHARS).collect())),
@@ -107,7 +108,7 @@ impl fmt::Display for SchemaName {
     }
 }
 
-/// A name that no schema of an outbox can have.
+/// The error for a name that a schema cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot name a schema: take a letter or _, then letters, digits and _, at most {max} in all, \
@@ -116,7 +117,7 @@ impl fmt::Display for SchemaName {
 )]
 pub struct InvalidSchemaName(String);
 
-/// Whether nothing in this name could mean something to SQL once it stands between quotes.
+/// Whether the name contains no character that could end a quoted identifier.
 fn is_identifier(name: &str, max_chars: usize) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');

@@ -1,4 +1,4 @@
-//! PostgreSQL: its statements and its values.
+//! PostgreSQL: the statements and values of every Writer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Database for Postgres {
     type Statements = Statements;
 }
 
-/// Everything counts from the clock of the statement: the clock of a transaction stands still.
+/// All times count from `statement_timestamp()`, because `now()` stands still during a transaction.
 macro_rules! insert_into {
     () => {
         r#"INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
@@ -25,8 +25,9 @@ macro_rules! insert_into {
     };
 }
 
-/// A time as microseconds since 1970, exactly: PostgreSQL multiplies an interval by a floating-point
-/// number, which holds every number of hours, and every number of microseconds below one.
+/// An exact time from microseconds since 1970. PostgreSQL multiplies an interval by a floating-point number, which
+/// loses microseconds in large products. Both parts here are small enough to be exact: whole hours, and the
+/// microseconds below one hour.
 macro_rules! time {
     ($micros:literal) => {
         concat!(
@@ -45,7 +46,7 @@ macro_rules! returning {
     };
 }
 
-/// What a savepoint writes has a number of its own, not the transaction's.
+/// A row written in a savepoint has the id of the subtransaction, not that of the transaction.
 const RETURNING_SAVEPOINT_FLAG: &str = concat!(returning!(), ", xmin <> pg_current_xact_id()::xid");
 
 macro_rules! one {
@@ -91,14 +92,14 @@ macro_rules! database_id {
     };
 }
 
-/// Asks a database which one it is; see [`DatabaseId`].
+/// The query for the identity of a database; see [`DatabaseId`].
 pub const DATABASE_ID: &str = database_id!();
 
-/// What PostgreSQL says when it writes elsewhere: SQL has no other way to fail with a text than a value of
-/// another type, and the message quotes it.
-const OTHER_DATABASE: &str = "posthaste is not at home in ";
+/// The error text of an INSERT in another database, before the name of that database. SQL can only fail with a chosen
+/// text by casting it to another type: the message then quotes the value.
+const OTHER_DATABASE: &str = "this posthaste writer is for another database than ";
 
-/// The id of the row, or an error that names the database if this is not the one that `$16` names.
+/// The id of the row, or an error that names the database if it is not the one identified by `$16`.
 macro_rules! guarded_id {
     ($id:literal) => {
         concat!(
@@ -106,13 +107,13 @@ macro_rules! guarded_id {
             database_id!(),
             ") THEN ",
             $id,
-            " ELSE ('posthaste is not at home in ' || current_database() || coalesce(' on ' || \
+            " ELSE ('this posthaste writer is for another database than ' || current_database() || coalesce(' on ' || \
              host(inet_server_addr()) || ':' || inet_server_port(), ''))::int8::text END,"
         )
     };
 }
 
-/// Notifies within the transaction, for those who asked for it.
+/// Notifies within the transaction, for stores with `Notify::InTransaction`.
 macro_rules! notifying {
     () => {
         ", pg_notify('{name}', '')"
@@ -121,56 +122,57 @@ macro_rules! notifying {
 
 const PRESENT: &str = r#"SELECT seq FROM "{table}" WHERE seq = ANY ($1::int8[])"#;
 
-/// Reads nothing but what a writer may see.
+/// Reads only columns that the role of a writer may read.
 const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = statement_timestamp(), locked_by = NULL,
   locked_at = NULL, lease_token = 0 WHERE seq = ANY ($1::int8[])"#;
 
-/// What a Writer says to PostgreSQL about one table.
+/// The statements of a Writer for one table in PostgreSQL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statements {
     /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`, and
-    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers `seq` and
-    /// `event_id`, or nothing where the id existed already.
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Returns `seq` and `event_id`, or no row if the id
+    /// existed already.
     pub insert_one: Arc<str>,
     /// Inserts many rows: the fields of [`InsertColumns`] in their order are `$1` to `$15`, and
-    /// [`database_id`](Self::database_id) is `$16` if there is one. Answers the same for
-    /// each row that was inserted, in no order.
+    /// [`database_id`](Self::database_id) is `$16` if there is one. Returns `seq` and `event_id` of each row that was
+    /// inserted, in no order.
     pub insert_many: Arc<str>,
-    /// As [`insert_one`](Self::insert_one), and answers also whether a savepoint is open, for drivers that
-    /// cannot know. What was inserted while none was stays as long as the transaction does: only the others
-    /// need a proof before COMMIT. Reads the system column `xmin`.
+    /// As [`insert_one`](Self::insert_one), and returns a third column: whether a savepoint is open. It is for drivers
+    /// that do not know. A row that was inserted without an open savepoint exists as long as its transaction, so only
+    /// the other rows need a proof before COMMIT. Reads the system column `xmin`.
     pub insert_one_with_savepoint_flag: Arc<str>,
-    /// As [`insert_many`](Self::insert_many), with the same answer more.
+    /// As [`insert_many`](Self::insert_many), with the same third column.
     pub insert_many_with_savepoint_flag: Arc<str>,
-    /// The proof before COMMIT: which of the `seq`s in the list `$1` the transaction still sees. Fails in a
+    /// The proof before COMMIT: returns those `seq`s of the list `$1` that the transaction still sees. Fails in a
     /// transaction that a failed statement has aborted.
     pub present: Arc<str>,
-    /// Takes the leases of the `seq`s in the list `$1` back, which this transaction has inserted.
+    /// Removes the leases from the rows with the `seq`s of the list `$1`, which this transaction has inserted.
     pub unlease: Arc<str>,
-    /// Whether a connection may keep them prepared. Not behind a PgBouncer in transaction mode: the next
-    /// statement may reach another server.
+    /// Whether a connection may keep the statements prepared. `false` behind a PgBouncer in transaction mode, where the
+    /// next statement may reach another server process.
     pub cacheable: bool,
+    /// The identity of the database; `None` for a writer context without a store.
     database_id: Option<DatabaseId>,
 }
 
 impl Statements {
-    /// For this table.
+    /// Statements for this table.
     pub fn new(table_ref: &TableRef) -> Self {
         Self::of(table_ref, one!(), many!())
     }
 
-    /// Whose INSERT wakes relays by itself, at the commit of its transaction.
+    /// Statements whose INSERT wakes relays by itself, when its transaction commits.
     pub fn notifying(table_ref: &TableRef) -> Self {
         Self::of(table_ref, concat!(one!(), notifying!()), concat!(many!(), notifying!()))
     }
 
-    /// The same, and no connection keeps them prepared.
+    /// The same statements, which connections must not keep prepared.
     pub fn uncacheable(self) -> Self {
         Self { cacheable: false, ..self }
     }
 
-    /// The same, and in every other database an INSERT fails with an error that
+    /// The same statements, whose INSERTs fail in every other database with an error that
     /// [`other_database`](Self::other_database) understands.
     pub fn bound_to(self, table_ref: &TableRef, database_id: DatabaseId) -> Self {
         let guard = |text: &Arc<str>, id: &str, guarded: &str| {
@@ -188,16 +190,16 @@ impl Statements {
         }
     }
 
-    /// Which database the rows belong to: a value of both INSERTs. None for a writer context without a
-    /// store, whose INSERTs do not ask.
+    /// The identity of the database: a value of every INSERT. `None` for a writer context without a store, whose
+    /// INSERTs do not check it.
     pub fn database_id(&self) -> Option<&str> {
         self.database_id.as_ref().map(DatabaseId::id)
     }
 
-    /// What an error of an INSERT means, if its message says that this is another database.
+    /// The error for the caller, if this message of a failed INSERT says that the connection leads to another database.
     pub fn other_database(&self, message: &str) -> Option<StoreError> {
         let (_, found) = message.split_once(OTHER_DATABASE)?;
-        // A message ends with the quotation mark of its language.
+        // The message ends with a quotation mark, which depends on the language of the server.
         let found = found.trim_end_matches(|last: char| !last.is_alphanumeric());
         let outbox =
             self.database_id.as_ref().map_or_else(String::new, |database_id| database_id.name().to_owned());
@@ -219,11 +221,11 @@ impl Statements {
     }
 }
 
-/// Whether an error with this SQLSTATE proves that a COMMIT was not done: what a constraint or a trigger says
-/// that waits for the COMMIT, a conflict with another transaction, and that the transaction was aborted before.
+/// Whether an error with this SQLSTATE proves that a COMMIT was not executed: a deferred constraint or trigger, a
+/// conflict with another transaction, or a transaction that was aborted before.
 ///
-/// Everything else leaves it open. A server that is shutting down may say so after it has committed, and a
-/// pooler speaks for a server that it has lost, PgBouncer with 08P01 for example.
+/// After every other error the outcome is unknown. A server that is shutting down may report that after it has
+/// committed, and a pooler reports errors for a server that it has lost, PgBouncer with 08P01 for example.
 pub fn proves_rollback(sqlstate: &str) -> bool {
     const COMPLETION_UNKNOWN: &str = "40003";
     const ABORTED: &str = "25P02";
@@ -235,9 +237,9 @@ pub fn proves_rollback(sqlstate: &str) -> bool {
     }
 }
 
-/// The values of one row.
+/// The values of one row. `created_at` is clamped to the calendar of PostgreSQL.
 pub fn values(row: &NewRow) -> RowValues<'_> {
-    /// 4714 BC, where PostgreSQL's calendar begins; its end is beyond the last microsecond.
+    /// 4714 BC, the first day of PostgreSQL's calendar. Its last day is later than the largest number of microseconds.
     const MIN_CREATED_AT_MICROS: i64 = -210_866_803_200_000_000;
     let values = RowValues::of(row);
     RowValues { created_at: values.created_at.max(MIN_CREATED_AT_MICROS), ..values }
@@ -301,7 +303,7 @@ pub enum ColumnValues<'r> {
     Bytes(Vec<Option<&'r [u8]>>),
 }
 
-/// The columns of these rows in their order, for drivers that bind any of them alike.
+/// The columns of these rows in their order, for drivers that bind all kinds of columns in the same way.
 pub fn columns(rows: &[NewRow]) -> Vec<ColumnValues<'_>> {
     let mut columns = Vec::new();
     for row in rows {
@@ -324,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_server_itself_refuses_is_called_rolled_back() {
+    fn only_refusals_of_the_server_itself_prove_a_rollback() {
         for refused in ["23503", "23505", "40001", "40P01", "25P02", "P0001", "22012", "42501"] {
             assert!(proves_rollback(refused), "{refused}");
         }
@@ -339,8 +341,8 @@ mod tests {
         let statements = Statements::new(&TableRef::default());
         let statements =
             statements.bound_to(&TableRef::default(), DatabaseId::new("1/shop".into(), "shop on db1".into()));
-        let said = "ungültige Eingabe für Typ bigint: »posthaste is not at home in other on 10.0.0.1:5432«";
-        let error = statements.other_database(said).expect("it is understood").to_string();
+        let message = "ungültige Eingabe für Typ bigint: »this posthaste writer is for another database than other on 10.0.0.1:5432«";
+        let error = statements.other_database(message).expect("the message is recognized").to_string();
         assert!(error.contains("shop on db1,") && error.contains("other on 10.0.0.1:5432:"), "{error}");
         assert!(statements.other_database("duplicate key").is_none());
     }

@@ -1,4 +1,4 @@
-//! What an INSERT writes, whatever the database.
+//! The values that an INSERT binds, the same for every database.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use posthaste::Event;
 use posthaste::writer::NewRow;
 
-/// The values of one row, ready to be bound. Made by [`postgres::values`](crate::postgres::values) and its
-/// equals, which know what their database can keep.
+/// The values of one row, ready to be bound. Made by [`postgres::values`](crate::postgres::values),
+/// [`mysql::values`](crate::mysql::values) and [`sqlite::values`](crate::sqlite::values), which clamp times to the
+/// range of their database.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RowValues<'r> {
@@ -16,30 +17,30 @@ pub struct RowValues<'r> {
     pub event_id: &'r str,
     /// The event's type.
     pub event_type: &'r str,
-    /// What the event is about.
+    /// The type of the aggregate that the event is about.
     pub aggregate_type: &'r str,
-    /// Which one of them.
+    /// The id of the aggregate.
     pub aggregate_id: Option<&'r str>,
-    /// Whose it is.
+    /// The tenant that the event belongs to.
     pub tenant_id: Option<&'r str>,
-    /// Where it goes, other than its route says.
+    /// The topic of the event, which overrides that of its route.
     pub topic: Option<&'r str>,
-    /// What the payload is; none for JSON text.
+    /// The media type of the payload; `None` for JSON text.
     pub content_type: Option<&'r str>,
     /// The version of the payload's schema.
     pub schema_version: Option<i64>,
     /// The headers as a JSON object.
     pub headers: Option<String>,
-    /// The payload, if it is text.
+    /// The payload, if it is stored as text.
     pub payload_text: Option<&'r str>,
-    /// The payload, if it is not.
+    /// The payload, if it is stored as bytes.
     pub payload_bytes: Option<&'r [u8]>,
     /// When the event happened, in microseconds since 1970.
     pub created_at: i64,
-    /// How long after the statement the row is due, in microseconds; at most a thousand years, so that its
-    /// end can be written.
+    /// The delay from the statement until the row is due, in microseconds; at most a thousand years, so that every
+    /// database can store the result.
     pub due_in: i64,
-    /// Who the row is born leased to.
+    /// The engine that the row is born leased to; `None` without a lease.
     pub owner: Option<&'r str>,
     /// The token of that lease; zero without one.
     pub token: i64,
@@ -69,7 +70,7 @@ impl<'r> RowValues<'r> {
     }
 }
 
-/// A value that every driver can bind.
+/// A value that every driver can bind; `None` is NULL.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "as in `RowValues`")]
 pub enum RowValue<'r> {
@@ -125,9 +126,9 @@ impl<'r> RowValues<'r> {
     }
 }
 
-/// The `seq` of each row, from what a statement for many rows answered; none where the id existed already.
+/// The `seq` of each row, given the pairs that a statement returned; `None` where the id existed already.
 ///
-/// Such an answer has no order, and an id that stands twice in one batch was inserted once.
+/// The pairs have no order, and an id that is in one batch twice was inserted once.
 pub fn seqs_by_id(rows: &[NewRow], mut inserted: HashMap<String, i64>) -> Vec<Option<i64>> {
     rows.iter().map(|row| inserted.remove(row.event.id().as_str())).collect()
 }
@@ -141,8 +142,9 @@ fn due_in(row: &NewRow) -> i64 {
     i64::try_from(due_in.as_micros()).map_or(MAX_DUE_IN_MICROS, |micros| micros.min(MAX_DUE_IN_MICROS))
 }
 
-/// A payload that a person with a database shell can read stays readable; a media type says that it is
-/// not ours to look into. Text with a NUL in it would be cut short or refused.
+/// The payload as text, if it is text without a media type: then it stays readable in a database shell. A media type
+/// means that the payload is opaque. Text that contains NUL is stored as bytes, because databases truncate or refuse
+/// it.
 fn text_payload(event: &Event) -> Option<&str> {
     let text = std::str::from_utf8(event.payload()).ok().filter(|text| !text.contains('\0'));
     text.filter(|_| event.content_type().is_none())

@@ -1,4 +1,4 @@
-//! A driver's connection, as the statements of every Writer need it.
+//! `Session`: what the statements of every Writer need from a connection of a driver.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use posthaste::writer::NewRow;
 
 use crate::{RowValue, seqs_by_id};
 
-/// A driver's connection with a transaction on it.
+/// A connection of a driver with an open transaction.
 pub trait Session: Send {
-    /// An error of the driver.
+    /// The error type of the driver.
     type Error: Send;
 
-    /// The texts that a query without values returns.
+    /// Runs a query without values; returns its text column.
     fn texts(&mut self, text: &str) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
 
-    /// The numbers that a query returns.
+    /// Runs a query; returns its number column.
     fn numbers(
         &mut self,
         text: &str,
         values: Vec<RowValue<'_>>,
     ) -> impl Future<Output = Result<Vec<i64>, Self::Error>> + Send;
 
-    /// The numbers with a text that a query returns.
+    /// Runs a query; returns its two columns, a number and a text.
     fn pairs(
         &mut self,
         text: &str,
@@ -35,11 +35,11 @@ pub trait Session: Send {
         values: Vec<RowValue<'_>>,
     ) -> impl Future<Output = Result<u64, Self::Error>> + Send;
 
-    /// The number of the row that was inserted last.
+    /// The number that the database gave to the row inserted last on this connection.
     fn last_insert_id(&mut self) -> impl Future<Output = Result<Option<i64>, Self::Error>> + Send;
 }
 
-/// The `seq` of each row, from what [`Session::pairs`] returned.
+/// The `seq` of each row, given the result of [`Session::pairs`].
 pub(crate) fn seqs_of(rows: &[NewRow], written: Vec<(i64, String)>) -> Vec<Option<i64>> {
     let seqs: HashMap<String, i64> = written.into_iter().map(|(seq, id)| (id, seq)).collect();
     seqs_by_id(rows, seqs)

@@ -1,4 +1,4 @@
-//! SQLite: its statements and its values.
+//! SQLite: the statements and values of every Writer, and the calls that run them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -27,7 +27,7 @@ macro_rules! insert_into {
     };
 }
 
-/// The payload is text or a blob, in one column.
+/// `payload` holds text or a blob, so `?10` and `?11` go to the same column.
 const ONE: &str = concat!(
     insert_into!(),
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, ?11), ?12, ?16, ?16 + ?13,
@@ -35,8 +35,8 @@ const ONE: &str = concat!(
      ON CONFLICT (event_id) DO NOTHING"
 );
 
-/// For rows that have nothing but the common columns and share one lease, or none: every value that need
-/// not be taken out of the JSON is time saved. `WHERE true` tells ON CONFLICT from a join's ON.
+/// INSERT for rows that use only the common columns and share one lease, or have none. Each value that need not be
+/// extracted from the JSON saves time. `WHERE true` tells the parser that `ON CONFLICT` does not belong to a join.
 const MANY_UNIFORM: &str = concat!(
     insert_into!(),
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, NULL, NULL, NULL, NULL, NULL,
@@ -45,7 +45,7 @@ const MANY_UNIFORM: &str = concat!(
      ON CONFLICT (event_id) DO NOTHING"
 );
 
-/// Takes the same values as the one above, and what a row has of its own goes before.
+/// INSERT for all other rows. It takes the same parameters; a value in the row takes precedence over the shared one.
 const MANY: &str = concat!(
     insert_into!(),
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 6, value ->> 7, value ->> 8,
@@ -64,27 +64,26 @@ WHERE NOT EXISTS (SELECT 1 FROM "{table}" WHERE seq = value ->> 0 AND event_id =
 
 const PRESENT: &str = r#"SELECT EXISTS (SELECT 1 FROM "{table}" WHERE seq = ?1 AND event_id = ?2)"#;
 
-/// The table may be in a file that is attached, so all of them are told: a number, a name and a file. Reads
-/// no file, as every SELECT would: a transaction of the service that has not read yet must not begin to, or it
-/// could not write after another connection has.
+/// Lists all files of the connection (a number, a name and a file), because the table may be in an attached one. Unlike
+/// a SELECT, this reads no file. A service's transaction that has not read yet must not start to read: its snapshot
+/// could then be older than a write of another connection, and its own write would fail.
 const FILES: &str = "PRAGMA database_list";
 
-/// The same with the birth of the outbox, by which one in memory is known.
+/// The same with the creation time of the outbox, which identifies a database in memory.
 const IDENTIFY: &str = r#"SELECT coalesce((SELECT applied_at FROM "{table}_schema" WHERE version = 1), 0),
   name, file FROM pragma_database_list ORDER BY seq"#;
 
-/// The file of an outbox; see [`DatabaseId`](crate::DatabaseId).
+/// The file that contains an outbox; see [`DatabaseId`](crate::DatabaseId).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseFile {
-    /// When the outbox was made.
+    /// When the outbox was created, in microseconds since 1970.
     born: i64,
     /// Empty for a database in memory.
     file: String,
 }
 
 impl DatabaseFile {
-    /// What [`Statements::identify`] returned on a connection of the store's own: the first and the last
-    /// column.
+    /// The file, given the first and last column of [`Statements::identify`] on a connection of the store itself.
     pub fn new(found: Vec<(i64, String)>) -> Option<Self> {
         found.into_iter().next().map(|(born, file)| Self { born, file })
     }
@@ -98,7 +97,8 @@ impl DatabaseFile {
     }
 }
 
-/// A file has many names: by links, by mounts, by a change of the folder.
+/// Compares files and not only their paths: links, mounts and a change of the working directory give one file several
+/// paths.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || file_id(one).is_some_and(|id| file_id(other) == Some(id))
 }
@@ -114,7 +114,7 @@ fn file_id(path: &Path) -> Option<impl PartialEq + use<>> {
     std::fs::canonicalize(path).ok()
 }
 
-/// What people call a file.
+/// The name of a file in errors.
 fn name(file: &str) -> String {
     match file {
         "" => "a database in memory".to_owned(),
@@ -122,32 +122,33 @@ fn name(file: &str) -> String {
     }
 }
 
-/// What a Writer says to SQLite about one table.
+/// The statements of a Writer for one table in SQLite.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statements {
-    /// Inserts one row, unless its id exists: the fields of [`RowValues`] in their order are `?1` to
-    /// `?15`, and `?16` is now, in microseconds since 1970. Its `seq` is the row id.
+    /// Inserts one row, unless its id exists. The fields of [`RowValues`] in their order are `?1` to `?15`, and `?16`
+    /// is the current time in microseconds since 1970. The row id is the `seq`.
     pub insert_one: Arc<str>,
     insert_uniform: Arc<str>,
     insert_mixed: Arc<str>,
-    /// What was inserted last: `seq` and `event_id` of the `?2` highest `seq`s among the ids in the JSON
-    /// list `?1`. Tells after an INSERT of many rows which of them were new; see [`ids`].
+    /// Returns `seq` and `event_id` of the `?2` highest `seq`s among the ids in the JSON list `?1`. After an INSERT of
+    /// many rows it shows which of them are new; see [`ids`].
     pub last_of: Arc<str>,
-    /// The proof before COMMIT: the `seq`s in the JSON list `?1` whose row is no longer there. None, almost
-    /// always. See [`WrittenRows`].
+    /// The proof before COMMIT: returns those `seq`s of the JSON list `?1` whose row no longer exists. That is almost
+    /// always none. See [`WrittenRows`].
     pub missing: Arc<str>,
-    /// The same for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` is
-    /// still there.
+    /// The proof for a transaction that wrote one row: whether the row with the `seq` `?1` and the id `?2` still
+    /// exists.
     pub present: Arc<str>,
-    /// Which files a connection leads to, in three columns: when the outbox was made, or any number if that does
-    /// not matter, a name, and a file. See [`expect_database`](Self::expect_database).
+    /// Returns the files of a connection in three columns: the creation time of the outbox (any number if it does not
+    /// matter), a name and a file. See [`expect_database`](Self::expect_database).
     pub identify: Arc<str>,
+    /// The file of the outbox; `None` for a writer context without a store.
     database: Option<DatabaseFile>,
 }
 
 impl Statements {
-    /// For this table.
+    /// Statements for this table.
     pub fn new(table_ref: &TableRef) -> Self {
         let text = |template| Arc::from(table_ref.text(template));
         Self {
@@ -162,21 +163,21 @@ impl Statements {
         }
     }
 
-    /// The same for an outbox in this file.
+    /// The same statements, for an outbox in this file.
     pub fn bound_to(self, database: Option<DatabaseFile>) -> Self {
         let is_file = database.as_ref().is_some_and(|database| !database.file.is_empty());
         let identify = if is_file { FILES.into() } else { self.identify };
         Self { database, identify, ..self }
     }
 
-    /// Whether a connection has to be [identified](Self::identify): not for a writer context without
-    /// a store, nor if this is its file.
+    /// Whether a connection must be [identified](Self::identify): not for a writer context without a store, nor if
+    /// `file` is the file of the outbox.
     pub fn must_identify(&self, file: Option<&str>) -> bool {
         let is_known = |database: &DatabaseFile| !database.file.is_empty() && file == Some(&database.file);
         self.database.as_ref().is_some_and(|database| !is_known(database))
     }
 
-    /// Refuses a connection that leads to none but other files: the first and the last column of
+    /// Refuses a connection that does not lead to the file of the outbox. `found` is the first and the last column of
     /// [`identify`](Self::identify).
     pub fn expect_database(&self, found: &[(i64, String)]) -> Result<(), StoreError> {
         let Some(database) = &self.database else { return Ok(()) };
@@ -192,7 +193,7 @@ impl Statements {
         }
     }
 
-    /// One statement that inserts all of these rows, those excepted whose id exists.
+    /// One statement that inserts all of these rows except those whose id exists.
     pub fn insert_many<'s>(&'s self, rows: &'s [NewRow]) -> InsertBatch<'s> {
         let values: Vec<RowValues<'s>> = rows.iter().map(values).collect();
         match uniform(&values) {
@@ -219,18 +220,18 @@ pub fn values(row: &NewRow) -> RowValues<'_> {
     RowValues::of(row)
 }
 
-/// An INSERT of many rows: `?1` are the rows, `?2` is now, in microseconds since 1970, and the other
-/// fields in their order are `?3` to `?5`.
+/// An INSERT of many rows: `?1` is `rows`, `?2` is the current time in microseconds since 1970, and `due_in`, `owner`
+/// and `token` are `?3` to `?5`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InsertBatch<'s> {
-    /// The text.
+    /// The statement.
     pub statement: &'s Arc<str>,
     /// All rows, as one JSON document.
     pub rows: String,
-    /// When those rows are due that do not say it themselves, in microseconds after now.
+    /// The delay of rows without one of their own, in microseconds from now.
     pub due_in: i64,
-    /// Who those rows are born leased to that do not say it themselves.
+    /// The engine that rows without a lease of their own are born leased to.
     pub owner: Option<&'s str>,
     /// The token of that lease.
     pub token: i64,
@@ -242,9 +243,8 @@ impl<'s> InsertBatch<'s> {
         [self.rows.into(), now.into(), self.due_in.into(), self.owner.into(), self.token.into()]
     }
 
-    /// The `seq`s of `rows` if so many were inserted and this is the last row id: one statement, one
-    /// writer, nothing left out, so the numbers follow each other. None if some ids existed; ask
-    /// [`Statements::last_of`] then.
+    /// The `seq`s of `rows`, if all of them were inserted. SQLite has one writer at a time, so one statement numbers
+    /// its rows without gaps, up to `last_row_id`. `None` if some ids existed; then query [`Statements::last_of`].
     pub fn seqs(rows: &[NewRow], inserted: u64, last_row_id: i64) -> Option<Vec<Option<i64>>> {
         let is_whole = inserted == rows.len() as u64;
         is_whole.then(|| (last_row_id - inserted.cast_signed() + 1..=last_row_id).map(Some).collect())
@@ -258,35 +258,35 @@ pub fn ids(rows: &[NewRow]) -> String {
 
 /// The rows that a transaction wrote, for the proof before its COMMIT.
 ///
-/// SQLite gives the number of a row that was rolled back to the next one, so the id has to be right as
-/// well: see [`Ledger::ids_by_seq`](posthaste::writer::Ledger::ids_by_seq).
+/// SQLite reuses the number of a row that was rolled back, so the id must match too: see
+/// [`Ledger::ids_by_seq`](posthaste::writer::Ledger::ids_by_seq).
 #[derive(Debug)]
 pub struct WrittenRows(HashMap<i64, EventId>);
 
 impl WrittenRows {
-    /// These rows.
+    /// Rows by their `seq`.
     pub fn new(ids_by_seq: HashMap<i64, EventId>) -> Self {
         Self(ids_by_seq)
     }
 
-    /// Whether there is nothing to prove.
+    /// Whether the transaction wrote no row.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The row, if it is the only one, for [`Statements::present`].
+    /// The row if there is exactly one, for [`Statements::present`].
     pub fn only(&self) -> Option<(i64, &str)> {
         let mut rows = self.0.iter();
         let first = rows.next().map(|(seq, id)| (*seq, id.as_str()));
         first.filter(|_| rows.next().is_none())
     }
 
-    /// The value of [`Statements::missing`].
+    /// The parameter of [`Statements::missing`].
     pub fn to_json(&self) -> String {
         json(&self.0.iter().map(|(seq, id)| (*seq, id.as_str())).collect::<Vec<_>>())
     }
 
-    /// The rows that are there, when [`Statements::missing`] has answered those that are not.
+    /// The rows that still exist, given the result of [`Statements::missing`].
     pub fn present(&self, missing: impl IntoIterator<Item = i64>) -> HashSet<i64> {
         let mut present: HashSet<i64> = self.0.keys().copied().collect();
         missing.into_iter().for_each(|seq| _ = present.remove(&seq));
@@ -328,7 +328,7 @@ async fn insert_many<S: Session>(
     Ok(seqs_of(rows, written.await?))
 }
 
-/// The proof before COMMIT: which of these rows the transaction still sees.
+/// The proof before COMMIT: returns those of these rows that the transaction still sees.
 pub async fn present<S: Session>(
     session: &mut S,
     statements: &Statements,
@@ -342,7 +342,7 @@ pub async fn present<S: Session>(
     Ok(written.present(missing))
 }
 
-/// The first row, if it stands for all of them but for the common columns.
+/// The first row, if all rows differ only in the common columns.
 fn uniform<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
     let first = rows.first()?;
     let is_uniform = |row: &RowValues<'_>| {
@@ -357,14 +357,14 @@ fn uniform<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
     rows.iter().all(is_uniform).then_some(first)
 }
 
-/// The common columns of a row, as a JSON array in the order that both statements know.
+/// The common columns of a row, as a JSON array in the order that both statements expect.
 type CommonColumns<'r> = (&'r str, &'r str, &'r str, Option<&'r str>, Option<&'r str>, i64);
 
 fn common_columns<'r>(row: &RowValues<'r>) -> CommonColumns<'r> {
     (row.event_id, row.event_type, row.aggregate_type, row.aggregate_id, row.payload_text, row.created_at)
 }
 
-/// All columns of a row: the common ones, and behind them the others.
+/// All columns of a row: the common ones, then the others.
 fn all_columns<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
     let (id, event_type, aggregate_type, aggregate_id, payload, created_at) = common_columns(row);
     (
@@ -386,7 +386,7 @@ fn all_columns<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
     )
 }
 
-/// Texts and numbers always have a JSON form.
+/// Serializes texts and numbers, which never fails.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

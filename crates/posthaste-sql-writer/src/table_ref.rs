@@ -1,12 +1,12 @@
-//! A reference to an outbox table, with its schema, and how its name comes into a statement.
+//! References to outbox tables, and how a table name gets into a statement.
 
 use crate::{SchemaName, TableName};
 
-/// An outbox table: its name and, where the database has such a thing, its schema.
+/// An outbox table: its name and, on PostgreSQL, its schema.
 ///
-/// In the text of a statement `"{table}` (on MySQL `` `{table} ``) stands for the table, with its schema if it has one, and begins
-/// the names of its side tables too; `{name}` and `{schema}` are the bare names. Nothing else is ever put
-/// into a text: values are bound.
+/// In a statement template, `"{table}` (on MySQL `` `{table} ``) is replaced by the table, with its schema if it has
+/// one; it also begins the names of the side tables. `{name}` and `{schema}` are replaced by the bare names. Nothing
+/// else is ever put into a text: values are bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableRef {
     table: TableName,
@@ -29,12 +29,12 @@ impl TableRef {
         &self.table
     }
 
-    /// The schema that it stands in.
+    /// The schema that contains the table.
     pub fn schema(&self) -> Option<&SchemaName> {
         self.schema.as_ref()
     }
 
-    /// The text of a statement about this table.
+    /// The template with the names of this table.
     ///
     /// ```
     /// use posthaste_sql_writer::{SchemaName, TableName, TableRef};

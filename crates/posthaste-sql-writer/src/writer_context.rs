@@ -1,4 +1,4 @@
-//! The writer context: what a driver's Writer is made of.
+//! The writer context: the part of a Writer that does not depend on the driver.
 
 use std::any::Any;
 use std::fmt;
@@ -9,43 +9,43 @@ use posthaste::{Limits, Receipt, WriterHook};
 
 use crate::{Database, MySql, Postgres, SchemaName, Sqlite, TableName, TableRef, mysql, postgres, sqlite};
 
-/// What a Writer needs to know of one outbox table: hooks, limits and the engine that its rows are born leased to, and
-/// the statements about the table. Every driver's Writer is made of one. Cheap to clone.
+/// The part of a Writer that does not depend on the driver, for one outbox table: hooks, limits, the engine that rows
+/// are born leased to, and the statements. Cheap to clone.
 ///
-/// A store gives one for its outbox, with `store.writer_context(&outbox)`. A service that writes while a relay
-/// elsewhere delivers needs no store: [`WriterContext::writer_only`]. Such a context knows no engine, so none can
-/// believe to hold rows of a table that is not its own.
+/// A Writer's `new` takes the context from a store: see [`OutboxStore`](crate::OutboxStore). A service that writes
+/// while a relay elsewhere delivers needs no store: it makes a context with [`WriterContext::writer_only`]. Such a
+/// context has no engine, so its rows are born without a lease.
 pub struct WriterContext<D: Database> {
     core: WriterCore,
     statements: Arc<D::Statements>,
-    /// The task that wakes other processes ends with the store, and a service may keep nothing but this.
+    /// Keeps the store alive, because the task that wakes other processes ends with the store, and a service may keep
+    /// only its Writer. `None` if the store needs no such task, or without a store.
     store: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl<D: Database> WriterContext<D> {
-    /// For stores: a context with these statements.
+    /// Makes a context with these statements. For stores.
     pub fn new(core: WriterCore, statements: Arc<D::Statements>) -> Self {
         Self { core, statements, store: None }
     }
 
-    /// For stores: the same, and `store` lives as long as the context does.
+    /// The same context, which keeps `store` alive as long as it exists. For stores.
     pub fn keeping(self, store: impl Any + Send + Sync) -> Self {
         Self { store: Some(Arc::new(store)), ..self }
     }
 
-    /// The part of a write that no driver changes.
+    /// Hooks, limits and leases.
     pub fn core(&self) -> &WriterCore {
         &self.core
     }
 
-    /// What to say to the database.
+    /// The statements.
     pub fn statements(&self) -> &D::Statements {
         &self.statements
     }
 
-    /// The transaction of this receipt was committed by its caller. The same as
-    /// [`Outbox::committed`](posthaste::Outbox::committed), for a service that has no outbox because it
-    /// only writes.
+    /// Reports that the caller has committed the transaction of this receipt. The same as
+    /// [`Outbox::committed`](posthaste::Outbox::committed), for a service that has no outbox because it only writes.
     pub fn committed(&self, receipt: Receipt) {
         self.core.committed(receipt);
     }
@@ -60,8 +60,8 @@ impl WriterContext<Postgres> {
 }
 
 impl WriterContext<MySql> {
-    /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table
-    /// `outbox_event` in the database of the connection. The first write asks the server who it is.
+    /// A context for a service that writes and leaves delivery to a relay elsewhere. Default: the table `outbox_event`
+    /// in the database of the connection. The first write queries the version of the server.
     pub fn writer_only() -> WriterContextBuilder<MySql> {
         WriterContextBuilder::new(TableRef::default())
     }
@@ -97,7 +97,7 @@ pub struct WriterContextBuilder<D> {
     table_ref: TableRef,
     hooks: Vec<Arc<dyn WriterHook>>,
     limits: Limits,
-    /// Whether a connection may keep its statements prepared.
+    /// Whether a connection may keep its statements prepared. Default: `true`.
     cacheable: bool,
     database: std::marker::PhantomData<D>,
 }
@@ -124,7 +124,7 @@ impl<D> WriterContextBuilder<D> {
         self
     }
 
-    /// The largest payload that may be written, in bytes. Default: 1 MiB.
+    /// The maximum size of a payload, in bytes. Default: 1 MiB.
     pub fn payload_bytes(mut self, bytes: usize) -> Self {
         self.limits.payload_bytes = bytes;
         self
@@ -137,20 +137,19 @@ impl<D> WriterContextBuilder<D> {
 }
 
 impl WriterContextBuilder<Postgres> {
-    /// The schema that the table stands in, whatever the search path of a connection is. Default:
-    /// `public`.
+    /// The schema that contains the table, whatever the search path of a connection is. Default: `public`.
     pub fn schema(self, schema: SchemaName) -> Self {
         self.in_schema(schema)
     }
 
-    /// Makes every statement safe behind a PgBouncer in transaction mode: no prepared statement outlives
-    /// its transaction. Default: off.
+    /// Makes every statement safe behind a PgBouncer in transaction mode: no prepared statement outlives its
+    /// transaction. Default: off.
     pub fn pgbouncer(mut self) -> Self {
         self.cacheable = false;
         self
     }
 
-    /// The context.
+    /// Builds the context.
     pub fn build(self) -> WriterContext<Postgres> {
         let statements = postgres::Statements::new(&self.table_ref);
         let statements = if self.cacheable { statements } else { statements.uncacheable() };
@@ -159,7 +158,7 @@ impl WriterContextBuilder<Postgres> {
 }
 
 impl WriterContextBuilder<MySql> {
-    /// The context.
+    /// Builds the context.
     pub fn build(self) -> WriterContext<MySql> {
         let statements = mysql::Statements::new(&self.table_ref);
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))
@@ -167,7 +166,7 @@ impl WriterContextBuilder<MySql> {
 }
 
 impl WriterContextBuilder<Sqlite> {
-    /// The context.
+    /// Builds the context.
     pub fn build(self) -> WriterContext<Sqlite> {
         let statements = sqlite::Statements::new(&self.table_ref);
         WriterContext::new(WriterCore::writer_only(self.hooks, self.limits), Arc::new(statements))

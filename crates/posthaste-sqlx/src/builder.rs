@@ -1,17 +1,23 @@
-//! The options of a store, before it is opened.
+//! Builder of a store: the options with which it is opened.
 
 use std::fmt;
 
 use crate::TableName;
+use crate::sql::Sql;
 use crate::store::StoreDialect;
 
-/// With what a store of one database is opened.
+/// The options of one database.
 pub(crate) trait BuilderDialect: StoreDialect {
-    /// Where to log in, shown without secrets.
-    type Login: Clone + fmt::Debug;
+    /// Where to log in, and as which user. Its Debug output contains no secret.
+    type Login: Clone + fmt::Debug + Send + Sync;
 
-    /// The options that this database alone has.
-    type Settings: Clone + fmt::Debug + Default;
+    /// The options that only this database has.
+    type Settings: Clone + fmt::Debug + Default + Send + Sync;
+
+    /// The statements about the table of this builder.
+    fn sql(builder: &StoreBuilder<Self>) -> Sql {
+        Sql::new(builder.table.clone())
+    }
 }
 
 /// Opens a [`SqlStore`](crate::SqlStore).
@@ -31,22 +37,21 @@ impl<D: BuilderDialect> StoreBuilder<D> {
         Self { options, table, migrate: false, read_only: false, settings }
     }
 
-    /// The outbox table. Default: `outbox_event`. Several outboxes can be in one database.
+    /// The name of the outbox table. Default: `outbox_event`. Several outboxes can be in one database.
     pub fn table(mut self, table: TableName) -> Self {
         self.table = table;
         self
     }
 
-    /// Applies missing migrations when the store is opened, also when many nodes start at once.
-    /// Default: a schema that is not current is an error.
+    /// Applies missing migrations when the store is opened, also when many nodes start at the same time. Default: a
+    /// schema that is not current is an error.
     pub fn migrate(mut self) -> Self {
         self.migrate = true;
         self
     }
 
-    /// Accepts a database that cannot be written, a replica for example, and a user that may only read;
-    /// calls that write fail there. On SQLite, leaves the journal of the file as it is. Default: such a database is
-    /// refused.
+    /// Accepts a database that cannot be written, a replica for example, and a user who may only read; calls that write
+    /// fail. On SQLite, the journal mode of the file stays as it is. Default: such a database is refused.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self

@@ -3,11 +3,12 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Begins a transaction, or whatever else must not end half way.
+/// Runs work that must not stop half way, such as BEGIN, to its end.
 ///
-/// A BEGIN whose caller goes away before its answer has come would stay open in the pool, and the next
-/// borrower would write into a transaction that nobody commits: the driver counts a transaction only
-/// when it has begun. So the rest of it is done by somebody else, and then rolled back.
+/// If the caller is dropped before the reply to a BEGIN has arrived, the transaction would stay open in the pool: the
+/// driver counts a transaction only after the reply. The next user of the connection would then write into a
+/// transaction that is never committed. So a background task finishes the work, and dropping its result rolls the
+/// transaction back.
 pub(crate) async fn run_to_completion<F: Future + Send + 'static>(work: F) -> F::Output
 where
     F::Output: Send,
@@ -15,7 +16,7 @@ where
     RunToCompletion(Some(Box::pin(work))).await
 }
 
-/// A future that goes on in the background when its caller drops it.
+/// A future that continues in a background task when its caller drops it.
 struct RunToCompletion<F: Future + Send + 'static>(Option<Pin<Box<F>>>)
 where
     F::Output: Send;
@@ -28,11 +29,11 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let Some(future) = &mut self.0 else { return Poll::Pending };
-        let answer = future.as_mut().poll(context);
-        if answer.is_ready() {
+        let result = future.as_mut().poll(context);
+        if result.is_ready() {
             self.0 = None;
         }
-        answer
+        result
     }
 }
 

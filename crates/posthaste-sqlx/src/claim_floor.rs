@@ -1,26 +1,28 @@
-//! The claim floor: the position in the index where a claim begins to read.
+//! The claim floor: the position in the index at which most claims begin to read.
 //!
-//! A claimed or delivered row leaves a dead entry behind in the claim's index, and as long as any
-//! transaction on the server holds an old snapshot, nothing can remove it: claims that begin at the
-//! bottom would step over every event of the last hours. So most claims begin above what was seen
-//! before, at the floor.
+//! A claimed or delivered row leaves a dead entry in the index that claims read. While any transaction on the server
+//! holds an old snapshot, the server cannot remove such entries, and a claim that begins at the start of the index
+//! steps over every event of the last hours. So most claims begin at the floor: above the rows that earlier claims have
+//! seen.
 //!
-//! What lies below the floor is not lost, only late: a transaction that committed after its time, a row
-//! that another claimer had locked. Sweeps, claims from the bottom, find it. They may take a tenth of the time,
-//! so on a healthy server they are every few milliseconds, and on a server with a forgotten transaction
-//! they cost a tenth of the claims. A claim from the floor that found less than it asked for says when to
-//! look again, from the bottom: nobody else may come for a whole poll interval.
+//! A row below the floor is delivered late, but not lost. Such a row was committed long after it became due, or was
+//! locked by another process when the floor passed it. Sweeps find it: a sweep is a claim from the start of the index.
+//! Sweeps use at most a tenth of the time. On a healthy server there is one every few milliseconds; on a server with a
+//! forgotten transaction they cost a tenth of the claims. After a claim from the floor that was not full, the store
+//! wakes the engine for the next sweep, because otherwise the engine may not claim again for a whole poll interval.
 //!
-//! A sweep can take longer than its caller waits. One that never ended, or that failed after a long time, is not begun
-//! again: from then on each sweep is of a slice of time, from now downwards, and slices grow and shrink with what they
-//! take. When all slices together are quick again, the forgotten transaction is gone, and sweeps are whole again.
+//! A sweep can take longer than its caller waits. A whole sweep that never ended, or failed after a long time, is not
+//! repeated. Instead each sweep reads a slice of time, from now downwards, and slices grow or shrink depending on how
+//! long they take. When all slices together are quick again, the forgotten transaction is gone, and sweeps are whole
+//! again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use posthaste::Timestamp;
+use posthaste::store::Claim;
 
-/// A position in the claim's index: everything before it was seen.
+/// A position in the index that claims read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct IndexPosition {
     pub(crate) due: Timestamp,
@@ -31,70 +33,74 @@ impl IndexPosition {
     pub(crate) const BOTTOM: Self = Self { due: Timestamp::from_micros(i64::MIN), seq: i64::MIN };
 }
 
-/// Between two sweeps lies at least so many times what the last one took.
+/// After a sweep there is a pause of this many times the duration of the sweep.
 const REST_FACTOR: u32 = 9;
 
-/// A sweep that never ended counts for so long at most: nobody may have come for long.
+/// Upper bound for the duration of a sweep that never ended. The time since it began may be much longer, because the
+/// engine may not have claimed for a long time.
 const MAX_LOST_SWEEP_TIME: Duration = Duration::from_secs(30);
 
-/// The first slice of time after a sweep that never ended, and the one that reaches down to the bottom.
+/// The first slice after a sweep that never ended, and the slice that reaches down to the start of the index.
 const FIRST_SLICE_SPAN: Duration = Duration::from_secs(60);
 const LAST_SLICE_SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// No slice is shorter. One of this length that is lost too is stepped over until the next round: what is smaller
-/// reads next to nothing, and slices of nothing would be repeated for ever.
+/// The shortest slice. If a slice of this length never ends either, the next round skips it: a shorter one reads next
+/// to nothing, and would be repeated for ever.
 const MIN_SLICE_SPAN: Duration = Duration::from_secs(1);
 
-/// A slice that takes less is followed by a larger one, a slice that takes more by a smaller one.
+/// After a quicker slice the next one is larger, after a slower one it is smaller.
 const QUICK_SWEEP_TIME: Duration = Duration::from_millis(100);
 const SLOW_SWEEP_TIME: Duration = Duration::from_secs(1);
 
-/// A row becomes visible when its transaction commits, later than it became due. Few take longer than
-/// this; what does is left to the sweeps.
-pub(crate) const MAX_COMMIT_LAG: Duration = Duration::from_secs(1);
+/// A row becomes visible when its transaction commits, which is later than the time at which it is due. Few
+/// transactions take longer than this; their rows are found by sweeps.
+const MAX_COMMIT_LAG: Duration = Duration::from_secs(1);
 
-/// The claim floor of one store.
+/// The claim floor of one store. One mutex guards all of it; it is never held across an await.
 #[derive(Debug)]
 pub(crate) struct ClaimFloor(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
+    /// The floor. Claims between sweeps begin behind it.
     position: IndexPosition,
+    /// When the next claim is to be a sweep.
     next_sweep: Instant,
-    /// When a sweep began of which nobody has told the end.
+    /// When the running sweep began. `None` if no sweep is running.
     sweeping: Option<Instant>,
+    /// What the next sweep reads.
     sweep: Sweep,
     /// Whether a wake-up is planned for the time of the next sweep.
     wake_up_planned: bool,
 }
 
-/// What the next sweep reads.
+/// The range of the next sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sweep {
     Whole,
     Slice {
         top: Timestamp,
         span: Duration,
-        /// What the slices above it took.
+        /// The total duration of the slices above this one, since the round began.
         spent: Duration,
     },
 }
 
-/// The range that one claim reads: what became due after a position, and before a time if there is one.
+/// The range that one claim reads: rows that became due after a position and, if `until` is set, before a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimRange {
     pub(crate) from: IndexPosition,
     pub(crate) until: Option<Timestamp>,
-    /// The sweep that it is; none for a claim from the floor.
+    /// The sweep that this claim performs; `None` for a claim from the floor.
     sweep: Option<Sweep>,
 }
 
 impl ClaimRange {
-    /// Everything.
+    /// The whole index.
     pub(crate) const WHOLE: Self =
         Self { from: IndexPosition::BOTTOM, until: None, sweep: Some(Sweep::Whole) };
 
-    /// Whether something that is due may lie outside.
+    /// True if a due row may lie outside the range.
     #[cfg(feature = "postgres")]
     pub(crate) fn is_partial(&self) -> bool {
         self.sweep != Some(Sweep::Whole)
@@ -112,9 +118,39 @@ impl ClaimFloor {
         }))
     }
 
-    /// What the next claim reads: from the floor on, or from below when it is time. `now` is a time of the server's
+    /// Runs a claim over the range whose turn it is, and updates the floor. Returns the range too.
+    ///
+    /// `seen_at` is a time of the server's clock before this claim. `last` is the position of the last claimed row;
+    /// `None` if the claim has seen all that is due in its range.
+    pub(crate) async fn around<T, E>(
+        &self,
+        claim: &Claim<'_>,
+        seen_at: Timestamp,
+        take: impl AsyncFnOnce(ClaimRange) -> Result<T, E>,
+        last: impl FnOnce(&T) -> Option<IndexPosition>,
+    ) -> Result<(T, ClaimRange), E> {
+        // A claim by a clock of the caller, or one that skips recent rows, says nothing about the next claim.
+        if claim.now.is_some() || !claim.skip_recent.is_zero() {
+            return Ok((take(ClaimRange::WHOLE).await?, ClaimRange::WHOLE));
+        }
+        let (range, started) = (self.begin(seen_at), Instant::now());
+        match take(range).await {
+            Ok(taken) => {
+                let last = last(&taken);
+                let seen = last.unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
+                self.end(&range, seen, last.is_some(), started.elapsed());
+                Ok((taken, range))
+            }
+            Err(error) => {
+                self.fail(&range, seen_at, started.elapsed());
+                Err(error)
+            }
+        }
+    }
+
+    /// The range of the next claim: from the floor, or a sweep if its time has come. `now` is a time of the server's
     /// clock.
-    pub(crate) fn begin(&self, now: Timestamp) -> ClaimRange {
+    fn begin(&self, now: Timestamp) -> ClaimRange {
         let (mut state, at) = (self.lock(), Instant::now());
         if let Some(since) = state.sweeping.take() {
             state.lose_sweep(at, at - since, now);
@@ -126,8 +162,8 @@ impl ClaimFloor {
         state.sweep.range()
     }
 
-    /// A claim has seen everything of its range before `seen`, and took so long. It was full if there may be more.
-    pub(crate) fn end(&self, range: &ClaimRange, seen: IndexPosition, full: bool, took: Duration) {
+    /// Updates the floor after a claim that has seen everything of its range before `seen`. `full`: there may be more.
+    fn end(&self, range: &ClaimRange, seen: IndexPosition, full: bool, took: Duration) {
         let mut state = self.lock();
         let Some(sweep) = range.sweep else {
             state.position = state.position.max(seen);
@@ -135,16 +171,16 @@ impl ClaimFloor {
         };
         state.rest(Instant::now() + took * REST_FACTOR);
         match sweep {
-            // Also downwards: there is more where this came from, or the server's clock was set back.
+            // The floor may also move down: there are more rows below, or the server's clock was set back.
             Sweep::Whole => state.position = seen,
             Sweep::Slice { .. } if full => {}
             Sweep::Slice { .. } => state.sweep = sweep.next(seen, took),
         }
     }
 
-    /// A claim has failed after so long. A sweep that failed soon was not too long, whatever else was wrong: it is
-    /// repeated after the rest that follows every sweep. One that took long is lost, like one that never ended.
-    pub(crate) fn fail(&self, range: &ClaimRange, now: Timestamp, took: Duration) {
+    /// Updates the floor after a failed claim. A sweep that failed quickly was not too long, so it is repeated after
+    /// the usual pause. One that failed after a long time is treated like one that never ended.
+    fn fail(&self, range: &ClaimRange, now: Timestamp, took: Duration) {
         if range.sweep.is_none() {
             return;
         }
@@ -155,9 +191,9 @@ impl ClaimFloor {
         }
     }
 
-    /// A claim of a part found less than it might have, so nobody comes again before the next
-    /// hint, and what that claim was to find may lie outside. Returns when to notify for the sweep, if
-    /// nobody does yet.
+    /// Plans a wake-up for the next sweep, after a claim from the floor that was not full: the rows that caused the
+    /// claim may lie outside its range, and the engine waits for the next notification or poll. Returns the time of the
+    /// wake-up; `None` if one is planned already.
     #[cfg(feature = "postgres")]
     pub(crate) fn plan_wake_up(&self) -> Option<Instant> {
         let mut state = self.lock();
@@ -175,7 +211,8 @@ impl State {
         (self.next_sweep, self.sweeping, self.wake_up_planned) = (until, None, false);
     }
 
-    /// The sweep took so long that nobody waited for it.
+    /// The sweep took so long that its caller gave up. Continues with smaller slices, and sets the floor so that claims
+    /// between sweeps find new rows.
     fn lose_sweep(&mut self, at: Instant, took: Duration, now: Timestamp) {
         self.rest(at + took.min(MAX_LOST_SWEEP_TIME) * REST_FACTOR);
         self.sweep = self.sweep.smaller(now);
@@ -197,7 +234,7 @@ impl Sweep {
         }
     }
 
-    /// What is tried after one that never ended.
+    /// The sweep after one that never ended.
     fn smaller(self, now: Timestamp) -> Self {
         match self {
             Self::Whole => Self::Slice { top: now, span: FIRST_SLICE_SPAN, spent: Duration::ZERO },
@@ -210,7 +247,7 @@ impl Sweep {
         }
     }
 
-    /// What follows a slice that took so long: the one below it, or after the last one all again from the top.
+    /// The sweep after a slice that took this long: the slice below it, or a new round after the last slice.
     fn next(self, seen: IndexPosition, took: Duration) -> Self {
         let Self::Slice { top, span, spent } = self else { return self };
         let spent = spent + took;
@@ -244,7 +281,7 @@ mod tests {
         IndexPosition { due: Timestamp::from_micros(due), seq: 1 }
     }
 
-    /// A floor whose next sweep is due at once.
+    /// A floor whose next sweep is due.
     fn rested(floor: ClaimFloor) -> ClaimFloor {
         floor.lock().next_sweep = Instant::now();
         floor
@@ -265,7 +302,7 @@ mod tests {
         assert_eq!(floor.begin(NOW).from, position(7));
     }
 
-    /// However many sweeps in a row fail, a whole round comes to its end as soon as they work again.
+    /// However many sweeps in a row fail, a round reaches its end as soon as they work again.
     #[test]
     fn sweeps_that_failed_for_long_reach_the_bottom_again() {
         let floor = ClaimFloor::new();
@@ -291,7 +328,7 @@ mod tests {
 
     #[cfg(feature = "postgres")]
     #[test]
-    fn one_ring_is_planned_for_each_sweep() {
+    fn one_wake_up_is_planned_for_each_sweep() {
         let floor = ClaimFloor::new();
         floor.end(&floor.begin(NOW), position(5), true, SLOW);
         assert!(floor.plan_wake_up().is_some());
@@ -321,9 +358,9 @@ mod tests {
         assert!(rest <= MAX_LOST_SWEEP_TIME * REST_FACTOR && rest > MAX_LOST_SWEEP_TIME, "{rest:?}");
     }
 
-    /// A connection that was refused, for example, says nothing about how long a sweep takes.
+    /// A refused connection, for example, says nothing about the duration of a sweep.
     #[test]
-    fn sweep_that_failed_at_once_is_soon_repeated_as_a_whole() {
+    fn sweep_that_failed_quickly_is_soon_repeated_whole() {
         let floor = ClaimFloor::new();
         let sweep = floor.begin(NOW);
         floor.lock().sweeping = Instant::now().checked_sub(MINUTE);
@@ -340,7 +377,7 @@ mod tests {
         assert_eq!(rested(floor).begin(NOW).until, Some(NOW), "the next one is of a slice");
     }
 
-    /// Whatever happens to claims from the floor, the next sweep comes when it is time.
+    /// Failing claims from the floor must not delay the next sweep.
     #[test]
     fn claim_from_the_floor_that_failed_changes_nothing() {
         let floor = ClaimFloor::new();
@@ -351,7 +388,7 @@ mod tests {
         assert_eq!(floor.lock().next_sweep, next_sweep);
     }
 
-    /// A process that starts where no sweep ends must not wait for one.
+    /// A process that starts while no sweep can end must not depend on one.
     #[test]
     fn first_sweep_that_never_ended_leaves_a_floor_at_the_present() {
         let floor = ClaimFloor::new();
@@ -370,7 +407,7 @@ mod tests {
             floor = rested(floor);
             let slice = floor.begin(NOW);
             assert_eq!(slice.until, Some(below), "where the one before it began");
-            // One of them never ends, another one is full: both are read again, the first in parts.
+            // One of them never ends, another one is full. Both are read again, the first one in smaller slices.
             match slices {
                 2 => floor.lock().sweeping = Instant::now().checked_sub(MINUTE),
                 3 => floor.end(&slice, position(5), true, FAST),

@@ -1,14 +1,14 @@
-//! Why a store cannot be opened.
+//! Errors of opening a store, with the next step for the operator.
 
 use std::path::PathBuf;
 
 use crate::TableName;
 
-/// A store cannot be opened, or its schema cannot be read or changed. Nothing was changed.
+/// The store cannot be opened, or its schema cannot be read or changed. The database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no database file.
+    /// The SQLite file does not exist.
     #[error(
         "there is no database file {}: create it with `posthaste migrate apply`, with `?mode=rwc` in \
          the URL, or with `create_if_missing(true)`",
@@ -16,150 +16,151 @@ pub enum OpenError {
     )]
     MissingFile(PathBuf),
 
-    /// The database cannot be written.
+    /// The database file cannot be written.
     #[error(
-        "the database {} cannot be written: see the rights of the file and of its folder, and that the \
-         URL does not say mode=ro",
+        "the database {} cannot be written: check the permissions of the file and of its folder, and that \
+         the URL does not contain mode=ro",
         .0.display()
     )]
     ReadOnly(PathBuf),
 
-    /// Another connection keeps the database locked.
+    /// Another connection holds the lock of the database.
     #[error(
-        "the database {} is locked by another connection for longer than the busy timeout: end the \
-         transaction that holds it, then try again",
+        "the database {} has been locked by another connection for longer than the busy timeout: end the \
+         transaction that holds the lock, then try again",
         .0.display()
     )]
     Locked(PathBuf),
 
-    /// The file is something else.
-    #[error("{} is not a SQLite database, or is encrypted: see whether the path is right", .0.display())]
+    /// The file is not a SQLite database.
+    #[error("{} is not a SQLite database, or is encrypted: check the path", .0.display())]
     NotADatabase(PathBuf),
 
-    /// The server did not answer.
+    /// The server cannot be reached.
     #[error(
-        "the database {server} cannot be reached: see that the server runs, and that host and port are right"
+        "the database {server} cannot be reached: check that the server runs, and that host and port are \
+         correct"
     )]
     Unreachable {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the driver said.
+        /// The error of the driver.
         source: sqlx::Error,
     },
 
-    /// The server does not let this user in.
+    /// The server refuses the user or the password.
     #[error("the database {server} refused the user or the password: correct them in the URL")]
     Refused {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// The server has no such database.
+    /// The server has no database of this name.
     #[error("there is no database {server}: create it with CREATE DATABASE, or correct the URL")]
     NoDatabase {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// There is a PgBouncer between, which nobody said.
+    /// A pooler such as PgBouncer is in between, and the store was not configured for it.
     #[error(
-        "a pooler answers at {server}: if it is PgBouncer in transaction mode, call `.pgbouncer()` on the \
-         store's builder, or give the command line `--pgbouncer`"
+        "{server} is a pooler: if it is PgBouncer in transaction mode, call `.pgbouncer()` on the store's \
+         builder, or pass `--pgbouncer` on the command line"
     )]
     Pooler {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the pooler said.
+        /// The error of the pooler.
         source: sqlx::Error,
     },
 
-    /// The server has no connection left.
+    /// The server accepts no more connections.
     #[error(
         "the database {server} has no connection left: raise max_connections, use fewer or smaller pools, \
          or put a pooler such as PgBouncer or ProxySQL before it"
     )]
     NoConnectionLeft {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// The server only reads: it is a replica, or was told so.
+    /// The server is read-only: it is a replica or is configured so.
     #[error(
-        "the database {server} only reads, as a replica does: connect to its primary, or open the store \
+        "the database {server} is read-only, as a replica is: connect to its primary, or open the store \
          with `read_only()`"
     )]
     ReadOnlyServer {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
     },
 
-    /// The user may look, and nothing else.
+    /// The user may read the outbox but may neither write events nor process them.
     #[error(
         "the database user may only read the outbox on {server}: open the store with `read_only()`, or grant \
          what docs/postgres.md says a writer or a relay needs"
     )]
     OnlyReads {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
     },
 
-    /// The user may not do this.
+    /// The user lacks a right.
     #[error(
-        "the database user may not do this on {server}: docs/postgres.md and docs/mysql.md have the grants that \
+        "the database user may not do this on {server}: docs/postgres.md and docs/mysql.md list the grants that \
          writers, relays and viewers need"
     )]
     NotAllowed {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// A table that was there is gone.
-    #[error("a table of the outbox is gone from {server}: create it again with `posthaste migrate apply`")]
+    /// A table that existed when the store was opened is missing.
+    #[error("a table of the outbox is missing on {server}: create it again with `posthaste migrate apply`")]
     TableGone {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// What somebody wanted to see took the server too long.
+    /// The server cancelled a query of an operator because it took too long.
     #[error(
-        "the database {server} needed too long for this question and was told to stop: narrow the filter, or ask \
+        "the database {server} took too long for this query and cancelled it: narrow the filter, or try \
          again when the server is less busy"
     )]
     TookTooLong {
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
     /// The server is too old.
     #[error("the database server has version {found}, Posthaste needs at least {needed}: upgrade it")]
     OldServer {
-        /// Its version.
+        /// The version of the server.
         found: String,
-        /// The oldest that is good enough.
+        /// The oldest supported version.
         needed: &'static str,
     },
 
-    /// The outbox table is not there.
+    /// The outbox table does not exist.
     #[error(
         "there is no outbox table {table}: create it with `posthaste migrate apply {options}`, or \
          with `.migrate()` on the store's builder"
     )]
     NoSchema {
-        /// The table that was looked for.
+        /// The name of the table.
         table: TableName,
-        /// How the command line is told of it, such as `--table billing --schema shop`.
+        /// The options that name this table on the command line, such as `--table billing --schema shop`.
         options: String,
     },
 
@@ -171,9 +172,9 @@ pub enum OpenError {
     OldSchema {
         /// The table.
         table: TableName,
-        /// How the command line is told of it.
+        /// The options that name this table on the command line.
         options: String,
-        /// Its version.
+        /// The version of the schema.
         found: u32,
         /// The version that this program needs.
         needed: u32,
@@ -187,65 +188,67 @@ pub enum OpenError {
     NewerSchema {
         /// The table.
         table: TableName,
-        /// Its version.
+        /// The version of the schema.
         found: u32,
         /// The newest version that this program knows.
         known: u32,
     },
 
-    /// There is a table of this name that Posthaste did not make.
-    #[error("there is a table {table} that is not Posthaste's ({why}): {advice}")]
+    /// A table of this name exists, and Posthaste did not create it.
+    #[error("there is a table {table} that Posthaste did not create ({why}): {advice}")]
     ForeignTable {
         /// The table.
         table: TableName,
-        /// What is different.
+        /// How the table differs from an outbox.
         why: String,
         /// What to do.
         advice: &'static str,
     },
 
-    /// A layout names a table that is not there.
+    /// The table of a layout does not exist.
     #[error(
-        "there is no table {table} on {server}: see that the table of the layout, the schema and the database \
-         are right"
+        "there is no table {table} on {server}: check the table of the layout, the schema and the database"
     )]
     NoForeignTable {
-        /// The table that was looked for.
+        /// The name of the table.
         table: TableName,
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
     },
 
-    /// A table is not laid out as its layout says.
-    #[error("the table {table} does not fit its layout: {why}; name its columns in the layout")]
+    /// A table does not match its layout.
+    #[error("the table {table} does not match its layout: {why}; name its columns in the layout")]
     Layout {
         /// The table.
         table: TableName,
-        /// Everything that does not fit.
+        /// All mismatches.
         why: String,
     },
 
-    /// The user may not write back into a foreign table.
+    /// The user may not write outcomes into a foreign table.
     #[error(
-        "the database user may not write into the table {table} on {server} what becomes of its events: let an \
+        "the database user may not write the outcomes of events into the table {table} on {server}: let an \
          administrator run `{grant}`, or open the store with `read_only()`"
     )]
     NotGranted {
         /// The table.
         table: TableName,
-        /// Which database.
+        /// The server and database, without the password.
         server: String,
-        /// The statement that gives the user what is missing.
+        /// The GRANT statement that gives the user the missing rights.
         grant: String,
-        /// What the server said.
+        /// The error of the server.
         source: sqlx::Error,
     },
 
-    /// The database keeps its text in another encoding.
-    #[error("the database keeps text as {0}: only UTF-8 is supported; create it anew with that encoding")]
+    /// The text encoding of the database is not UTF-8.
+    #[error(
+        "the text encoding of the database is {0}: only UTF-8 is supported; create the database again \
+         with that encoding"
+    )]
     Encoding(String),
 
-    /// Anything else that the database says.
+    /// Any other error of the database.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
 }

@@ -1,4 +1,4 @@
-//! A filter as SQL: conditions in this crate's own words, values bound.
+//! Filters of operators as SQL. The conditions are constants of this crate; all values are bound.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use posthaste::{EventId, Status};
 use crate::queries::{Queries, SqlQuery};
 use crate::sql::Sql;
 
-/// What a filter is in the words of one database. Every condition has one `?`, where its value goes.
+/// The SQL of one database for filters. Every condition contains one `?`, the place of its value.
 pub(crate) trait FilterDialect: Queries {
-    /// A part of the error's text.
+    /// The error contains a text.
     const ERROR_CONTAINS: &'static str;
-    /// At least so old.
+    /// The row has at least this age.
     const OLDER_THAN: &'static str;
 
-    /// Where to look, the table being `o`, and a condition whose index holds all that match, in the order of `seq`.
-    /// The archive is looked into only when it is asked for by its status.
+    /// The FROM clause, in which the table has the alias `o`, and a condition that lets the database read an index
+    /// which contains all matching rows in the order of `seq`. The archive is read only if the filter names its status.
     fn from(filter: &Filter) -> (&'static str, Option<&'static str>);
 
     /// The value that finds this text in an error.
@@ -24,12 +24,12 @@ pub(crate) trait FilterDialect: Queries {
         text.to_owned()
     }
 
-    /// A text as it can stand in a column.
+    /// A text in a form that a column of this database can contain.
     fn text(text: &str) -> String {
         text.to_owned()
     }
 
-    /// How a statement names its nth value.
+    /// The placeholder of the nth value.
     fn placeholder(_n: usize) -> String {
         "?".to_owned()
     }
@@ -37,10 +37,10 @@ pub(crate) trait FilterDialect: Queries {
     fn bind_age(query: SqlQuery<Self>, age: Duration) -> SqlQuery<Self>;
 }
 
-/// Where to look, and for what.
+/// The FROM clause and the conditions of a query.
 pub(crate) struct Conditions {
     from: &'static str,
-    /// All but the first have a value.
+    /// All conditions but the first have a value.
     conditions: Vec<(&'static str, Option<Value>)>,
 }
 
@@ -68,7 +68,7 @@ impl Conditions {
         this
     }
 
-    /// The DEAD rows among those that match; none if the filter asks for others.
+    /// The matching DEAD rows. `None` if the filter asks for rows in another state.
     pub(crate) fn dead<D: FilterDialect>(filter: &Filter) -> Option<Self> {
         if filter.status.is_some_and(|status| status != Status::Dead) {
             return None;
@@ -103,7 +103,7 @@ impl Conditions {
     }
 }
 
-/// A pattern that matches texts with this one in them, as it is.
+/// A LIKE pattern that matches every text that contains this one literally.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(crate) fn pattern(text: &str) -> String {
     let literal = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");

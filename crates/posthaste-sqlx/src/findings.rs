@@ -1,11 +1,11 @@
-//! Findings that the diagnoses of all databases share: parked routes and indexes.
+//! Findings about parked routes and indexes, shared by the diagnoses of all databases.
 
 use posthaste::admin::{Finding, ParkedRoute};
 
-/// More routes than this are not looked at: each costs two statements.
+/// The largest number of routes that are examined. Each costs two statements.
 const MAX_PARKED_ROUTES: usize = 50;
 
-/// Routes for which events wait, found one behind the other.
+/// Routes with parked events, read one after the other in the order of their names.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedRoutes {
     found: Vec<ParkedRoute>,
@@ -13,14 +13,14 @@ pub(crate) struct ParkedRoutes {
 }
 
 impl ParkedRoutes {
-    /// The route behind which to look for the next; none if there is nothing more to see.
+    /// The name after which to look for the next route. `None` if all routes were read.
     pub(crate) fn last(&self) -> Option<String> {
         let last = self.found.last().map(|parked| parked.route.clone()).unwrap_or_default();
         (!self.is_complete && self.found.len() < MAX_PARKED_ROUTES).then_some(last)
     }
 
     pub(crate) fn add(&mut self, parked: ParkedRoute) {
-        // A name that is no text cannot be asked for, so that it would come again and again.
+        // A name that is not valid text cannot be bound, so the query would return the same route again and again.
         self.is_complete = parked.waiting == 0 || self.last().as_ref() == Some(&parked.route);
         if !self.is_complete {
             self.found.push(parked);
@@ -32,25 +32,25 @@ impl ParkedRoutes {
     }
 }
 
-/// An index of ours that is gone, and the statement that brings it back.
+/// An index of the outbox is missing; `statement` creates it again.
 pub(crate) fn missing_index(index: &str, statement: &str) -> Finding {
     Finding::problem(
         "missing-index",
         format!(
-            "the index {index} is gone: what it was made for reads the whole table, so the rows were not \
-             looked at"
+            "the index {index} is missing: statements that need it read the whole table, so the rows were \
+             not examined"
         ),
         format!("create it again: {statement}"),
     )
 }
 
-/// An index of ours that is there and of no use. `why` says what is wrong with it.
+/// An index of the outbox exists and cannot be used. `why` is the reason.
 pub(crate) fn unused_index(index: &str, why: &str, fix: &str) -> Finding {
     Finding::problem(
         "unused-index",
         format!(
-            "the index {index} is there, but {why}: what it was made for reads the whole table, so the rows \
-             were not looked at"
+            "the index {index} exists, but {why}: statements that need it read the whole table, so the rows \
+             were not examined"
         ),
         fix,
     )
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_routes_ends_whatever_the_database_answers() {
+    fn reading_routes_ends_whatever_the_database_returns() {
         let mut routes = ParkedRoutes::default();
         routes.add(parked("mail", 3));
         assert_eq!(routes.last().as_deref(), Some("mail"));

@@ -1,22 +1,24 @@
-//! Stores for [Posthaste](posthaste) on [sqlx].
+//! Stores for [Posthaste](posthaste) on [sqlx]. Services whose own driver is diesel, SeaORM, tokio-postgres or rusqlite
+//! need this crate too, for the store; their Writers are in crates of their own.
 //!
-//! What all databases share is written once, generic over the database: [`SqlStore`] and its [`StoreBuilder`],
-//! [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what the databases do differently, and each of them
-//! implements it in its own file of that name. One module and one feature per database, with aliases for its types:
+//! Everything that all databases share is written once, generic over the database: [`SqlStore`] with its
+//! [`StoreBuilder`] and its [`Migrations`], [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what differs
+//! between databases, and each database implements it in the file of the same name. There is one module and one feature
+//! per database, with aliases for its types:
 #![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
 #![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
 #![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
-    doc = "\nAnd [`foreign`], for outbox tables that exist already and look different."
+    doc = "\nThe module [`foreign`] is for existing outbox tables with other columns."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
 
 mod builder;
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-mod byte_limit;
 mod cancel_safety;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod claim_byte_limit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
 mod error;
@@ -24,6 +26,8 @@ mod filter;
 mod findings;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod foreign;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod login;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod page;
@@ -33,7 +37,7 @@ pub mod postgres;
 mod queries;
 mod row;
 mod row_estimate;
-mod schema;
+mod schema_state;
 mod server_state_cache;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
@@ -56,14 +60,15 @@ pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
 pub use postgres::{PgStore, PgTx, PgWriter};
 pub use posthaste_sql_writer::{InvalidSchemaName, InvalidTableName, SchemaName, TableName};
-pub use schema::{Migration, SchemaState};
+pub use schema_state::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 pub use store::SqlStore;
+pub use store::migrate::Migrations;
 pub use tx::{Savepoint, Tx};
 pub use writer::Writer;
 
-/// The pages of this repository that are about this crate, so that their examples are compiled and run.
+/// Documentation pages of the repository that are about this crate, so that their examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
     #[cfg(feature = "postgres")]

@@ -1,9 +1,9 @@
-//! The names that rows are parked for, read beside the claims.
+//! Cache of the names for which rows are parked, refreshed beside the claims.
 //!
-//! A row that was parked and has come back leaves a dead entry behind in the index of what is parked, and as long as
-//! any transaction on the server holds an old snapshot, nothing can remove it: a read of the names steps over all of
-//! them. Claims must not depend on it. So a read runs beside them and takes a tenth of the time at most, as sweeps do;
-//! a claim waits for it for a moment, and has the names of the last one that ended well.
+//! A row that was parked and returned leaves a dead entry in the index of parked rows. While any transaction on the
+//! server holds an old snapshot, the server cannot remove such entries, and a query for the names steps over all of
+//! them. Claims must not depend on that. So a refresh runs as a separate task and uses at most a tenth of the time, as
+//! sweeps do. The claim that started it waits for a moment and then uses the names of the last successful refresh.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,47 +12,49 @@ use std::time::Duration;
 use posthaste::StoreError;
 use tokio::time::{Instant, timeout};
 
-/// Between two reads lies at least so many times what the last one took, and never less than a second.
+/// After a refresh there is a pause of this many times its duration, and of at least one second.
 const REST_FACTOR: u32 = 9;
 const MIN_REST: Duration = Duration::from_secs(1);
 
-/// A read that takes longer is given up.
+/// Time limit of a refresh.
 pub(crate) const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a claim waits for a read that it began.
+/// How long a claim waits for the refresh that it started.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
-/// The names of one store.
+/// The names of one store. Clones share the cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParkedNames(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     names: BTreeSet<String>,
-    /// None: immediately.
+    /// `None`: the next claim refreshes the names.
     next_refresh: Option<Instant>,
 }
 
 impl ParkedNames {
-    /// What rows are parked for. Reads the names again if it is time; a read that fails leaves the names as they are.
+    /// The names for which rows are parked. Starts a refresh if it is time; a refresh that fails leaves the names
+    /// unchanged.
     pub(crate) async fn names<F>(&self, read: impl FnOnce() -> F) -> BTreeSet<String>
     where
         F: Future<Output = Result<BTreeSet<String>, StoreError>> + Send + 'static,
     {
         if self.begin() {
-            // It goes on when the moment is over.
+            // The task continues when the claim stops waiting.
             let refreshing = tokio::spawn(self.clone().refresh(read()));
             let _ = timeout(CLAIM_WAIT, refreshing).await;
         }
         self.lock().names.clone()
     }
 
-    /// An operator changed something.
+    /// Makes the next claim refresh the names, because an operator has changed something.
     pub(crate) fn forget(&self) {
         self.lock().next_refresh = None;
     }
 
-    /// Whether to read now. Nobody else does while one read is under way.
+    /// Returns true if the caller is to refresh now. The next refresh is planned for the case that this one never ends,
+    /// so only one runs at a time.
     fn begin(&self) -> bool {
         let (mut state, now) = (self.lock(), Instant::now());
         let is_time = state.next_refresh.is_none_or(|at| at <= now);
@@ -72,9 +74,9 @@ impl ParkedNames {
             Ok(names) => state.names = names,
             Err(error) => tracing::warn!(
                 %error,
-                "cannot see what events are parked for, so those that another engine has parked stay where they are \
-                 for longer; it is tried again in {rest:?}. If this goes on, end the oldest transaction on the database, \
-                 and see that this user may SELECT the column `parked`"
+                "cannot read which routes events are parked for, so events that another engine has parked \
+                 wait longer; trying again in {rest:?}. If this continues, end the oldest transaction on \
+                 the database, and check that this user may SELECT the column `parked`"
             ),
         }
     }
@@ -94,65 +96,65 @@ mod tests {
         names.iter().map(ToString::to_string).collect()
     }
 
-    /// What a claim is told if a look finds these names.
-    async fn told(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
+    /// The names that a claim gets if a refresh finds these.
+    async fn names_for_claim(parked: &ParkedNames, found: &[&str]) -> BTreeSet<String> {
         let found = set(found);
         parked.names(|| ready(Ok(found))).await
     }
 
-    async fn after<T>(time: Duration, answer: T) -> T {
+    async fn after<T>(time: Duration, value: T) -> T {
         tokio::time::sleep(time).await;
-        answer
+        value
     }
 
     #[tokio::test(start_paused = true)]
-    async fn names_are_looked_at_once_a_second_and_when_an_operator_changed_something() {
+    async fn names_are_refreshed_once_a_second_and_after_a_change_by_an_operator() {
         let parked = ParkedNames::default();
-        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["mail"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]));
         parked.forget();
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
         tokio::time::sleep(MIN_REST).await;
-        assert_eq!(told(&parked, &[]).await, set(&[]));
+        assert_eq!(names_for_claim(&parked, &[]).await, set(&[]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn look_that_fails_leaves_the_names_as_they_were() {
+    async fn failed_refresh_keeps_the_names() {
         let parked = ParkedNames::default();
-        told(&parked, &["mail"]).await;
+        names_for_claim(&parked, &["mail"]).await;
         tokio::time::sleep(MIN_REST).await;
         let failed = parked.names(|| ready(Err(StoreError::backend("broken", "no")))).await;
         assert_eq!(failed, set(&["mail"]));
         assert_eq!(
-            told(&parked, &["search"]).await,
+            names_for_claim(&parked, &["search"]).await,
             set(&["mail"]),
-            "a failed look is followed by a rest too"
+            "a failed refresh is followed by a pause too"
         );
         tokio::time::sleep(MIN_REST).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
     }
 
-    /// A claim waits for a moment, and the names come with a later one.
+    /// The claim stops waiting, and a later claim gets the names.
     #[tokio::test(start_paused = true)]
-    async fn slow_look_keeps_no_claim_waiting_and_takes_a_tenth_of_the_time() {
+    async fn slow_refresh_delays_no_claim_and_uses_a_tenth_of_the_time() {
         let parked = ParkedNames::default();
         let (started, slow) = (Instant::now(), 3 * CLAIM_WAIT);
         assert_eq!(parked.names(|| after(slow, Ok(set(&["mail"])))).await, set(&[]));
         assert_eq!(started.elapsed(), CLAIM_WAIT);
-        assert_eq!(told(&parked, &["search"]).await, set(&[]), "one look at a time");
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&[]), "one refresh at a time");
         tokio::time::sleep_until(started + slow * 2).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]));
         tokio::time::sleep_until(started + slow * (1 + REST_FACTOR) - Duration::from_millis(10)).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["mail"]), "it rests");
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["mail"]), "it pauses");
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert_eq!(told(&parked, &["search"]).await, set(&["search"]));
+        assert_eq!(names_for_claim(&parked, &["search"]).await, set(&["search"]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn look_that_never_ends_is_given_up() {
+    async fn endless_refresh_is_given_up() {
         let parked = ParkedNames::default();
         assert_eq!(parked.names(pending).await, set(&[]));
         tokio::time::sleep(REFRESH_TIMEOUT * (1 + REST_FACTOR) + Duration::from_millis(10)).await;
-        assert_eq!(told(&parked, &["mail"]).await, set(&["mail"]));
+        assert_eq!(names_for_claim(&parked, &["mail"]).await, set(&["mail"]));
     }
 }

@@ -1,15 +1,17 @@
 //! Queries of any database.
 //!
-//! sqlx states what a database must be able to do in `where` clauses, which every generic function would have to
-//! repeat. The only implementation of [`Queries`] repeats them once.
+//! sqlx states the abilities of a database in `where` clauses, which every generic function would have to repeat. The
+//! only implementation of [`Queries`] contains them once.
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use futures_util::stream::BoxStream;
 use sqlx::database::HasStatementCache;
 use sqlx::query::Query;
-use sqlx::{Database, Encode, Executor, IntoArguments, Type};
+use sqlx::{Database, Encode, Executor, IntoArguments, RawSql, Type};
 
 use crate::row::{ReadColumns, ReadValues};
 
-/// A query whose values belong to it.
+/// A query that owns its values.
 pub(crate) type SqlQuery<DB> = Query<'static, DB, <DB as Database>::Arguments>;
 
 /// Binds values and runs queries.
@@ -22,6 +24,13 @@ pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatement
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<Vec<Self::Row>>> + Send;
+
+    /// Streams the rows, so that only one is in memory at a time.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    fn fetch(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> BoxStream<'_, sqlx::Result<Self::Row>>;
 
     fn fetch_one(
         query: SqlQuery<Self>,
@@ -37,6 +46,12 @@ pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatement
         query: SqlQuery<Self>,
         connection: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Result<Self::QueryResult>> + Send;
+
+    /// Runs several statements without values.
+    fn run_script(
+        script: RawSql,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
 impl<DB: HasStatementCache> Queries for DB
@@ -62,6 +77,14 @@ where
         query.fetch_all(connection).await
     }
 
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    fn fetch(
+        query: SqlQuery<Self>,
+        connection: &mut Self::Connection,
+    ) -> BoxStream<'_, sqlx::Result<Self::Row>> {
+        query.fetch(connection)
+    }
+
     async fn fetch_one(query: SqlQuery<Self>, connection: &mut Self::Connection) -> sqlx::Result<Self::Row> {
         query.fetch_one(connection).await
     }
@@ -78,5 +101,9 @@ where
         connection: &mut Self::Connection,
     ) -> sqlx::Result<Self::QueryResult> {
         query.execute(connection).await
+    }
+
+    async fn run_script(script: RawSql, connection: &mut Self::Connection) -> sqlx::Result<()> {
+        script.execute(connection).await.map(drop)
     }
 }

@@ -1,5 +1,5 @@
-//! Rows as they come back, whatever the database. What cannot be read is left empty and named, and never
-//! spoils the rows beside it.
+//! Reading of rows, for all databases. A value that cannot be read is left empty and reported with its column, and does
+//! not affect other rows.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -10,28 +10,34 @@ use posthaste::{
     Event, EventDetail, EventId, EventParts, EventRow, GLOBAL, Headers, Status, Timestamp, decode_headers,
 };
 
-/// How the rows of one database give their values; none for NULL. An error says what the column should
-/// have been.
+/// Reads columns of an outbox row by name; `None` for NULL. The error is the type that the column should have had.
 pub(crate) trait ReadColumns {
     fn text(&self, column: &str) -> Result<Option<&str>, &'static str>;
 
-    /// A number of 64 bits, such as `seq`.
+    /// A 64-bit integer, such as `seq`.
     fn number(&self, column: &str) -> Result<Option<i64>, &'static str>;
 
-    /// A count, which stands in a smaller column.
-    fn count(&self, column: &str) -> Result<Option<i64>, &'static str>;
+    /// A count. Its column may have a smaller integer type.
+    fn count(&self, column: &str) -> Result<Option<i64>, &'static str> {
+        self.number(column)
+    }
 
-    fn status(&self) -> Result<Option<i64>, &'static str>;
+    fn status(&self) -> Result<Option<i64>, &'static str> {
+        self.number("status")
+    }
 
     fn time(&self, column: &str) -> Result<Option<Timestamp>, &'static str>;
 
-    /// The destinations that have the event already.
-    fn progress(&self) -> Result<BTreeSet<String>, &'static str>;
+    /// The destinations that have received the event. Stored as a JSON list, in which a name may occur more than once.
+    fn progress(&self) -> Result<BTreeSet<String>, &'static str> {
+        let Some(names) = self.text("progress")? else { return Ok(BTreeSet::new()) };
+        serde_json::from_str(names).map_err(|_| "a JSON list of text")
+    }
 
     fn payload(&self) -> Result<Option<&[u8]>, &'static str>;
 }
 
-/// Values by their position, of rows whose columns are expressions of ours.
+/// Reads values by position, from rows whose columns are expressions of this crate.
 pub(crate) trait ReadValues {
     fn optional_int_at(&self, index: usize) -> sqlx::Result<Option<i64>>;
 
@@ -43,13 +49,13 @@ pub(crate) trait ReadValues {
         self.optional_int_at(index)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
     }
 
-    /// A count, which no database returns as a negative number.
+    /// A count, which is never negative.
     fn count_at(&self, index: usize) -> sqlx::Result<u64> {
         self.int_at(index).map(i64::unsigned_abs)
     }
 }
 
-/// What a row is called whose id is no text.
+/// The id of a row whose id is not text.
 pub(crate) const UNREADABLE_ID: &str = "?";
 
 /// Reads columns and remembers the first one that it could not read.
@@ -67,7 +73,7 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
         self.defect.get_or_insert_with(|| defect.to_string());
     }
 
-    /// The value, or a note about what it should have been.
+    /// Returns the value, or remembers the type that it should have had.
     fn read<T>(&mut self, column: &str, value: Result<Option<T>, &'static str>) -> Option<T> {
         value.unwrap_or_else(|wanted| {
             self.note(format_args!("{column} is not {wanted}"));
@@ -87,7 +93,7 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
         self.number("seq").unwrap_or_default()
     }
 
-    /// A count, which is never below zero.
+    /// A count. A negative one is a defect of the row.
     pub(crate) fn count(&mut self, column: &str) -> u32 {
         let count = self.read(column, self.row.count(column)).unwrap_or(0);
         if count < 0 {
@@ -167,7 +173,7 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
         })
     }
 
-    /// A row that was claimed when the store's clock showed `now`.
+    /// A row that was claimed when the clock of the store showed `now`.
     pub(crate) fn leased(mut self, claim: &Claim<'_>, now: Timestamp) -> Result<Leased, Malformed> {
         let event = self.event();
         let lease = Lease::new(event.id().clone(), self.seq(), claim.token);
@@ -185,7 +191,7 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
     }
 }
 
-/// What an operator sees of a row.
+/// The row as an operator sees it.
 pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
     let mut reader = RowReader::new(row);
     reader.headers();
@@ -214,7 +220,7 @@ pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
     view
 }
 
-/// A row that was read with the columns of an event too.
+/// The row with its event, as an operator sees it.
 pub(crate) fn detail<R: ReadColumns + ?Sized>(row: &R) -> EventDetail {
     let mut reader = RowReader::new(row);
     let event = reader.event();

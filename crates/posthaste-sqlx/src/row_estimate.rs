@@ -1,29 +1,28 @@
-//! An estimate of how many rows there are, from samples at a few positions.
+//! Estimates the number of rows from samples.
 //!
-//! A count of ten million rows takes seconds, and what a server writes down about a table is old, or missing,
-//! or not for everyone to read. But rows lie in the order of `seq`, and an index leads to any position among
-//! them. So a few rows are read at positions that are spread evenly from the first to the last: how close they
-//! lie there tells how many there are.
+//! Counting ten million rows takes seconds, and the statistics of a server are old, missing, or not visible to every
+//! user. But rows are ordered by `seq`, and an index finds any position among them. So a few rows are read at positions
+//! that are spread evenly from the first to the last `seq`: how close together they are shows how many there are.
 
-use posthaste::admin::Stats;
+use posthaste::admin::{PendingCounts, Stats};
 use sqlx::Row;
 
 use crate::row::ReadValues;
 
-/// How many positions are sampled.
+/// The number of sampled positions.
 const SAMPLE_COUNT: u8 = 64;
 
-/// How many rows are read at each: `{rows}` in the statements.
+/// The number of rows that are read at each position: `{rows}` in the statements.
 pub(crate) const ROWS_PER_SAMPLE: u64 = 100;
 
-/// Where rows of one kind lie, and how to sample them at one position: two statements, the first as
-/// [`span!`](span) writes it.
+/// The statements for rows of one kind: the first and last `seq`, as [`span!`](span) writes it, and a sample at one
+/// position.
 pub(crate) struct SampledRows {
     pub(crate) span: &'static str,
     pub(crate) sample: &'static str,
 }
 
-/// Asks for the first and the last `seq` of rows, as [`Span::read`] takes them.
+/// The query of the first and last `seq` of rows, for [`Span::read`].
 macro_rules! span {
     ($from:literal) => {
         concat!(
@@ -45,13 +44,13 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Reads a row with both; there are none without rows.
+    /// Reads the row of a [`span!`](span) query. `None` if there are no rows.
     pub(crate) fn read<R: ReadValues>(row: &R) -> sqlx::Result<Option<Self>> {
         let (first, last) = (row.optional_int_at(0)?, row.optional_int_at(1)?);
         Ok(first.zip(last).map(|(first, last)| Self { first, last }))
     }
 
-    /// Where to take samples.
+    /// The positions of the samples.
     pub(crate) fn sample_positions(self) -> Vec<i64> {
         let position =
             |n: u8| i128::from(self.first) + self.width() * i128::from(n) / i128::from(SAMPLE_COUNT);
@@ -62,7 +61,7 @@ impl Span {
         i128::from(self.last) - i128::from(self.first) + 1
     }
 
-    /// The estimate from the samples, a row for each as [`Sample::read`] takes it.
+    /// The estimate from the samples, one row for each as [`Sample::read`] takes it.
     pub(crate) fn read_estimate<R: Row + ReadValues>(self, rows: &[R]) -> sqlx::Result<Estimate> {
         Ok(self.estimate(&rows.iter().map(Sample::read).collect::<Result<Vec<_>, _>>()?))
     }
@@ -71,7 +70,7 @@ impl Span {
         let step = self.width() as f64 / f64::from(SAMPLE_COUNT);
         let (mut rows, mut states) = (0.0, [0.0; 6]);
         for sample in samples {
-            // Rows that are fewer than asked for are all up to the end.
+            // A sample that is not full contains all rows up to the end.
             let end = if sample.rows < ROWS_PER_SAMPLE { self.last } else { sample.last };
             let weight = step / (end.saturating_sub(sample.position) as f64 + 1.0).max(1.0);
             rows += weight * sample.rows as f64;
@@ -84,26 +83,27 @@ impl Span {
     }
 }
 
-/// The rows at one position.
+/// The sample at one position.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     position: i64,
     rows: u64,
-    /// The last of them.
+    /// The last `seq` in the sample.
     last: i64,
-    /// How many are new, retried, due, leased, parked, scheduled; nothing where nobody asked.
+    /// The numbers of rows that are new, retried, due, leased, parked and scheduled; 0 if the query does not return
+    /// them.
     states: [u64; 6],
 }
 
 impl Sample {
-    /// Reads a row with the position, the number of rows, the last `seq`, and maybe the states.
+    /// Reads a row with the position, the number of rows, the last `seq`, and optionally the states.
     fn read<R: Row + ReadValues>(row: &R) -> sqlx::Result<Self> {
         let states = if row.len() > 3 { states(row, 3)? } else { [0; 6] };
         Ok(Self { position: row.int_at(0)?, rows: row.count_at(1)?, last: row.int_at(2)?, states })
     }
 }
 
-/// How many rows there seem to be.
+/// The estimated number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Estimate {
     pub(crate) rows: u64,
@@ -111,7 +111,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// The rows taken for pending ones that were too many to count.
+    /// The estimate as the statistics of pending rows, which were too many to count.
     pub(crate) fn pending(self) -> Stats {
         let mut stats = pending(self.states);
         stats.estimate_pending(at_least_counted(self.rows));
@@ -124,7 +124,7 @@ pub(crate) fn read_pending<R: ReadValues>(row: &R) -> sqlx::Result<Stats> {
     states(row, 0).map(pending)
 }
 
-/// Six counts: new, retried, due, leased, parked, scheduled.
+/// Reads six counts: new, retried, due, leased, parked, scheduled.
 fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
     let mut states = [0; 6];
     for (n, state) in states.iter_mut().enumerate() {
@@ -133,17 +133,18 @@ fn states<R: ReadValues>(row: &R, first: usize) -> sqlx::Result<[u64; 6]> {
     Ok(states)
 }
 
-/// Counts of pending rows, as they stand in [`Stats`].
+/// The counts of pending rows as [`Stats`].
 fn pending(states: [u64; 6]) -> Stats {
-    Stats::of_pending(states)
+    let [new, retry, due, leased, parked, scheduled] = states;
+    Stats::of_pending(PendingCounts { new, retry, due, leased, parked, scheduled })
 }
 
-/// An estimate is never below what was counted.
+/// Raises an estimate to the number of rows that were counted.
 pub(crate) fn at_least_counted(rows: u64) -> u64 {
     rows.max(Stats::MAX_EXACT_COUNT + 1)
 }
 
-/// Whether counting stopped before the end.
+/// True if counting stopped at its limit.
 pub(crate) fn is_too_many(count: u64) -> bool {
     count > Stats::MAX_EXACT_COUNT
 }
@@ -152,7 +153,7 @@ pub(crate) fn is_too_many(count: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What a table with these rows shows at the positions of `span`; every tenth row is a retry.
+    /// The samples of a table with these rows at the positions of `span`; every tenth row is a retry.
     fn samples(rows: &[i64], span: Span) -> Vec<Sample> {
         let at = |position: i64| {
             let start = rows.partition_point(|&seq| seq < position);

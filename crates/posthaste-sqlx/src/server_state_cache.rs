@@ -1,4 +1,4 @@
-//! A cache of the server's state, its clock and the paused routes, so that not every claim has to ask.
+//! Cache of the server's clock and of the paused routes, so that not every claim reads them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use posthaste::Timestamp;
 
-/// How old a state may be before it is read again.
+/// The age at which a state is read again. A pause takes effect in other processes within this time.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct ServerStateCache(Mutex<Option<ServerState>>);
 #[derive(Clone, Debug)]
 pub(crate) struct ServerState {
     pub(crate) read_at: Instant,
-    /// The server's clock.
+    /// The server's clock at `read_at`.
     pub(crate) now: Timestamp,
     /// The routes that an operator has paused.
     pub(crate) paused: BTreeSet<String>,
@@ -31,7 +31,7 @@ impl ServerStateCache {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// An operator changed something.
+    /// Drops the cached state, because an operator has changed something.
     pub(crate) fn forget(&self) {
         self.set(None);
     }

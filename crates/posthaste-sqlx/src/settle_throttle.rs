@@ -1,25 +1,25 @@
-//! The settle throttle: how soon one settlement follows another.
+//! Settle throttle: a minimum pause between settlements.
 //!
-//! A settle statement costs the server about as much for one row as for ten, and nobody waits for it. So a
-//! small batch that follows close behind another one waits for a moment, in which the next outcomes
-//! collect, and the server's time is left to those who write. The first one after a pause goes at once.
+//! A settle statement costs the server about as much for one row as for ten, and its latency delays no caller. So a
+//! small batch that closely follows another one waits for a moment. More outcomes collect in that time, and the server
+//! has more time for writers. The first settlement after a pause runs immediately.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// From the end of a settlement to the next small one.
+/// The pause from the end of a settlement to the next small one.
 const MIN_PAUSE: Duration = Duration::from_millis(4);
 
-/// Batches of so many rows do not wait: they are as large as it takes.
+/// Batches of at least this many rows do not wait: they are large enough.
 const LARGE_BATCH_ROWS: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct SettleThrottle(Mutex<Option<Instant>>);
 
 impl SettleThrottle {
-    /// Waits until it is time for a batch of so many rows.
+    /// Waits until a batch of this many rows may run.
     pub(crate) async fn wait(&self, rows: usize) {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.filter(|_| rows < LARGE_BATCH_ROWS) {
@@ -27,7 +27,7 @@ impl SettleThrottle {
         }
     }
 
-    /// A settlement has ended.
+    /// Records the end of a settlement.
     pub(crate) fn over(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -1,5 +1,5 @@
-//! The one place where SQL is put together at run time: a table's name, and a number of rows, go into a
-//! text that stands in this crate or in `posthaste-sql-writer`. Values are always bound.
+//! SQL texts: the only place where SQL is put together at run time. The name of the table and numbers of rows are
+//! inserted into constant texts of this crate or of `posthaste-sql-writer`. Values are always bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,12 @@ use sqlx::{AssertSqlSafe, Database};
 
 use crate::{SchemaName, TableName};
 
-/// Writes statements about one outbox table, from texts in which [`TableRef`] fills in its name.
+/// The statements about one outbox table, made from texts into which [`TableRef`] inserts its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
     table_ref: TableRef,
     persistent: bool,
-    /// Texts that were put together before, by the place of their template in memory.
+    /// Texts that were put together before, by the address and length of their template. Clones share them.
     known: Arc<Mutex<Known>>,
 }
 
@@ -32,7 +32,7 @@ impl Sql {
         Self { table_ref: self.table_ref.in_schema(schema), known: Arc::default(), ..self }
     }
 
-    /// Statements that the server forgets at once: the next one may reach another server.
+    /// Statements that are not kept prepared, because the next one may reach another server connection.
     #[cfg(feature = "postgres")]
     pub(crate) fn uncacheable(self) -> Self {
         Self { persistent: false, ..self }
@@ -46,7 +46,7 @@ impl Sql {
         self.table_ref.table()
     }
 
-    /// How the command line is told of this table.
+    /// The options that name this table on the command line.
     pub(crate) fn options(&self) -> String {
         match self.table_ref.schema() {
             Some(schema) if *schema != SchemaName::default() => {
@@ -64,8 +64,7 @@ impl Sql {
         sqlx::query(AssertSqlSafe(self.known(template))).persistent(self.persistent)
     }
 
-    /// A statement that the planner looks at anew each time. A plan that a server keeps may have been made
-    /// when the table was empty.
+    /// A statement that is planned each time. A cached plan may have been made when the table was empty.
     #[cfg(feature = "postgres")]
     pub(crate) fn fresh<DB: Database + HasStatementCache>(
         &self,
@@ -74,8 +73,8 @@ impl Sql {
         self.query(template).persistent(false)
     }
 
-    /// A statement in several parts, with a number of rows for `{limit}`: a planner that knows the number
-    /// never reads the whole table for a few rows.
+    /// A statement in several parts, with a number for `{limit}`: a planner that knows the number does not read the
+    /// whole table for a few rows.
     #[cfg(feature = "postgres")]
     pub(crate) fn limited<DB: Database + HasStatementCache>(
         &self,
@@ -86,8 +85,8 @@ impl Sql {
         sqlx::query(AssertSqlSafe(text)).persistent(self.persistent)
     }
 
-    /// A statement that takes samples at several positions at once: the template for each of them, in which
-    /// `{place}` is the position. A planner that is not asked again would know other positions.
+    /// A statement that takes samples at several positions: the template once per position, with the position for
+    /// `{place}`. The positions are part of the text, so a cached plan would be for other positions.
     pub(crate) fn at_positions<DB: Database + HasStatementCache>(
         &self,
         template: &str,
@@ -100,7 +99,7 @@ impl Sql {
         sqlx::query(AssertSqlSafe(samples.join(" UNION ALL "))).persistent(false)
     }
 
-    /// A statement about a list: `{keys}` becomes so many placeholders.
+    /// A statement about a list: `{keys}` becomes this many placeholders.
     #[cfg(feature = "mysql")]
     pub(crate) fn listed(
         &self,
@@ -111,7 +110,7 @@ impl Sql {
         sqlx::query(AssertSqlSafe(self.text(template).replace("{keys}", &keys)))
     }
 
-    /// The same as [`query`](Self::query), for one value.
+    /// Like [`query`](Self::query), for one value.
     pub(crate) fn scalar<DB: Database + HasStatementCache, T>(
         &self,
         template: &'static str,
@@ -122,7 +121,7 @@ impl Sql {
         sqlx::query_scalar(AssertSqlSafe(self.text(template))).persistent(self.persistent)
     }
 
-    /// A statement made of several such texts.
+    /// A statement made of several texts.
     pub(crate) fn query_of<DB: Database + HasStatementCache>(
         &self,
         parts: &[&str],
@@ -131,7 +130,7 @@ impl Sql {
     }
 
     /// Several statements in one text, without values.
-    pub(crate) fn script(&self, template: &'static str) -> sqlx::RawSql {
+    pub(crate) fn script(&self, template: &str) -> sqlx::RawSql {
         sqlx::raw_sql(AssertSqlSafe(self.text(template)))
     }
 
@@ -142,18 +141,18 @@ impl Sql {
         )
     }
 
-    /// The text itself, for people to read.
+    /// The text with the name of the table.
     pub(crate) fn text(&self, template: &str) -> Arc<str> {
         self.table_ref.text(template).into()
     }
 }
 
-/// A limit that SQL can count to.
+/// A limit within the range of SQL integers.
 pub(crate) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A statement of `posthaste-sql-writer`, which names its table already.
+/// A statement of `posthaste-sql-writer`, which already contains the name of the table.
 pub(crate) fn ready<DB: Database + HasStatementCache>(text: &Arc<str>) -> Query<'static, DB, DB::Arguments> {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }

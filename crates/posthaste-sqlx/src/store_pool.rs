@@ -1,9 +1,9 @@
-//! A pool of the store's own connections.
+//! Pool of the store's own connections.
 //!
-//! Not a pool of sqlx: that one asks the server after every use whether the connection is still there,
-//! which costs a round trip per call and, when a network swallows packets, a connection for a quarter of
-//! an hour. Here a call that succeeds gives its connection back as it is, and a call that fails or is
-//! dropped takes it along: nothing half done is ever lent again.
+//! It is not sqlx's pool: that one pings the server after each use. A ping costs a round trip per call and, in a
+//! network that drops packets, blocks a connection for a quarter of an hour. Here a successful call returns its
+//! connection as it is. A call that fails or is dropped closes its connection, so a connection with a half-finished
+//! statement is never used again.
 
 use std::fmt;
 use std::io;
@@ -16,17 +16,18 @@ use sqlx_core::transaction::TransactionManager as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long anybody waits for a connection, and for the server to accept one.
+/// Time limit for getting a connection, and for opening one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct StorePool<DB: Database> {
     login: Options<DB>,
-    /// Settings of every session, for servers that take none while a connection is opened.
+    /// Settings of every session, for servers that accept none while a connection is opened.
     settings: Option<&'static str>,
-    /// Errors after which a connection is as good as before.
+    /// Errors after which a connection can be used again.
     is_harmless: fn(&sqlx::Error) -> bool,
     idle: Idle<DB>,
-    /// One permit per connection that may be open; closed with the store.
+    /// One permit per connection that may be open. Closed with the store. Connections are added to `idle` before their
+    /// permit is released.
     permits: Arc<Semaphore>,
 }
 
@@ -34,7 +35,7 @@ type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
 type Idle<DB> = Arc<Mutex<Vec<<DB as Database>::Connection>>>;
 
-/// Without the login, whose password the driver's own type shows.
+/// Leaves out the login, because the driver's type shows its password.
 impl<DB: Database> fmt::Debug for StorePool<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} idle, {} free", lock::<DB>(&self.idle).len(), self.permits.available_permits())
@@ -61,7 +62,7 @@ where
         Self { is_harmless, ..self }
     }
 
-    /// Runs work on a connection of its own.
+    /// Runs work on a connection of the pool.
     pub(crate) async fn with<T>(
         &self,
         work: impl AsyncFnOnce(&mut DB::Connection) -> sqlx::Result<T>,
@@ -71,7 +72,7 @@ where
         lent.end(result)
     }
 
-    /// The same in a transaction that begins with this statement.
+    /// Runs work in a transaction that begins with this statement.
     pub(crate) async fn in_transaction<T>(
         &self,
         begin: &'static str,
@@ -82,7 +83,7 @@ where
         tx.end_transaction(result).await
     }
 
-    /// Lends a connection on which a transaction has begun with this statement.
+    /// Takes a connection and begins a transaction with this statement.
     pub(crate) async fn begin(&self, begin: &'static str) -> sqlx::Result<Lent<DB>> {
         let mut lent = self.lend().await?;
         match DB::TransactionManager::begin(&mut lent, Some(begin.into_sql_str())).await {
@@ -98,7 +99,7 @@ where
         Ok(Lent { connection, idle: Arc::clone(&self.idle), is_harmless: self.is_harmless, permit })
     }
 
-    /// Closes what is idle; who works goes on, and nobody begins.
+    /// Closes idle connections. Running calls finish, and no new call gets a connection.
     pub(crate) async fn close(&self) {
         self.permits.close();
         let idle = std::mem::take(&mut *lock::<DB>(&self.idle));
@@ -107,7 +108,7 @@ where
         }
     }
 
-    /// A connection outside the pool, which the caller closes.
+    /// Opens a connection outside the pool. The caller closes it.
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_another(&self) -> sqlx::Result<DB::Connection> {
         timeout(ACQUIRE_TIMEOUT, self.connect()).await.map_err(|_| sqlx::Error::PoolTimedOut)?
@@ -140,18 +141,18 @@ fn lock<DB: Database>(idle: &Idle<DB>) -> MutexGuard<'_, Vec<DB::Connection>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection that is lent. Dropped, it is closed.
+/// A connection in use. It is closed when dropped.
 pub(crate) struct Lent<DB: Database> {
     connection: DB::Connection,
-    /// Where it goes back to.
+    /// The list to which it returns.
     idle: Idle<DB>,
     is_harmless: fn(&sqlx::Error) -> bool,
     permit: OwnedSemaphorePermit,
 }
 
 impl<DB: Database> Lent<DB> {
-    /// Commits what went well. A transaction that is dropped is rolled back when its connection is used again, and
-    /// keeps its locks until then: so one whose connection goes back to the pool is rolled back at once.
+    /// Commits if the work succeeded. sqlx rolls back a dropped transaction only when its connection is used again, and
+    /// the transaction keeps its locks until then. So a connection that returns to the pool is rolled back here.
     pub(crate) async fn end_transaction<T>(mut self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         let ended = match &result {
             Ok(_) => {
@@ -167,11 +168,11 @@ impl<DB: Database> Lent<DB> {
         self.end(ended.and(result))
     }
 
-    /// Gives the connection back, if it is as good as before.
+    /// Returns the connection to the pool if it can be used again.
     fn end<T>(self, result: sqlx::Result<T>) -> sqlx::Result<T> {
         let mut idle = lock::<DB>(&self.idle);
         match &result {
-            // The server went away, and so did the others' way to it.
+            // The server is gone, and the idle connections are broken too.
             Err(sqlx::Error::Io(_)) => idle.clear(),
             Err(error) if !(self.is_harmless)(error) => {}
             _ if self.permit.semaphore().is_closed() => {}
@@ -195,7 +196,7 @@ impl<DB: Database> DerefMut for Lent<DB> {
     }
 }
 
-/// Whether the server was not there, or went away.
+/// True if the server could not be reached or the connection broke.
 pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,

@@ -1,14 +1,13 @@
-//! The transaction depth that the driver counts on a connection, and connections on which it is zero.
+//! The transaction depth that sqlx counts on a connection.
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
 use sqlx_core::transaction::TransactionManager as _;
 
-/// A connection that can begin a transaction.
+/// Takes a connection on which a transaction can begin.
 ///
-/// A server or SQLite may roll back by itself, when a disk is full for example, and the driver goes on to
-/// count a transaction that no longer is: such a connection can begin none ever again, so another takes its
-/// place.
+/// A server or SQLite may roll back by itself, when a disk is full for example. The driver then still counts the
+/// transaction and can never begin another one on that connection, so another connection takes its place.
 pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolConnection<DB>> {
     loop {
         let connection = pool.acquire().await?;
@@ -19,7 +18,7 @@ pub(crate) async fn acquire<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<PoolC
     }
 }
 
-/// How many transactions and savepoints the driver counts on this connection.
+/// The number of transactions and savepoints that the driver counts on this connection.
 pub(crate) fn transaction_depth<DB: Database>(connection: &DB::Connection) -> usize {
     DB::TransactionManager::get_transaction_depth(connection)
 }

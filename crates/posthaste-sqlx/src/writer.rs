@@ -3,21 +3,23 @@
 use std::fmt;
 
 use posthaste::writer::{NewRow, Scope};
-use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
 use posthaste_sql_writer::WriterContext;
 use sqlx::Database;
 
+use crate::SqlStore;
+use crate::store::StoreDialect;
 use crate::transaction_depth::transaction_depth;
 
-/// How one database takes events.
+/// The operations of a Writer that differ from database to database.
 pub(crate) trait WriterDialect: Database {
-    /// The same database for Writers of all drivers.
+    /// The marker type of this database, which Writers of all drivers share.
     type Outbox: posthaste_sql_writer::Database + fmt::Debug;
 
-    /// What a Writer has besides its context.
+    /// The state of a Writer besides its context.
     type WriterState: Clone + fmt::Debug + Send + Sync;
 
-    /// Refuses a connection to another database than that of the outbox, where the INSERT does not.
+    /// Refuses a connection to another database than that of the outbox, where the INSERT itself does not.
     fn expect_database(
         _context: &WriterContext<Self::Outbox>,
         _connection: &mut Self::Connection,
@@ -25,21 +27,21 @@ pub(crate) trait WriterDialect: Database {
         async { Ok(()) }
     }
 
-    /// Refuses a connection on which no transaction is open, where the INSERT does not.
+    /// Refuses a connection without an open transaction, where the INSERT itself does not.
     fn expect_transaction(
         context: &WriterContext<Self::Outbox>,
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Inserts rows into the transaction that is open on this connection, and returns their `seq`s; `None` where the
-    /// id existed already.
+    /// Inserts rows into the open transaction of this connection; returns their `seq`s, `None` where the id existed
+    /// already.
     fn insert(
         statements: &Statements<Self>,
         connection: &mut Self::Connection,
         rows: &[NewRow],
     ) -> impl Future<Output = sqlx::Result<Vec<Option<i64>>>> + Send;
 
-    /// Why an INSERT has failed.
+    /// Explains the error of an INSERT.
     fn refused(
         _context: &WriterContext<Self::Outbox>,
         _connection: &mut Self::Connection,
@@ -49,26 +51,32 @@ pub(crate) trait WriterDialect: Database {
     }
 }
 
-/// What Writers say to a database.
+/// The statements of Writers in a database.
 pub(crate) type Statements<D> = <<D as WriterDialect>::Outbox as posthaste_sql_writer::Database>::Statements;
 
-/// Writes events in transactions of the service's own pool; made by the `writer` of a store, cheap to clone.
+/// Writes events in transactions of the service's own pool. Cheap to clone.
 #[derive(Debug)]
 pub struct Writer<D: WriterDialect> {
     pub(crate) context: WriterContext<D::Outbox>,
     pub(crate) state: D::WriterState,
 }
 
+impl<D: StoreDialect> Writer<D> {
+    /// A Writer for this outbox. Create it once and clone it: every clone shares its statements.
+    pub fn new(store: &SqlStore<D>, outbox: &Outbox) -> Self {
+        Self { context: D::writer_context(store, outbox.writer_core()), state: D::writer_state(store) }
+    }
+}
+
 impl<D: WriterDialect> Writer<D> {
-    /// Inserts one event into the transaction that is open on this connection. After the commit give
-    /// the receipt to [`Outbox::committed`](posthaste::Outbox::committed).
+    /// Inserts one event into the open transaction of this connection. After the commit give the receipt to
+    /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// Outside a transaction, and in another database or file than that of the outbox, it is refused. In a savepoint
-    /// the receipt is only a wake-up.
+    /// It is refused outside a transaction and in another database or file than that of the outbox. In a savepoint the
+    /// receipt is only a wake-up.
     ///
-    /// On MySQL, sqlx 0.9.0 cannot use a connection again on which a statement was dropped before it ended, whichever
-    /// statement it was: a caller that may be dropped calls `close_on_drop()` on its connection before, or uses
-    /// [`begin`](Self::begin).
+    /// On MySQL, a connection of sqlx 0.9.0 cannot be used again after any statement on it was dropped before its end.
+    /// A caller that may be dropped must call `close_on_drop()` on its connection first, or use [`begin`](Self::begin).
     pub async fn insert(&self, connection: &mut D::Connection, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(connection, vec![event]).await
     }
@@ -81,7 +89,7 @@ impl<D: WriterDialect> Writer<D> {
     ) -> Result<Receipt, WriteError> {
         D::expect_database(&self.context, connection).await?;
         D::expect_transaction(&self.context, connection).await?;
-        // The driver counts only what it began itself.
+        // The driver counts only transactions that it began itself; 0 is one begun by an SQL text.
         let scope = match transaction_depth::<D>(connection) {
             0 | 1 => Scope::Transaction,
             _ => Scope::ForeignSavepoint,
@@ -90,7 +98,7 @@ impl<D: WriterDialect> Writer<D> {
         Ok(receipt)
     }
 
-    /// Hooks, limits, INSERT. Returns the ids of the events, duplicates included.
+    /// Applies hooks and limits and runs the INSERT. Returns the ids of the events, duplicates included.
     pub(crate) async fn write(
         &self,
         connection: &mut D::Connection,
@@ -112,7 +120,7 @@ impl<D: WriterDialect> Clone for Writer<D> {
     }
 }
 
-/// The pool is the service's own, so its errors are passed on as they are.
+/// The pool belongs to the service, so its errors are passed on unchanged.
 pub(crate) fn failed<D: Database>(error: sqlx::Error) -> StoreError {
     StoreError::backend(D::NAME, error)
 }

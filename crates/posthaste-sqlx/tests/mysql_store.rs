@@ -1,10 +1,12 @@
-//! The MySQL and MariaDB store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the MySQL and MariaDB store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "mysql")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
     pub(crate) mod adopt;
     pub(crate) mod cancel;
+    pub(crate) mod client_row_times;
+    pub(crate) mod client_rows;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
     pub(crate) mod foreign;
@@ -14,26 +16,24 @@ mod cases {
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
-    pub(crate) mod rows;
-    pub(crate) mod server;
     pub(crate) mod server_cancel;
-    pub(crate) mod server_rows;
+    pub(crate) mod server_errors;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
 
 mod mysql {
     pub(crate) mod adopt;
+    pub(crate) mod client_rows;
     mod conformance;
     pub(crate) mod database;
     mod diagnose;
     pub(crate) mod foreign;
     pub(crate) mod foreign_open;
     pub(crate) mod grants;
-    mod locked;
+    mod locked_rows;
     mod open;
     mod parked;
-    pub(crate) mod rows;
     mod writer;
 
     mod cancel {
@@ -53,8 +53,8 @@ mod mysql {
         crate::cases::purge::purge_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
     }
 
-    mod server {
-        crate::cases::server::server_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+    mod server_errors {
+        crate::cases::server_errors::server_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
     }
 
     mod writer_conformance {
@@ -68,5 +68,5 @@ mod mysql {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
-use mysql::{adopt, database, foreign, foreign_open, grants, rows};
+// The names under which the cases refer to the modules of their database.
+use mysql::{adopt, client_rows, database, foreign, foreign_open, grants};

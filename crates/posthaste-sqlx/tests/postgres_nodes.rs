@@ -1,5 +1,5 @@
-//! Several nodes, each a process of its own, on one PostgreSQL table, and whatever else is judged by the
-//! clock. A program of its own: other tests would take the cores from it.
+//! Tests with several node processes on one PostgreSQL table, and other tests that depend on time. They are a program
+//! of their own, because other tests would compete for the cores.
 #![cfg(feature = "postgres")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
@@ -20,7 +20,7 @@ mod postgres {
 
 mod support;
 
-// The name by which the cases of every database know it.
+// The name under which the cases refer to the module of their database.
 use postgres::database;
 
 crate::cases::nodes::node_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);

@@ -1,10 +1,12 @@
-//! The PostgreSQL store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the PostgreSQL store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "postgres")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
     pub(crate) mod adopt;
     pub(crate) mod cancel;
+    pub(crate) mod client_row_times;
+    pub(crate) mod client_rows;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
     pub(crate) mod foreign;
@@ -15,18 +17,18 @@ mod cases {
     pub(crate) mod payloads;
     pub(crate) mod purge;
     pub(crate) mod refused_commit;
-    pub(crate) mod rows;
-    pub(crate) mod server;
     pub(crate) mod server_cancel;
-    pub(crate) mod server_rows;
+    pub(crate) mod server_errors;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
 
 mod postgres {
     pub(crate) mod adopt;
-    mod archive;
-    mod commit;
+    mod archive_partitions;
+    mod broken_commits;
+    mod claim_sweeps;
+    pub(crate) mod client_rows;
     mod conformance;
     pub(crate) mod database;
     mod diagnose;
@@ -34,10 +36,8 @@ mod postgres {
     pub(crate) mod foreign_open;
     pub(crate) mod grants;
     mod open;
-    mod operators;
     mod pgbouncer;
-    pub(crate) mod rows;
-    mod sweep;
+    mod query_timeout;
     mod wake;
     mod writer;
 
@@ -58,8 +58,8 @@ mod postgres {
         crate::cases::purge::purge_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
-    mod server {
-        crate::cases::server::server_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    mod server_errors {
+        crate::cases::server_errors::server_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod writer_conformance {
@@ -73,5 +73,5 @@ mod postgres {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
-use postgres::{adopt, database, foreign, foreign_open, grants, rows};
+// The names under which the cases refer to the modules of their database.
+use postgres::{adopt, client_rows, database, foreign, foreign_open, grants};

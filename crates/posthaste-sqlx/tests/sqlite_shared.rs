@@ -1,7 +1,7 @@
-//! Several writers, engines, a purger and two processes on one SQLite file. This program starts itself
-//! once more as the second process. A program of its own: it keeps the warnings of the whole process.
+//! Tests with several writers, engines, a purger and two processes on one SQLite file. The program starts itself again
+//! as the second process. It is a program of its own, because it records the warnings of the whole process.
 //!
-//! The soak runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
+//! The soak test runs for 30 seconds, or for `POSTHASTE_TEST_SECONDS`.
 #![cfg(feature = "sqlite")]
 
 mod sqlite {
@@ -33,11 +33,11 @@ const DB_VAR: &str = "POSTHASTE_TEST_DB";
 const ROLE_VAR: &str = "POSTHASTE_TEST_ROLE";
 const SECONDS_VAR: &str = "POSTHASTE_TEST_SECONDS";
 
-/// The warnings of a whole process.
+/// The warnings of the whole process.
 struct Warnings(Log);
 
 impl Warnings {
-    /// From now on every warning of this process is kept.
+    /// Starts recording the warnings of this process.
     fn keep() -> Self {
         Self(Log::of_process_where(|metadata| {
             metadata.is_event()
@@ -46,14 +46,14 @@ impl Warnings {
         }))
     }
 
-    /// Everything but that writers are faster than the engine, which is no fault.
+    /// All warnings except that writers are faster than the engine, which is not a fault.
     fn lines(&self) -> Vec<String> {
         let lines = self.0.lines().into_iter().map(|line| format!("{}{}", line.level, line.fields));
         lines.filter(|line| !line.contains("the hot queue is full")).collect()
     }
 }
 
-/// Starts this program once more, in this role.
+/// Starts this program again, in this role.
 async fn second_process_of(db: &Db, role: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "second_process", "--ignored", "--nocapture"]);
@@ -99,7 +99,7 @@ async fn run_engine(
         _ => start_engine(&store, recorder.clone()),
     };
     report("READY", "");
-    let journal = write_for(time, writers, "second", &store.writer(&outbox), &outbox, &pool).await;
+    let journal = write_for(time, writers, "second", &Writer::new(&store, &outbox), &outbox, &pool).await;
     while commands.recv().await.is_some() {}
     outbox.shutdown().await;
     journal.committed.iter().for_each(|id| report("COMMITTED", id));
@@ -108,7 +108,7 @@ async fn run_engine(
     recorder.ids().iter().for_each(|id| report("DELIVERED", id.as_str()));
 }
 
-/// Takes events and never finishes them.
+/// Claims events and never finishes them.
 async fn hold_events(store: SqliteStore, mut commands: mpsc::UnboundedReceiver<String>) {
     let routes = Routes::new().handle("Tested", async |delivery: Delivery| {
         report("HOLDS", delivery.id().as_str());
@@ -119,9 +119,10 @@ async fn hold_events(store: SqliteStore, mut commands: mpsc::UnboundedReceiver<S
     while commands.recv().await.is_some() {}
 }
 
-/// Writes what it is told to, as a service without an engine does.
+/// Writes the requested events, like a service without an engine.
 async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::UnboundedReceiver<String>) {
-    let writer = store.writer(
+    let writer = Writer::new(
+        &store,
         &Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration"),
     );
     report("READY", "");
@@ -133,7 +134,7 @@ async fn run_writer(store: SqliteStore, pool: SqlitePool, mut commands: mpsc::Un
     }
 }
 
-/// Takes a moment for each event, in which another engine could claim it.
+/// Takes a moment for each event, so that another engine could claim it meanwhile.
 struct SlowDestination(Recorder);
 
 #[async_trait]
@@ -166,7 +167,7 @@ fn soak_time() -> Duration {
     Duration::from_secs(seconds.unwrap_or(30))
 }
 
-/// What writers did.
+/// The results of the writers.
 #[derive(Default)]
 struct Journal {
     committed: BTreeSet<String>,
@@ -175,7 +176,7 @@ struct Journal {
     errors: Vec<String>,
 }
 
-/// Runs so many writers at once, each as fast as it can, until the time is over.
+/// Runs this many writers concurrently, each as fast as possible, until the time is over.
 async fn write_for(
     time: Duration,
     writers: usize,
@@ -218,7 +219,7 @@ async fn write_for(
     all
 }
 
-/// One transaction of a service, with an order and its events. Answers whether it committed.
+/// One transaction of a service, with an order and its events. Returns whether it committed.
 async fn transact(
     round: usize,
     ids: &[String],
@@ -229,7 +230,7 @@ async fn transact(
     let batch: Vec<_> = ids.iter().map(|id| event(id)).collect();
     let order = "INSERT INTO orders (id) VALUES (?1)";
     if round.is_multiple_of(7) {
-        // A service that has its own transactions.
+        // A service that begins its transactions itself.
         let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
         sqlx::query(order).bind(&ids[0]).execute(&mut *tx).await?;
         let receipt = writer.insert_all(&mut tx, batch).await?;
@@ -254,14 +255,14 @@ async fn orders(db: &Db) {
 
 // T-SQLITE, F41
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_engines_purgers_and_a_second_process_share_a_file_and_nobody_is_ever_busy() {
+async fn writers_engines_purgers_and_a_second_process_share_a_file_without_busy_errors() {
     let log = Warnings::keep();
     let db = Db::with_pool(8).await;
     orders(&db).await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, recorder.clone());
     let second = second_process_of(&db, "soak").await;
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let journal = write_for(soak_time(), 8, "first", &writer, &outbox, &db.pool).await;
     db.until_nothing_waits().await;
     let output = second.stop().await;
@@ -301,14 +302,14 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let write = async |writer: &SqliteWriter, id: &str| {
         db.write(writer, &[id]).await;
     };
-    // While the other is alone: on a busy machine it may have no turn later.
+    // Part of it while no other process runs: on a busy machine this one may get no turn later.
     let mut committed = BTreeSet::from(["alone".to_owned()]);
     write(&db.plain_writer(), "alone").await;
     db.until_nothing_waits().await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
-    // Half of them hot here, half for whoever claims them first.
-    let (hot, cold) = (db.store.writer(&outbox), db.plain_writer());
+    // Half of them take the hot path here; the other half is for any engine.
+    let (hot, cold) = (Writer::new(&db.store, &outbox), db.plain_writer());
     for n in 0..300 {
         let ids = [format!("hot{n}"), format!("cold{n}")];
         for (writer, id) in [&hot, &cold].into_iter().zip(&ids) {

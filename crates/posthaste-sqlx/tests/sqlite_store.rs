@@ -1,28 +1,29 @@
-//! The SQLite store and its Writer. One program for all of them: linking it is most of the work.
+//! Tests of the SQLite store and its Writer, in one program because linking takes most of the time.
 #![cfg(feature = "sqlite")]
 
 #[allow(clippy::unwrap_used, reason = "all of it is tests")]
 mod cases {
+    pub(crate) mod adopt;
     pub(crate) mod cancel;
+    pub(crate) mod client_rows;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
     pub(crate) mod refused_commit;
-    pub(crate) mod rows;
     pub(crate) mod writer;
     pub(crate) mod writer_conformance;
 }
 
 mod sqlite {
-    mod adopt;
+    pub(crate) mod adopt;
+    pub(crate) mod client_rows;
     mod conformance;
     pub(crate) mod database;
     mod diagnose;
     mod engine;
     mod open;
-    pub(crate) mod rows;
     mod writer;
 
     mod cancel {
@@ -45,5 +46,5 @@ mod sqlite {
 
 mod support;
 
-// The names by which the cases of every database know what is its own.
-use sqlite::{database, rows};
+// The names under which the cases refer to the modules of their database.
+use sqlite::{adopt, client_rows, database};

@@ -1,48 +1,49 @@
-//! Why a store cannot be opened.
+//! Errors of opening a store.
 
 use std::path::PathBuf;
 
 use crate::SecretUrl;
 
-/// The options that name a store are wrong or contradict each other. Nothing was connected.
+/// The options that name a store are invalid or contradict each other. No connection was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidStore(String);
 
 impl InvalidStore {
-    /// An error with this text, which says what to write instead.
+    /// An error with this text, which must say what to write instead.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-/// A store cannot be opened, or its schema cannot be found.
+/// A store cannot be opened, or the folder of its file does not exist.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenStoreError {
-    /// The options are wrong.
+    /// The options are invalid.
     #[error(transparent)]
     Invalid(#[from] InvalidStore),
 
-    /// The database refused, or cannot be reached.
+    /// The database refused the connection or the schema, or cannot be reached.
     #[error("the outbox in {url} cannot be opened")]
     Sql {
-        /// Which store.
+        /// The URL of the store. It prints without its password.
         url: SecretUrl,
-        /// What is wrong, and what to do.
+        /// The cause, which says what to do.
         source: posthaste_sqlx::OpenError,
     },
 
-    /// Redis refused, or cannot be reached.
+    /// Redis refused the connection or the outbox, or cannot be reached.
     #[error("the outbox in {url} cannot be opened")]
     Redis {
-        /// Which store.
+        /// The URL of the store. It prints without its password.
         url: SecretUrl,
-        /// What is wrong, and what to do.
+        /// The cause, which says what to do.
         source: posthaste_redis::OpenError,
     },
 
-    /// SQLite creates files but no folders, and would only say that it cannot open the file.
+    /// The folder of an SQLite file does not exist. SQLite creates files but not folders, and its own error would only
+    /// say that it cannot open the file.
     #[error("there is no folder {}: create it first, or see whether the path is right", .0.display())]
     MissingFolder(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! The schema of a store: printed, checked, created and upgraded.
+//! Schema of an SQL store: prints, checks, creates and upgrades it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use posthaste_sqlx::{Migration, MySqlStore, OpenError, SchemaState, SqliteStore}
 use crate::open::{no_memory, postgres_builder, resolve};
 use crate::{InvalidStore, OpenStoreError, StoreSpec, StoreUrl};
 
-/// The schema of an SQL store, which can be used also where there is no outbox table yet.
+/// The schema of an SQL store. It works also before the outbox table exists, when [`open`](crate::open) would fail.
 #[derive(Debug)]
 pub struct StoreMigrations(Migrations);
 
@@ -22,15 +22,15 @@ enum Migrations {
 }
 
 impl StoreMigrations {
-    /// The schema of this store; `None` where there is no schema, as in Redis.
+    /// The schema of this store; `None` if the store has no schema, as Redis.
     ///
     /// # Errors
     ///
-    /// The options are wrong, or the table is a foreign one.
+    /// The options are invalid, or they name a foreign table.
     pub fn of(spec: &StoreSpec) -> Result<Option<Self>, InvalidStore> {
         if spec.layout.is_some() {
-            let text = "a layout is for a table of somebody else, which is theirs to migrate: leave it out to make a \
-                        table of Posthaste's own";
+            let text = "a layout describes a table of another program, which that program migrates: leave it out to \
+                        create a table of Posthaste's own";
             return Err(InvalidStore::new(text));
         }
         Ok(Some(Self(match resolve(spec)? {
@@ -48,11 +48,11 @@ impl StoreMigrations {
         })))
     }
 
-    /// The same, for a caller that will create the schema: a missing SQLite file is created too.
+    /// As [`of`](Self::of), for a caller that creates the schema: a missing SQLite file is created too.
     ///
     /// # Errors
     ///
-    /// The options are wrong, or the folder of the SQLite file is missing.
+    /// The options are invalid, or the folder of the SQLite file does not exist.
     pub fn that_create(spec: &StoreSpec) -> Result<Option<Self>, OpenStoreError> {
         let StoreUrl::Sqlite(options) = resolve(spec)? else { return Ok(Self::of(spec)?) };
         if spec.url.expose().contains("mode=ro") {
@@ -74,7 +74,7 @@ impl StoreMigrations {
         }
     }
 
-    /// The statements that turn a table of the classic layout into one of Posthaste's own.
+    /// The statements that turn the classic 15-column outbox table into one of Posthaste's own.
     pub fn adoption_sql(&self) -> String {
         match &self.0 {
             Migrations::Postgres(migrations) => migrations.adoption_sql(),
@@ -83,7 +83,7 @@ impl StoreMigrations {
         }
     }
 
-    /// Whether the schema is there and current.
+    /// Returns whether the schema exists and is current.
     ///
     /// # Errors
     ///
@@ -109,11 +109,11 @@ impl StoreMigrations {
         }
     }
 
-    /// Upgrades a table that another program made; returns the steps that were applied.
+    /// Upgrades the classic 15-column outbox table of another program; returns the steps that were applied.
     ///
     /// # Errors
     ///
-    /// The database cannot be reached or changed, or the table is of another kind.
+    /// The database cannot be reached or changed, or the table is not the classic one.
     pub async fn adopt(&self) -> Result<Vec<Migration>, OpenError> {
         match &self.0 {
             Migrations::Postgres(migrations) => migrations.adopt().await,

@@ -1,4 +1,4 @@
-//! Opens the store that a [`StoreSpec`] names.
+//! Opens the store that a [`StoreSpec`] names, for operators or for an engine.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,23 +12,35 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::{InvalidStore, KNOWN_URLS, OpenStoreError, StoreSpec, StoreUrl};
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Purpose {
-    /// Operators look, and change what they are asked to change: a replica is good enough to look at.
+    /// For operators' tools, which read and change rows. A read replica is accepted too; changes fail there.
     Look,
-    /// An engine runs on it.
+    /// For an engine, which claims and settles. Made by [`Purpose::run`].
+    #[non_exhaustive]
     Run {
-        /// Create or upgrade the table first; a missing SQLite file is created.
+        /// Whether the table is created or upgraded first. A missing SQLite file is created then.
         migrate: bool,
     },
 }
 
+impl Purpose {
+    /// For an engine. With `migrate`, the table is created or upgraded first, and a missing SQLite file is created.
+    pub fn run(migrate: bool) -> Self {
+        Self::Run { migrate }
+    }
+}
+
 /// An open store of any kind.
 pub struct OpenStore {
+    /// The same store as `admin`, as engines use it.
     store: Arc<dyn Store>,
     admin: Arc<dyn Admin>,
+    /// Empty unless the store is a foreign table.
     limits: Vec<&'static str>,
+    /// Closes the pools of the concrete store, which the two trait objects cannot do.
     close: Box<dyn FnOnce() -> Closing + Send + Sync>,
 }
 
@@ -48,22 +60,22 @@ impl OpenStore {
         }
     }
 
-    /// What an engine uses.
+    /// The store, for an engine.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
-    /// What operators' tools use.
+    /// The store, for operators' tools.
     pub fn admin(&self) -> Arc<dyn Admin> {
         Arc::clone(&self.admin)
     }
 
-    /// What cannot be done with a foreign table, in sentences; empty for a table of Posthaste's own.
+    /// One sentence for each thing that a foreign table cannot do; empty for a table of Posthaste's own.
     pub fn limits(&self) -> &[&'static str] {
         &self.limits
     }
 
-    /// Disconnects. A process that ends without this leaves SQLite's side files behind.
+    /// Closes all connections. A process that ends without this call leaves SQLite's `-wal` and `-shm` files behind.
     pub async fn close(self) {
         (self.close)().await;
     }
@@ -79,7 +91,7 @@ impl fmt::Debug for OpenStore {
 ///
 /// # Errors
 ///
-/// The options are wrong, or the store cannot be reached or used; the error says what to do.
+/// The options are invalid, or the store cannot be reached or used; the error says what to do.
 pub async fn open(spec: &StoreSpec, purpose: Purpose) -> Result<OpenStore, OpenStoreError> {
     let migrate = purpose == Purpose::Run { migrate: true };
     let look = purpose == Purpose::Look;
@@ -117,11 +129,11 @@ pub async fn open(spec: &StoreSpec, purpose: Purpose) -> Result<OpenStore, OpenS
     opened.map_err(|error| cannot_be_opened(spec, error))
 }
 
-/// Whether these options can name a store at all; nothing is connected.
+/// Checks that these options can name a store, without connecting.
 ///
 /// # Errors
 ///
-/// The options are wrong; the error says what to write.
+/// The options are invalid; the error says what to write.
 pub fn check(spec: &StoreSpec) -> Result<(), InvalidStore> {
     match resolve(spec)? {
         StoreUrl::Memory => Err(no_memory()),
@@ -130,7 +142,7 @@ pub fn check(spec: &StoreSpec) -> Result<(), InvalidStore> {
     }
 }
 
-/// The store that the URL names, if the other options fit it.
+/// Parses the URL and checks that the other options fit the kind of store.
 pub(crate) fn resolve(spec: &StoreSpec) -> Result<StoreUrl, InvalidStore> {
     let url = spec.url.expose().parse()?;
     match (&url, &spec.schema, spec.pgbouncer) {
@@ -142,13 +154,11 @@ pub(crate) fn resolve(spec: &StoreSpec) -> Result<StoreUrl, InvalidStore> {
         (_, Some(_), _) => {
             Err(InvalidStore::new("--schema is for PostgreSQL, and this store has no schemas: leave it out"))
         }
-        (_, None, true) => {
-            Err(InvalidStore::new("--pgbouncer is for PostgreSQL, and this store is none: leave it out"))
-        }
+        (_, None, true) => Err(InvalidStore::new("--pgbouncer is for PostgreSQL only: leave it out")),
     }
 }
 
-/// A table that another program has made.
+/// Opens a table that another program made.
 async fn foreign_table(
     url: StoreUrl,
     layout: &Layout,
@@ -168,11 +178,11 @@ async fn foreign_table(
         StoreUrl::MySql(options) => ForeignTableStore::mysql(&options, layout),
         _ => {
             let text =
-                "--layout is for PostgreSQL, MySQL and MariaDB, and this store is none of them: leave it out";
+                "--layout is for PostgreSQL, MySQL and MariaDB, and this store is another one: leave it out";
             return Err(InvalidStore::new(text).into());
         }
     };
-    // What a relay purges is in its configuration, whose default for such a table is to keep everything.
+    // A relay purges by its configuration, whose default for a foreign table is to keep everything.
     let builder = if look { builder.read_only() } else { builder.purge() };
     let store = builder.connect().await.map_err(|error| cannot_be_opened(spec, error))?;
     let limits = store.layout().limits();
@@ -188,7 +198,8 @@ pub(crate) fn postgres_builder(
     Ok(if spec.pgbouncer { builder.pgbouncer() } else { builder })
 }
 
-/// The number of shards is left out on purpose: the outbox records it, and this caller does not decide it.
+/// The number of shards is not set on purpose: the outbox has it on record, and a relay or an operator must not choose
+/// another one.
 async fn redis_store(
     builder: RedisStoreBuilder,
     spec: &StoreSpec,

@@ -1,16 +1,16 @@
-//! Which outbox: its table or, on Redis, its name, and its schema if one was named.
+//! Reference to one outbox within a store: table and schema or, on Redis, the name.
 
 use std::fmt;
 
 use posthaste_sqlx::{SchemaName, TableName};
 use serde::Serialize;
 
-/// An outbox as people write it, and as one writes it back to the program.
+/// An outbox within its store, in the form that people write: `shop.outbox_event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutboxRef {
     /// The table, or the name in Redis.
     pub table: String,
-    /// The schema, if one was named.
+    /// The schema on PostgreSQL; `None` if none was given.
     #[serde(serialize_with = "as_some_text", skip_serializing_if = "Option::is_none")]
     pub schema: Option<SchemaName>,
 }
@@ -22,7 +22,7 @@ impl Default for OutboxRef {
 }
 
 impl OutboxRef {
-    /// The options that lead here, with a space before each; none for the default.
+    /// The command-line options that name this outbox, each after a space; empty for the default outbox.
     pub fn options(&self) -> String {
         let table = Some(&self.table).filter(|table| **table != TableName::default().to_string());
         let table = table.map(|table| format!(" --table {table}")).unwrap_or_default();

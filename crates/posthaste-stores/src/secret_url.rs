@@ -1,15 +1,15 @@
-//! URLs without what may be secret in them.
+//! URLs that print without their secrets.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A store's or a publisher's URL as it was typed. It prints without its password.
+/// The URL of a store or a publisher as it was typed. `Display` and `Debug` leave out the password and the query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(String);
 
 impl SecretUrl {
-    /// Nothing is checked: the URL is kept as it is.
+    /// Keeps the URL as it is, without any check.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
@@ -19,8 +19,8 @@ impl SecretUrl {
         &self.0
     }
 
-    /// Whether it leads to a Redis server or cluster.
-    pub fn is_redis(&self) -> bool {
+    /// Whether the scheme is one of Redis or Redis Cluster.
+    pub(crate) fn is_redis(&self) -> bool {
         self.0.starts_with("redis")
     }
 }
@@ -28,7 +28,7 @@ impl SecretUrl {
 impl FromStr for SecretUrl {
     type Err = Infallible;
 
-    // Nothing is checked here: clap would repeat a wrong URL in its message, password and all.
+    // No check here: clap repeats an invalid value in its message, which would show the password.
     fn from_str(url: &str) -> Result<Self, Infallible> {
         Ok(Self(url.to_owned()))
     }
@@ -46,8 +46,10 @@ impl fmt::Debug for SecretUrl {
     }
 }
 
-/// A URL without the name and password before an `@`, without its query, and without the path of a webhook.
-/// A password may hold any character, so the last `@` counts; if that may be in the query, nothing is shown.
+/// Returns the URL without user and password, without the query, and without the path of a webhook.
+///
+/// A password may contain any character, so everything before the last `@` is hidden. If that `@` may be part of the
+/// query, only the scheme is shown.
 pub fn redact(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
@@ -67,14 +69,14 @@ pub fn redact(url: &str) -> String {
     format!("{scheme}{shown}")
 }
 
-/// Whether the URL is one that events are posted to.
+/// Whether the URL is that of a webhook, to which events are posted: `http` or `https`.
 pub fn is_webhook(url: &str) -> bool {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Scheme, host and port: many receivers know their callers by a secret in the path. An `@` behind the host
-/// means that this is no host but the beginning of a password.
+/// Shows scheme, host and port only, because many receivers identify the caller by a secret in the path. An `@` after
+/// the host means that the text is not a host but the beginning of a password.
 fn redact_webhook(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     let rest = rest.trim_start_matches('/');
@@ -91,7 +93,7 @@ fn without_query(text: &str) -> &str {
     text.split_once('?').map_or(text, |(before, _)| before)
 }
 
-/// The same for a text that may have such URLs among its words.
+/// As [`redact`], for a text that may contain URLs among its words.
 pub fn redact_words(text: &str) -> String {
     text.split_inclusive(char::is_whitespace)
         .map(|word| match word.contains("://") && !word.contains("sqlite:") {
@@ -101,7 +103,7 @@ pub fn redact_words(text: &str) -> String {
         .collect()
 }
 
-/// Keeps what stands before and behind the URL, such as quotes or an option's name.
+/// Keeps the text before and after the URL, such as quotes or the name of an option.
 fn redact_word(word: &str) -> String {
     let before = &word[..word.find("://").unwrap_or(0)];
     let (before, rest) = word.split_at(before.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).len());

@@ -1,21 +1,21 @@
-//! Certificates of an authority of a test's own.
+//! TLS certificates signed by an authority made for the test.
 
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-/// Makes an authority, whose PEM is the answer, and in this folder `cert.pem` and `key.pem` for `localhost` and
-/// 127.0.0.1, signed by it.
+/// Makes an authority and returns its PEM. Writes `cert.pem` and `key.pem` into this folder: a certificate signed by it
+/// for `localhost` and 127.0.0.1.
 pub fn certificates(dir: &Path) -> String {
     certificates_for(dir, &["localhost", "127.0.0.1"])
 }
 
-/// The same for a server with these names.
+/// As [`certificates`], for a server with these names.
 pub fn certificates_for(dir: &Path, names: &[&str]) -> String {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // OpenSSL takes a certificate that has the name of its issuer for one that signed itself.
+    // OpenSSL takes a certificate with the same name as its issuer for a self-signed one.
     params.distinguished_name.push(DnType::CommonName, "An authority");
     let authority = params.self_signed(&key).expect("an authority");
     let issuer = Issuer::new(params, key);

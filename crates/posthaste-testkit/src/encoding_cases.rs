@@ -1,4 +1,4 @@
-//! Events that a way through text, JSON or hex could spoil.
+//! Events that are hard to encode: values that text, JSON or hex encodings could damage.
 
 use posthaste::{Event, EventId, EventParts, Timestamp};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ pub fn bytes(id: &str, content_type: &str, payload: impl Into<Vec<u8>>) -> Event
     Event::builder("Tested").id(id).bytes(content_type, payload.into()).build().expect(id)
 }
 
-/// Payloads that a way through text, JSON or hex could spoil.
+/// Events whose payloads text, JSON or hex encodings could damage.
 pub fn odd_events() -> Vec<Event> {
     let all_bytes: Vec<u8> = (0..=255).collect();
     vec![
@@ -32,7 +32,7 @@ pub fn odd_events() -> Vec<Event> {
         bytes("not-utf-8", "text/plain", b"\xff\xfe{}".to_vec()),
         bytes("looks-like-hex", "text/plain", "00ff"),
         bytes("large", "application/octet-stream", vec![0xab; 300_000]),
-        // Without a media type, as nothing but a transforming hook could leave it.
+        // Without a media type, which only a transforming hook can produce.
         untyped("untyped-nul", b"{\"a\":\"\0\"}"),
         untyped("untyped-binary", b"\x00\xff"),
         untyped("untyped-empty", b""),
@@ -46,7 +46,7 @@ pub fn untyped(id: &str, payload: &'static [u8]) -> Event {
     Event::from_parts(parts)
 }
 
-/// An event with every field, full of characters that a statement or a document may trip over.
+/// An event with all fields set, full of characters that are special in SQL, JSON or HTML.
 pub fn everything() -> Event {
     Event::builder("Größe/'\"`;--")
         .id("~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./")
@@ -63,7 +63,7 @@ pub fn everything() -> Event {
         .expect("a good event")
 }
 
-/// All that has to come back, to compare and to show; a delay is not part of it.
+/// All fields that must survive a round trip, as text for comparison. The due time is not among them.
 pub fn all_of(event: &Event) -> [String; 12] {
     let parts = event.parts();
     [
@@ -82,7 +82,7 @@ pub fn all_of(event: &Event) -> [String; 12] {
     ]
 }
 
-/// Any event that a store has to keep.
+/// Generates any event that a store must be able to keep.
 pub fn any_event() -> impl Strategy<Value = Event> {
     let name = || "[^\\p{Cc}]{1,20}";
     let payload = prop_oneof![

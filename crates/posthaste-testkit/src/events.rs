@@ -1,4 +1,4 @@
-//! Plain events for tests, and what became of them.
+//! Plain events for tests, and the ids of delivered ones.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub fn events(ids: &[&str]) -> Vec<Event> {
     ids.iter().map(|id| event(id)).collect()
 }
 
-/// The ids of everything that was delivered, sorted, repeats included.
+/// The ids of all deliveries, sorted, with repetitions.
 pub fn delivered(recorder: &Recorder) -> Vec<String> {
     let mut ids: Vec<String> = recorder.ids().iter().map(ToString::to_string).collect();
     ids.sort();

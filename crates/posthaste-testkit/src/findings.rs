@@ -1,14 +1,14 @@
-//! Findings of a diagnosis: which there are, and what one of them says.
+//! Helpers for findings: run a diagnosis, and check one finding.
 
 use posthaste::Admin;
 use posthaste::admin::{Finding, Tolerance};
 
-/// What is found with a normal tolerance.
+/// The findings with the default tolerance.
 pub async fn diagnosed(store: &impl Admin) -> Vec<Finding> {
     diagnosed_with(store, Tolerance::default()).await
 }
 
-/// What is found with this tolerance.
+/// The findings with this tolerance.
 pub async fn diagnosed_with(store: &impl Admin, tolerance: Tolerance) -> Vec<Finding> {
     store.diagnose(&tolerance).await.expect("a diagnosis")
 }
@@ -18,7 +18,7 @@ pub fn found<'f>(findings: &'f [Finding], code: &str) -> Option<&'f Finding> {
     findings.iter().find(|finding| finding.code == code)
 }
 
-/// The finding with this code, which has to say all these words.
+/// Asserts that there is a finding with this code whose text or advice contains all these words.
 #[track_caller]
 pub fn assert_found<'f>(findings: &'f [Finding], code: &str, words: &[&str]) -> &'f Finding {
     let finding = found(findings, code).unwrap_or_else(|| panic!("no {code}: {findings:?}"));
@@ -28,7 +28,7 @@ pub fn assert_found<'f>(findings: &'f [Finding], code: &str, words: &[&str]) -> 
     finding
 }
 
-/// The statement that an advice names behind these words.
+/// The statement in a finding's advice, behind this text.
 #[track_caller]
 pub fn statement_of(finding: &Finding, behind: &str) -> String {
     let statement = finding.advice.strip_prefix(behind);

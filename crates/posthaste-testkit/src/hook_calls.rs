@@ -1,10 +1,10 @@
-//! Writers' hooks that note how they are called.
+//! Writer hooks that record their calls.
 
 use std::sync::{Arc, Mutex};
 
 use posthaste::{BoxError, Event, WriterHook};
 
-/// Notes every call of a hook, in order: `name id,id`.
+/// Records every call of a hook, in order: `name id,id`.
 #[derive(Clone, Debug, Default)]
 pub struct HookCalls(Arc<Mutex<Vec<String>>>);
 
@@ -14,12 +14,12 @@ impl HookCalls {
         self.0.lock().expect("no test panics in it").push(format!("{name} {}", ids.join(",")));
     }
 
-    /// All calls.
+    /// All recorded calls.
     pub fn lines(&self) -> Vec<String> {
         self.0.lock().expect("no test panics in it").clone()
     }
 
-    /// The ids of the calls of one hook.
+    /// The ids of all calls of one hook.
     pub fn of(&self, name: &str) -> Vec<String> {
         let ids = |line: &String| line.strip_prefix(name).map(|ids| ids.trim_start().to_owned());
         self.lines().iter().filter_map(ids).collect()
@@ -45,12 +45,12 @@ impl WriterHook for HookCalls {
     }
 }
 
-/// Notes which transactions ended, and how: `committed id,id` or `rolled back id,id`.
+/// Records the end of every transaction: `committed id,id` or `rolled back id,id`.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionEnds(HookCalls);
 
 impl TransactionEnds {
-    /// Those since it was last asked.
+    /// The ends since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.0.lock().expect("no test panics in it"))
     }

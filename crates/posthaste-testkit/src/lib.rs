@@ -1,9 +1,9 @@
-//! What the tests of every crate of this workspace share. It is not published.
+//! Test helpers that are shared by the crates of this workspace. Not published.
 //!
-//! It knows no driver: servers and proxies have a port or a URL, and a test builds the options of its driver from it.
-//! So every crate can use it, also in the tests below its `src`.
+//! It depends on no driver: servers and proxies have a port or a URL, and a test builds its driver's options from that.
+//! So every crate can use it, including the tests inside its `src`.
 
-mod cases;
+mod case_tests;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 pub mod encoding_cases;

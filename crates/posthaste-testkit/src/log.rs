@@ -1,4 +1,4 @@
-//! Log capture: keeps what a thread or the whole process logs while a test runs.
+//! Log capture: records what a thread or the whole process logs during a test.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,21 +8,21 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
-/// Which spans and events are kept.
+/// Selects the spans and events to record.
 pub type Filter = fn(&Metadata<'_>) -> bool;
 
-/// An event, a span that began, or values that a span got later.
+/// An event, a new span, or values that were recorded in a span later.
 #[derive(Clone, Debug)]
 pub struct LogLine {
-    /// Its level; TRACE for values that a span got later.
+    /// The level. TRACE for values recorded later.
     pub level: Level,
-    /// Where it comes from.
+    /// The target.
     pub target: &'static str,
-    /// Its fields, the message among them: ` name=value name=value`.
+    /// All fields, including the message: ` name=value name=value`.
     pub fields: String,
 }
 
-/// What was logged since it was made.
+/// The lines logged since this was made.
 #[derive(Debug)]
 pub struct Log {
     lines: LogLines,
@@ -32,12 +32,12 @@ pub struct Log {
 type LogLines = Arc<Mutex<Vec<LogLine>>>;
 
 impl Log {
-    /// Keeps everything that this thread logs, at every level, as long as it lives.
+    /// Records everything that this thread logs, at every level, until it is dropped.
     pub fn of_thread() -> Self {
         Self::of_thread_where(|_| true)
     }
 
-    /// The same for a part of it.
+    /// As [`of_thread`](Self::of_thread), for the lines that the filter selects.
     pub fn of_thread_where(filter: Filter) -> Self {
         ask_every_subscriber();
         let lines = LogLines::default();
@@ -45,7 +45,8 @@ impl Log {
         Self { lines, _guard: Some(tracing::subscriber::set_default(subscriber)) }
     }
 
-    /// Keeps what the whole process logs from the first call on; later calls return the same, whatever they want.
+    /// Records what the whole process logs from the first call on. Later calls return the same log and ignore their
+    /// filter.
     pub fn of_process_where(filter: Filter) -> Self {
         static LINES: OnceLock<LogLines> = OnceLock::new();
         let lines = LINES.get_or_init(|| {
@@ -57,28 +58,29 @@ impl Log {
         Self { lines: Arc::clone(lines), _guard: None }
     }
 
-    /// Everything so far.
+    /// All lines so far.
     pub fn lines(&self) -> Vec<LogLine> {
         lock(&self.lines).clone()
     }
 
-    /// How many lines of this level have this text among their fields.
+    /// Number of lines of this level whose fields contain this text.
     pub fn count(&self, level: Level, text: &str) -> usize {
         lock(&self.lines).iter().filter(|line| line.level == level && line.fields.contains(text)).count()
     }
 
-    /// Everything so far, as text: `LEVEL target name=value name=value`.
+    /// All lines so far, as text: `LEVEL target name=value name=value`.
     pub fn text(&self) -> String {
         let lines = lock(&self.lines);
         lines.iter().map(|line| format!("{} {}{}\n", line.level, line.target, line.fields)).collect()
     }
 }
 
-/// Lets tracing ask every subscriber of the process which lines are wanted.
+/// Makes tracing ask every subscriber of the process whether a log line is enabled.
 ///
-/// While there is one subscriber, tracing asks that of the thread which first comes to a line, and keeps the answer
-/// for all. That thread may be a test without a log. While there are two, it asks them both; here is the second.
-/// A test that sets a subscriber of its own must call this first, or its program can have no other tests.
+/// While the process has one dispatcher, tracing asks only the subscriber of the thread that reaches a line first and
+/// caches the result for all threads. That thread may belong to a test without a log. With two dispatchers tracing asks
+/// both; this function registers the second. A test that sets a subscriber of its own must call it first. Otherwise its
+/// program cannot contain other tests.
 pub fn ask_every_subscriber() {
     static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
     LazyLock::force(&SECOND_SUBSCRIBER);

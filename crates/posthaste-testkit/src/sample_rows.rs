@@ -1,38 +1,38 @@
-//! A sample shop: rows in every state, for tests of what operators see and do.
+//! A sample shop: rows in every state, for tests of operators' tools.
 
-/// A row of the shop's outbox, as engines have left it.
+/// A row of the shop's outbox. All times are Unix times in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its event's id.
+    /// The event's id.
     pub id: &'static str,
-    /// Its event's type.
+    /// The event's type.
     pub event_type: &'static str,
-    /// Its order, if it is of one.
+    /// The order, which is the event's aggregate.
     pub order: Option<&'static str>,
-    /// Its event's tenant.
+    /// The event's tenant.
     pub tenant: Option<&'static str>,
-    /// Its event's payload, a JSON text.
+    /// The event's payload, a JSON text.
     pub payload: &'static str,
-    /// Its event's headers, a JSON object.
+    /// The event's headers, a JSON object.
     pub headers: Option<&'static str>,
-    /// NEW is 0, DONE is 1, RETRY is 2, DEAD is 3.
+    /// 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
     pub status: u8,
-    /// How many attempts failed.
+    /// Number of failed attempts.
     pub attempts: u8,
-    /// When it is due, as a Unix time in seconds, as all its times.
+    /// When the row is due.
     pub available_at: i64,
-    /// When it was inserted.
+    /// When the row was inserted.
     pub inserted_at: i64,
-    /// When it became DONE or DEAD.
+    /// When the row became DONE or DEAD.
     pub done_at: Option<i64>,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     pub last_error: Option<&'static str>,
 }
 
 /// 2020-01-02 03:00 UTC.
 pub const PAST_SECONDS: i64 = 1_577_934_000;
 
-/// 2100: a clock that is far ahead, so that the age of what waits is always zero.
+/// The year 2100. A pending row that is inserted then has the age zero in every test.
 pub const FUTURE_SECONDS: i64 = 4_102_444_800;
 
 const ORDER: Row = Row {
@@ -51,14 +51,14 @@ const ORDER: Row = Row {
 };
 
 impl Row {
-    /// The type of its event's aggregate.
+    /// The event's aggregate type.
     pub fn aggregate_type(&self) -> &'static str {
         if self.order.is_some() { "Order" } else { "__GLOBAL__" }
     }
 }
 
-/// Two rows that wait, three that are DEAD and three that are DONE. DEAD and DONE ones are of 2020, but for the last,
-/// which is DONE in the far future.
+/// Two pending rows, three DEAD and three DONE. The DEAD and DONE rows are of 2020, except the last one, which became
+/// DONE in 2100.
 pub const ROWS: [Row; 8] = [
     Row {
         id: "n-1",
@@ -101,7 +101,7 @@ const fn done(at: i64) -> Row {
     Row { status: 1, done_at: Some(at), ..ORDER }
 }
 
-/// The statement that inserts these rows; `time` says how the database writes a Unix time in seconds.
+/// The INSERT statement for these rows. `time` formats a Unix time in seconds for the database.
 pub fn insert(rows: &[Row], time: impl Fn(i64) -> String) -> String {
     let values: Vec<String> = rows.iter().map(|row| values(row, &time)).collect();
     format!(

@@ -1,26 +1,26 @@
-//! Plays the scripts of the Writers' suite, on a driver of any kind.
+//! Runs the transaction scripts of the Writers' conformance suite with any driver.
 
-/// What a service says in a script.
+/// The SQL statements for the steps of a script.
 #[derive(Clone, Copy, Debug)]
 pub struct Statements {
-    /// Makes the service's own table, `orders`.
+    /// Creates the service's own table, `orders`.
     pub orders: &'static str,
-    /// Lets the outbox refuse the events that the suite expects it to.
+    /// Makes the outbox table refuse the events that the suite expects to be refused.
     pub refuse_unwritable: &'static str,
-    /// Writes a row of the service's own.
+    /// Inserts a row of the service.
     pub business: &'static str,
-    /// Fails, and leaves the transaction as it was where the database allows it.
+    /// Fails. The transaction continues if the database allows that.
     pub fails: &'static str,
-    /// Fails, and takes the transaction along.
+    /// Fails and ends the transaction.
     pub aborts: &'static str,
-    /// Whether what fails does that too.
+    /// Whether `fails` ends the transaction as well.
     pub failed_statement_aborts: bool,
 }
 
 const REFUSING_CHECK_SQL: &str = "ALTER TABLE outbox_event ADD CHECK (event_type <> 'Unwritable')";
 
 impl Statements {
-    /// On PostgreSQL.
+    /// For PostgreSQL.
     pub const POSTGRES: Self = Self {
         orders: "CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY)",
         refuse_unwritable: REFUSING_CHECK_SQL,
@@ -30,8 +30,8 @@ impl Statements {
         failed_statement_aborts: true,
     };
 
-    /// On MySQL and MariaDB. A deadlock ends a transaction as the last one does: it is rolled back, and a statement
-    /// has failed.
+    /// For MySQL and MariaDB. `aborts` has the effect of a deadlock: the transaction is rolled back, and a statement
+    /// fails.
     pub const MYSQL: Self = Self {
         orders: "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY)",
         refuse_unwritable: REFUSING_CHECK_SQL,
@@ -41,7 +41,7 @@ impl Statements {
         failed_statement_aborts: false,
     };
 
-    /// On SQLite.
+    /// For SQLite.
     pub const SQLITE: Self = Self {
         orders: "CREATE TABLE orders (id INTEGER PRIMARY KEY)",
         refuse_unwritable: "CREATE TRIGGER not_unwritable BEFORE INSERT ON outbox_event
@@ -53,9 +53,9 @@ impl Statements {
     };
 }
 
-/// Defines `play_script`, which plays a script in a transaction of this kind, for a driver whose transactions and
-/// savepoints are values with async methods. They share methods and no type, and so do the drivers. `execute` is a
-/// function that runs a statement in either.
+/// Defines `play_script`, which runs a script in a transaction of this type, for drivers whose transactions and
+/// savepoints are values with async methods. A macro, because the drivers have the same methods but no common trait.
+/// `execute` is a function that runs a statement in either type.
 #[macro_export]
 macro_rules! play_scripts {
     ($tx:ty, $savepoint:ty, $execute:ident) => {
@@ -103,8 +103,8 @@ macro_rules! play_scripts {
     };
 }
 
-/// The steps of a script on a transaction of any kind: with `[await]` on async methods, with `[]` on others. The first
-/// block plays steps once more in the same transaction, the second one in a savepoint.
+/// Runs the steps of a script in a transaction of any type: `[await]` for async methods, `[]` for others. The first
+/// block runs steps in the same transaction, the second one in a savepoint.
 #[macro_export]
 macro_rules! play_steps {
     (

@@ -1,4 +1,4 @@
-//! The connections that transactions begin on, and their caches of prepared statements.
+//! Connections of the service: which types are accepted, and their caches of prepared statements.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,13 +10,26 @@ use tokio_postgres::{Client, Error, Statement, Transaction};
 
 /// A connection that a transaction can begin on: a [`tokio_postgres::Client`], a [`PreparedClient`], or a
 /// connection of a deadpool-postgres pool.
+#[diagnostic::on_unimplemented(
+    message = "a transaction cannot begin on `{Self}`",
+    label = "not a connection of tokio-postgres",
+    note = "pass `&mut client`, where the client is a `tokio_postgres::Client`, a `PreparedClient` or, with the \
+            feature `deadpool`, a connection from a deadpool-postgres pool"
+)]
 pub trait PgConnection: sealed::Connection {}
 
 /// A transaction of the service's own: a [`tokio_postgres::Transaction`], or that of deadpool-postgres.
+#[diagnostic::on_unimplemented(
+    message = "an event cannot be inserted into `{Self}`: it is not a transaction",
+    label = "not a transaction of tokio-postgres",
+    note = "pass `&tx`, where `tx` is a `tokio_postgres::Transaction` or, with the feature `deadpool`, a \
+            `deadpool_postgres::Transaction`",
+    note = "into a transaction of `PgWriter::begin`, write with `tx.write(event)`"
+)]
 pub trait PgTransaction: sealed::Transaction {}
 
-/// A connection that keeps statements of Writers prepared, for a service without a pool that does. Derefs
-/// to the [`tokio_postgres::Client`].
+/// A connection that keeps the statements of Writers prepared, for a service whose pool does not. Derefs to the
+/// [`tokio_postgres::Client`].
 ///
 /// ```no_run
 /// # async fn run(writer: posthaste_tokio_postgres::PgWriter) -> Result<(), posthaste::BoxError> {
@@ -37,12 +50,12 @@ pub struct PreparedClient {
 }
 
 impl PreparedClient {
-    /// Keeps statements on this connection.
+    /// Wraps a connection; its cache is empty at first.
     pub fn new(client: Client) -> Self {
         Self { client, prepared: Arc::default() }
     }
 
-    /// The connection alone.
+    /// The connection without the cache.
     pub fn into_inner(self) -> Client {
         self.client
     }
@@ -61,7 +74,7 @@ impl DerefMut for PreparedClient {
     }
 }
 
-/// The statements of one connection, by their texts.
+/// The prepared statements of one connection, by their text. They are valid as long as the connection.
 #[derive(Default)]
 pub struct PreparedStatements(Mutex<HashMap<Arc<str>, Statement>>);
 
@@ -82,20 +95,20 @@ impl fmt::Debug for PreparedStatements {
     }
 }
 
-/// The cache of prepared statements that a connection has.
+/// The cache of prepared statements of a connection.
 #[derive(Clone, Debug)]
 pub enum StatementCache {
-    /// None: statements are parsed each time, in the round trip in which they are executed.
+    /// No cache: the server parses a statement each time, in the round trip that executes it.
     Disabled,
-    /// A [`PreparedClient`].
+    /// The cache of a [`PreparedClient`].
     Client(Arc<PreparedStatements>),
-    /// A pool.
+    /// The cache of a connection of a deadpool-postgres pool.
     #[cfg(feature = "deadpool")]
     Pool(Arc<deadpool_postgres::StatementCache>),
 }
 
 impl StatementCache {
-    /// The prepared statement, from the cache if it has it, and then without a round trip.
+    /// The prepared statement, or `None` without a cache. Costs a round trip only if the cache does not contain it.
     pub(crate) async fn prepare(
         &self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! The INSERT: one statement, whether for one event or for a thousand.
+//! The INSERT: one statement for any number of events.
 
 use std::sync::Arc;
 
@@ -10,26 +10,27 @@ use tokio_postgres::{Client, Error, Row, Transaction};
 
 use crate::writer_session::WriterSession;
 
-/// The types of the values of one row, and of the database id behind them.
+/// The types of the values of one row, then of the database id.
 const ONE_ROW_TYPES: [Type; 16] = {
     const TEXT: Type = Type::TEXT;
     const INT: Type = Type::INT8;
     [TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT, TEXT, TEXT, Type::BYTEA, INT, INT, TEXT, INT, TEXT]
 };
 
-/// What became of rows.
+/// The result of an INSERT.
 #[derive(Debug, Default)]
 pub(crate) struct Inserted {
-    /// One entry per row; none where the id existed already.
+    /// One entry per row; `None` where the id existed already.
     pub(crate) seqs: Vec<Option<i64>>,
-    /// Whether a savepoint was open, whoever opened it.
+    /// Whether a savepoint was open, opened by the driver or by an SQL text.
     pub(crate) in_savepoint: bool,
 }
 
 /// A value that is bound, and its type.
 type Bound<'v> = (&'v (dyn ToSql + Sync), Type);
 
-/// Prepares on a new connection, before a transaction begins, what nearly every one needs.
+/// Prepares the INSERT of one row, which nearly every transaction needs, before the transaction begins. Costs a round
+/// trip on a new connection only.
 pub(crate) async fn warm_up(session: &WriterSession, client: &Client) -> Result<(), Error> {
     let statements = session.statements();
     let types = match statements.database_id() {
@@ -61,12 +62,12 @@ pub(crate) async fn insert(
     };
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     let seqs = seqs_by_id(rows, pairs.collect::<Result<_, Error>>()?);
-    // The same for all rows of a statement.
+    // The flag is the same for all rows of a statement.
     let in_savepoint = inserted.first().map_or(Ok(false), |row| row.try_get(2))?;
     Ok(Inserted { seqs, in_savepoint })
 }
 
-/// Runs an INSERT with these values, and behind them which database the rows belong to.
+/// Runs an INSERT with these values, followed by the database id if the context has one.
 async fn run(
     session: &WriterSession,
     tx: &Transaction<'_>,

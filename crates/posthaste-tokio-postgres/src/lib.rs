@@ -7,12 +7,12 @@
 //! use posthaste_tokio_postgres::PgWriter;
 //! use tokio_postgres::NoTls;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let url = "postgres://localhost/shop";
 //! let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = PgWriter::new(store.writer_context(&outbox));
+//! let writer = PgWriter::new(&store, &outbox);
 //!
 //! let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
 //! tokio::spawn(connection);
@@ -29,17 +29,18 @@
 //! # }
 //! ```
 //!
-//! The engine stands on `PgStore` of `posthaste-sqlx`, here or in another process. A service that leaves
-//! delivery to a relay needs no store: [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
+//! The engine uses a `PgStore` of `posthaste-sqlx`, in this process or in another one. A service that leaves delivery
+//! to a relay needs no store: it makes its Writer with [`PgWriter::from_context`] and
+//! [`WriterContext::writer_only`](posthaste_sql_writer::WriterContext::writer_only).
 //!
 //! # Round trips
 //!
-//! An event costs no round trip of its own. [`PgTx::write`] takes `&self`, so that it can be joined with the
-//! service's own statements, and the proof before COMMIT travels with the COMMIT. The rows themselves have to
-//! be proven only where a savepoint was open when they were written.
+//! An event costs no round trip of its own. [`PgTx::write`] takes `&self`, so that it can be joined with the service's
+//! own statements, and the proof before COMMIT is pipelined with the COMMIT. Rows need a proof only if a savepoint was
+//! open when they were written.
 //!
-//! The statements are prepared once per connection where somebody keeps them: a deadpool pool does, and so
-//! does a [`PreparedClient`]. On a bare [`tokio_postgres::Client`] the server parses them each time.
+//! The statements are prepared once per connection by a deadpool pool and by a [`PreparedClient`]. On a bare
+//! [`tokio_postgres::Client`] the server parses them each time.
 
 mod connection;
 mod insert;

@@ -1,4 +1,4 @@
-//! A pipeline of two requests, in one round trip.
+//! Pipelining of two requests in one round trip.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use futures_util::future::{join, maybe_done};
 
-/// Sends both requests, the first one first, and waits for both answers.
+/// Sends both requests in order, and waits for both results.
 ///
-/// The driver sends a request when its future is polled for the first time. Both have to be polled from
-/// then on: the answer to the second one waits behind that to the first.
+/// The driver sends a request when its future is polled for the first time. From then on both futures must be polled,
+/// because the result of the second request arrives after that of the first.
 pub(crate) async fn pipelined<A, B>(
     first: impl Future<Output = A>,
     second: impl Future<Output = B>,
@@ -21,5 +21,5 @@ pub(crate) async fn pipelined<A, B>(
     })
     .await;
     let ((), second) = join(first.as_mut(), second).await;
-    (first.take_output().expect("it is done, and nobody took it"), second)
+    (first.take_output().expect("`join` has completed it"), second)
 }

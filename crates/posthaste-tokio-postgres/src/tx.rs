@@ -1,4 +1,4 @@
-//! A transaction, and savepoints in it, that tell the outbox how they ended.
+//! Transactions and savepoints that hand their events to the outbox when they end.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,18 +18,19 @@ use crate::tx_ledger::{TxLedger, lock, unlock};
 use crate::writer::{PgWriter, write};
 use crate::writer_session::{WriterSession, failed};
 
-/// A transaction on the service's own connection whose [`commit`](Self::commit) proves, commits and
-/// dispatches. Derefs to the [`Transaction`] of the driver. Dropped unfinished, it is rolled back.
+/// A transaction on the service's own connection whose [`commit`](Self::commit) proves which rows exist, commits and
+/// dispatches them. Derefs to the [`Transaction`] of the driver. Dropped before it ends, it is rolled back.
 #[must_use = "dropped, the transaction is rolled back"]
 pub struct PgTx<'c> {
-    // Dropped before what was written: the hooks run after the rollback, not before it.
+    // Declared before `written`, so that it is dropped first: the hooks must run after the rollback.
     tx: Transaction<'c>,
+    /// What was written so far. Locked only between statements, never across an `await`.
     written: Mutex<TxLedger>,
     session: WriterSession,
 }
 
 impl PgWriter {
-    /// Begins a transaction. A caller that goes away while it begins leaves no open transaction behind.
+    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open.
     pub async fn begin<'c, C: PgConnection>(&self, connection: &'c mut C) -> Result<PgTx<'c>, StoreError> {
         let (client, cache) = connection.parts();
         let session = WriterSession::new(&self.context, cache);
@@ -38,8 +39,8 @@ impl PgWriter {
         Ok(PgTx::new(tx, session))
     }
 
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers `Err`,
-    /// panics or is dropped.
+    /// Runs `work` in a transaction: commits when it returns `Ok`, rolls back when it returns `Err`, panics or is
+    /// dropped.
     ///
     /// ```no_run
     /// # use posthaste::{BoxError, Event};
@@ -62,9 +63,9 @@ impl PgWriter {
         E: From<WriteError> + From<CommitError>,
     {
         let mut tx = self.begin(connection).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
+        let result = work(&mut tx).await?;
         tx.commit().await?;
-        Ok(answer)
+        Ok(result)
     }
 }
 
@@ -73,10 +74,10 @@ impl<'c> PgTx<'c> {
         Self { tx, written: Mutex::default(), session }
     }
 
-    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists already is
-    /// answered like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is returned like
+    /// any other, and nothing is written.
     ///
-    /// Joined with the service's own statement, both travel in one round trip:
+    /// Joined with a statement of the service, both are sent in one round trip:
     ///
     /// ```no_run
     /// # use posthaste::{BoxError, Event};
@@ -93,12 +94,13 @@ impl<'c> PgTx<'c> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Writes events in one statement and answers their ids, those that a hook left out excepted.
+    /// Writes events in one statement and returns their ids, without those that a hook suppressed.
     pub async fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         write(&self.session, &self.tx, events, &self.written).await
     }
 
-    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    /// Opens a savepoint. Its events belong to this transaction when it is released, and are dropped when it is rolled
+    /// back.
     pub async fn savepoint(&mut self) -> Result<PgSavepoint<'_>, StoreError> {
         let tx = self.tx.transaction().await.map_err(failed)?;
         Ok(PgSavepoint::new(tx, &self.written, &self.session))
@@ -106,9 +108,9 @@ impl<'c> PgTx<'c> {
 
     /// Commits, and hands the events to the engine.
     ///
-    /// What a savepoint took back is not dispatched. A transaction that a failed statement has aborted
-    /// is rolled back and answers an error, although PostgreSQL's own COMMIT would answer `Ok`. The proof
-    /// of both travels with the COMMIT.
+    /// Events of a savepoint that was rolled back are not dispatched. A transaction that a failed statement has aborted
+    /// is rolled back and returns an error, although PostgreSQL's own COMMIT would return `Ok`. The proof of both is
+    /// pipelined with the COMMIT.
     pub async fn commit(self) -> Result<(), CommitError> {
         let Self { tx, written, session } = self;
         let (ledger, certain) = unlock(written).into_parts();
@@ -118,9 +120,23 @@ impl<'c> PgTx<'c> {
         }
     }
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed)
+    }
+}
+
+impl posthaste::writer::Tx for PgTx<'_> {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
     }
 }
 
@@ -143,28 +159,28 @@ impl fmt::Debug for PgTx<'_> {
     }
 }
 
-/// Commits rows that no savepoint can have taken back.
+/// Commits rows that no savepoint can have rolled back.
 async fn commit_certain(
     tx: Transaction<'_>,
     ledger: Ledger,
     present: &HashSet<i64>,
 ) -> Result<(), CommitError> {
-    // An aborted transaction refuses a savepoint, and then the COMMIT behind it is not looked at. Of all
-    // that it refuses this is the cheapest: an empty SELECT takes three times as long.
+    // An aborted transaction refuses a savepoint, and the server then skips the COMMIT that follows in the same text.
+    // Of all statements that it refuses, this is the cheapest: an empty SELECT takes three times as long.
     const COMMIT_UNLESS_ABORTED: &str = "SAVEPOINT posthaste; COMMIT";
     let committing = ledger.committing();
-    let answer = tx.batch_execute(COMMIT_UNLESS_ABORTED).await;
-    if answer.is_ok() {
+    let result = tx.batch_execute(COMMIT_UNLESS_ABORTED).await;
+    if result.is_ok() {
         forget(tx);
     } else {
-        // Sends a ROLLBACK, before the hooks hear of it.
+        // Sends a ROLLBACK before the hooks run.
         drop(tx);
     }
-    conclude(committing, answer.map(|()| present))
+    conclude(committing, result.map(|()| present))
 }
 
-/// Commits rows of which a savepoint may have taken some back: in the same round trip, the transaction says
-/// which of them it still sees.
+/// Commits rows some of which a savepoint may have rolled back. The same round trip returns those that the transaction
+/// still sees.
 async fn commit_proven(
     tx: Transaction<'_>,
     ledger: Ledger,
@@ -174,7 +190,7 @@ async fn commit_proven(
     let present = match session.ready(tx.client(), &session.statements().present, &types).await {
         Ok(present) => present,
         Err(error) => {
-            // The hooks hear of it after the rollback.
+            // The hooks run after the rollback.
             drop(tx);
             ledger.rolled_back();
             return Err(CommitError::RolledBack(failed(error)));
@@ -183,26 +199,26 @@ async fn commit_proven(
     let written = ledger.seqs();
     let committing = ledger.committing();
     let values: [&(dyn ToSql + Sync); 1] = [&written];
-    let (present, answer) = pipelined(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
+    let (present, result) = pipelined(present.rows(&tx, &values, &types), tx.batch_execute("COMMIT")).await;
     forget(tx);
     let present = present.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect());
-    match (present, answer) {
-        (Ok(present), answer) => conclude(committing, answer.map(|()| &present)),
-        // The server answers in order: before a proof that it refused, nothing was committed, and the COMMIT
-        // behind it rolled back.
+    match (present, result) {
+        (Ok(present), result) => conclude(committing, result.map(|()| &present)),
+        // The server replies in order. If it refused the proof, the transaction was aborted, and the COMMIT that
+        // followed rolled it back.
         (Err(error), _) => conclude(committing, Err(error)),
     }
 }
 
-/// The transaction has ended, and the driver, which does not know, would send a ROLLBACK after it. Nothing
-/// in it holds memory of its own.
+/// Forgets a transaction that has ended. The driver does not know that it has, and would send a ROLLBACK when it is
+/// dropped. It owns no memory, so nothing leaks.
 fn forget(tx: Transaction<'_>) {
     std::mem::forget(tx);
 }
 
-/// Says what became of the COMMIT.
-fn conclude(committing: Committing, answer: Result<&HashSet<i64>, Error>) -> Result<(), CommitError> {
-    match answer {
+/// Reports the result of the COMMIT to the hooks, the engine and the caller.
+fn conclude(committing: Committing, result: Result<&HashSet<i64>, Error>) -> Result<(), CommitError> {
+    match result {
         Ok(present) => {
             committing.committed(present);
             Ok(())
@@ -215,17 +231,18 @@ fn conclude(committing: Committing, answer: Result<&HashSet<i64>, Error>) -> Res
     }
 }
 
-/// Whether the server itself said no, as it does when a deferred constraint is violated.
+/// Whether the server itself refused the COMMIT, as it does when a deferred constraint is violated.
 fn is_refusal(error: &Error) -> bool {
     error.code().is_some_and(|state| proves_rollback(state.code()))
 }
 
-/// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`Transaction`] of the driver. Dropped
-/// unfinished, it is rolled back.
+/// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`Transaction`] of the driver. Dropped before it
+/// ends, it is rolled back.
 #[must_use = "dropped, the savepoint is rolled back"]
 pub struct PgSavepoint<'a> {
     // Dropped first, as in `PgTx`.
     tx: Transaction<'a>,
+    /// What was written in this savepoint; moves to `parent` when it is released.
     written: Mutex<TxLedger>,
     parent: &'a Mutex<TxLedger>,
     session: &'a WriterSession,
@@ -252,15 +269,15 @@ impl<'a> PgSavepoint<'a> {
         Ok(PgSavepoint::new(tx, &self.written, self.session))
     }
 
-    /// Ends the savepoint; its events belong to what is around it now.
+    /// Releases the savepoint: its events now belong to the transaction or savepoint around it.
     pub async fn release(self) -> Result<(), StoreError> {
-        // Before the answer: a caller that goes away meanwhile has released it all the same. Where it
-        // fails, the transaction around it is aborted, and its commit will say so.
+        // Absorbed before the reply arrives, because RELEASE takes effect even if the caller is dropped in the
+        // meantime. If RELEASE fails, the transaction is aborted, and its commit returns an error.
         lock(self.parent).absorb(unlock(self.written));
         self.tx.commit().await.map_err(failed)
     }
 
-    /// Undoes what was written in it.
+    /// Rolls back everything written in this savepoint.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed)
     }

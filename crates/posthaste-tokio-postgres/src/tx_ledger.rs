@@ -1,4 +1,4 @@
-//! The ledger of a transaction: what it has written, and whether its rows are beyond doubt.
+//! The ledger of a transaction: the rows that it wrote, and whether they need a proof before COMMIT.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use posthaste::writer::Ledger;
 #[derive(Debug, Default)]
 pub(crate) struct TxLedger {
     ledger: Ledger,
-    /// Whether a savepoint was open during a write. Without one, no savepoint can take a row back.
+    /// Whether a savepoint was open during a write. If not, no savepoint can roll a row back.
     is_doubtful: bool,
 }
 
@@ -20,14 +20,13 @@ impl TxLedger {
         self.is_doubtful |= in_savepoint;
     }
 
-    /// A savepoint was released: what it wrote belongs to this transaction now.
+    /// Takes over the rows of a savepoint that was released.
     pub(crate) fn absorb(&mut self, savepoint: TxLedger) {
         self.ledger.absorb(savepoint.ledger);
         self.is_doubtful |= savepoint.is_doubtful;
     }
 
-    /// The ledger, and the rows that are there for certain if the transaction commits; none if somebody has
-    /// to look.
+    /// The ledger, and the rows that certainly exist if the transaction commits; `None` if they need a proof.
     pub(crate) fn into_parts(self) -> (Ledger, Option<HashSet<i64>>) {
         let certain = (!self.is_doubtful).then(|| self.ledger.seqs().into_iter().collect());
         (self.ledger, certain)

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use posthaste::writer::{Prepared, Scope};
-use posthaste::{Event, EventId, Receipt, WriteError};
-use posthaste_sql_writer::{Postgres, WriterContext};
+use posthaste::{Event, EventId, Outbox, Receipt, WriteError};
+use posthaste_sql_writer::{OutboxStore, Postgres, WriterContext};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
@@ -20,17 +20,22 @@ pub struct PgWriter {
 }
 
 impl PgWriter {
-    /// A Writer for the outbox of this context; `PgStore::writer_context` of `posthaste-sqlx` gives one, and
-    /// so does [`WriterContext::writer_only`].
-    pub fn new(context: WriterContext<Postgres>) -> Self {
+    /// A Writer for this outbox in a `PgStore` of `posthaste-sqlx`.
+    pub fn new(store: &impl OutboxStore<Postgres>, outbox: &Outbox) -> Self {
+        Self::from_context(store.writer_context(outbox))
+    }
+
+    /// A Writer for a service without a store, which leaves delivery to a relay: see
+    /// [`WriterContext::writer_only`].
+    pub fn from_context(context: WriterContext<Postgres>) -> Self {
         Self { context }
     }
 
-    /// Inserts one event into a transaction of the service's own. After the commit give the receipt to
+    /// Inserts one event into a transaction that the service began itself. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// In another database than that of the outbox it is refused. In a savepoint, a nested [`Transaction`] or one that was opened by a text, the receipt is only a
-    /// wake-up. Outside a transaction there is nothing to call it with:
+    /// In another database than that of the outbox it is refused. In a savepoint, which is a nested [`Transaction`] or
+    /// one that was opened by an SQL text, the receipt is only a wake-up. Outside a transaction it does not compile:
     ///
     /// ```compile_fail,E0277
     /// # use posthaste::Event;
@@ -56,15 +61,15 @@ impl PgWriter {
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Applies hooks and limits and runs the INSERT. Returns the ids of the events, duplicates included.
 pub(crate) async fn write(
     session: &WriterSession,
     tx: &Transaction<'_>,
     events: Vec<Event>,
     into: &Mutex<TxLedger>,
 ) -> Result<Vec<EventId>, WriteError> {
-    // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows which of
-    // them are still there.
+    // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of them
+    // still exist.
     let prepared = session.context.core().prepare(events, Scope::Transaction)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
     let inserted = insert(session, tx, prepared.rows()).await;
@@ -73,8 +78,9 @@ pub(crate) async fn write(
     Ok(ids)
 }
 
-/// Inserts rows without knowing whether a savepoint is open, which the driver does not tell. The server
-/// does, with its answer, and then nobody may hold the rows.
+/// Inserts rows into a transaction of the service. The driver does not know whether a savepoint is open; the INSERT
+/// returns it. If one is open, the leases are removed again, because the savepoint may be rolled back without the
+/// knowledge of the engine.
 async fn insert_unowned(
     session: &WriterSession,
     tx: &Transaction<'_>,

@@ -1,4 +1,4 @@
-//! A writer context on one connection: its statements, prepared or not.
+//! A writer context on one connection, with its prepared statements.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use tokio_postgres::{Client, Error, Row, Statement, Transaction};
 
 use crate::connection::StatementCache;
 
-/// A writer context, and the statement cache of the connection.
+/// A writer context, and the statement cache of the connection. The cache is disabled if the statements must not be
+/// kept prepared.
 #[derive(Clone, Debug)]
 pub(crate) struct WriterSession {
     pub(crate) context: WriterContext<Postgres>,
     cache: StatementCache,
 }
 
-/// A statement that can be sent at once.
+/// A statement that can be sent without preparing it first.
 pub(crate) enum ReadyStatement {
     Prepared(Statement),
     Unprepared(Arc<str>),
@@ -32,13 +33,14 @@ impl WriterSession {
         self.context.statements()
     }
 
-    /// What an error of an INSERT means. Another database than that of the outbox refuses by itself.
+    /// Explains the error of an INSERT: in another database than that of the outbox the INSERT itself fails.
     pub(crate) fn refused(&self, error: Error) -> StoreError {
-        let said = error.as_db_error().map(tokio_postgres::error::DbError::message);
-        said.and_then(|said| self.statements().other_database(said)).unwrap_or_else(|| failed(error))
+        let message = error.as_db_error().map(tokio_postgres::error::DbError::message);
+        message.and_then(|message| self.statements().other_database(message)).unwrap_or_else(|| failed(error))
     }
 
-    /// Makes a statement ready. Costs a round trip only on a connection that has never seen it.
+    /// Prepares a statement if the connection has a cache. Costs a round trip only on a connection that has not
+    /// prepared it before.
     pub(crate) async fn ready(
         &self,
         client: &Client,
@@ -51,8 +53,8 @@ impl WriterSession {
 }
 
 impl ReadyStatement {
-    /// Sends the statement when it is polled for the first time. The types go with it, so that nobody has
-    /// to ask the server for them.
+    /// Sends the statement when it is polled for the first time. The types are sent with it, so that the driver need
+    /// not query them from the server.
     pub(crate) async fn rows(
         &self,
         tx: &Transaction<'_>,
@@ -69,7 +71,7 @@ impl ReadyStatement {
     }
 }
 
-/// The connection is the service's own, so its errors are passed on as they are.
+/// The connection belongs to the service, so its errors are passed on unchanged.
 pub(crate) fn failed(error: Error) -> StoreError {
     StoreError::backend("PostgreSQL", error)
 }

@@ -1,8 +1,8 @@
-//! The operator's door to a store: what waits, what is late, what died and why.
+//! Operators' access to a store: what waits, what is late, what is DEAD and why.
 
 mod backlog;
 mod finding;
-mod format;
+mod finding_text;
 mod row_findings;
 mod server_findings;
 mod tolerance;
@@ -25,78 +25,75 @@ pub use self::row_findings::{LostLeases, ParkedRoute, PausedRoute, RowObservatio
 pub use self::tolerance::Tolerance;
 pub use crate::route::ParkReason;
 
-/// Looks into a store and mends what needs a person. The command line and the dashboard speak
-/// to this trait and contain no SQL; the engine does not see it.
+/// Reads a store and changes what needs an operator. The command line and the dashboard use this trait and contain no
+/// SQL; the engine does not use it.
 ///
 /// # Contract
 ///
-/// Every list is bounded and paged by keyset. Every call that changes something takes the name
-/// of the person or program that asks (`actor`) and leaves an [`AuditEntry`], in the same
-/// transaction as the change where the store has one; a call that changes nothing leaves none.
-/// A change is one guarded statement: two operators who press the same button change each row once.
-/// Zero rows is an answer, not an error. There are no default methods.
+/// Every list is bounded and paged by keyset. Every call that changes something takes the name of the person or program
+/// behind it (`actor`) and leaves an [`AuditEntry`], in the same transaction as the change if the store has
+/// transactions. A call that changes nothing leaves none. A change is one guarded statement, so two operators who press
+/// the same button change each row once. Zero rows is a result, not an error. There are no default methods.
 #[async_trait]
 pub trait Admin: fmt::Debug + Send + Sync + 'static {
-    /// How much is waiting, late, dead and done. It answers within a second, however many rows there
-    /// are: each count is exact up to [`Stats::MAX_EXACT_COUNT`], and above it a store may estimate and says so.
+    /// How many events wait, are late, DEAD and DONE. Returns within a second, whatever the number of rows: each count
+    /// is exact up to [`Stats::MAX_EXACT_COUNT`]; above it a store may estimate and marks the count as estimated.
     async fn stats(&self) -> Result<Stats, StoreError>;
 
-    /// What is pending, by type or by tenant: the largest groups first, at most `limit` of them (cut to
-    /// [`PageRequest::MAX_LIMIT`]). A store looks at the oldest [`Backlog::MAX_ROWS`] pending rows at most.
+    /// Pending events by type or by tenant: the largest groups first, at most `limit` of them (cut to
+    /// [`PageRequest::MAX_LIMIT`]). A store reads the oldest [`Backlog::MAX_ROWS`] pending rows at most.
     async fn backlog(&self, by: BacklogBy, limit: usize) -> Result<Backlog, StoreError>;
 
     /// How many rows match.
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
 
-    /// One page of the rows that match, oldest first. A page may be short, or empty, and still have
-    /// a `next`: a store may stop after looking at enough rows.
+    /// One page of the rows that match, oldest first. A page may be short or empty and still have a `next`, because a
+    /// store may stop after reading enough rows.
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError>;
 
-    /// One event with all that its row knows; the archive is looked into last.
+    /// One event with everything in its row. The archive is searched last.
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError>;
 
-    /// DEAD rows grouped by type and reason, largest group first, at most `limit` groups. A store
-    /// may group the newest ten thousand only.
+    /// DEAD rows grouped by type and reason, the largest group first, at most `limit` groups. A store may group only
+    /// the newest ten thousand.
     async fn dead_groups(&self, limit: usize) -> Result<Vec<DeadGroup>, StoreError>;
 
-    /// Sends one DEAD event out again: NEW and due now, with attempts, deferrals, lost leases,
-    /// error, lease and `done_at` reset and `replays` raised. Answers false if it is not DEAD.
+    /// Sends one DEAD event again: NEW and due now. Resets attempts, deferrals, lost leases, error, lease and
+    /// `done_at`, and raises `replays`. Returns `false` if the event is not DEAD.
     async fn replay(&self, id: &EventId, replay: &Replay<'_>) -> Result<bool, StoreError>;
 
-    /// Replays up to `limit` DEAD events that match, oldest first; answers how many. Call it again
-    /// until it answers zero.
+    /// Replays up to `limit` DEAD events that match, oldest first. Returns how many. Call it until it returns zero.
     async fn replay_all(&self, filter: &Filter, limit: usize, replay: &Replay<'_>)
     -> Result<u64, StoreError>;
 
-    /// Deletes up to `limit` DEAD events that match, oldest first; answers how many.
+    /// Deletes up to `limit` DEAD events that match, oldest first. Returns how many.
     async fn discard(&self, filter: &Filter, limit: usize, actor: &str) -> Result<u64, StoreError>;
 
-    /// As [`Store::purge_batch`](crate::Store::purge_batch), on an operator's word.
+    /// The same as [`Store::purge_batch`](crate::Store::purge_batch), for an operator.
     async fn purge(&self, purge: &Purge, actor: &str) -> Result<u64, StoreError>;
 
-    /// Stops deliveries of a route on every engine; its events are parked. Answers false if it
-    /// was paused already.
+    /// Stops deliveries of a route on every engine. Its events are parked. Returns `false` if it was paused already.
     async fn pause(&self, route: &str, actor: &str) -> Result<bool, StoreError>;
 
-    /// Ends a pause. Answers false if there was none.
+    /// Ends a pause. Returns `false` if there was none.
     async fn resume(&self, route: &str, actor: &str) -> Result<bool, StoreError>;
 
-    /// What looks wrong with this store and the server behind it, with what to do about it; what is within the
-    /// tolerance is left out. Looks at a bounded number of rows. What a server does not tell, for want of a
-    /// right for example, is no error and no finding.
+    /// Problems of this store and the server behind it, each with what to do. Anything within the tolerance is left
+    /// out. Reads a bounded number of rows. What a server does not report, for example for lack of a privilege, is
+    /// neither an error nor a finding.
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError>;
 
-    /// One page of what operators did, newest first. The bound is the entry's `seq`.
+    /// One page of operators' actions, newest first. The page ends at the `seq` of an entry.
     async fn audit(&self, page: &PageRequest) -> Result<Page<AuditEntry>, StoreError>;
 }
 
-/// Counts of a whole outbox.
+/// Counts of an outbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Stats {
-    /// NEW rows, leased, parked and delayed ones included.
+    /// NEW rows, including leased, parked and delayed ones.
     pub new: u64,
-    /// RETRY rows, likewise.
+    /// RETRY rows, including leased, parked and delayed ones.
     pub retry: u64,
     /// DONE rows that are kept.
     pub done: u64,
@@ -110,7 +107,7 @@ pub struct Stats {
     pub leased: u64,
     /// Pending rows that wait for a closed route.
     pub parked: u64,
-    /// Pending rows that wait for their time.
+    /// Pending rows that are not due yet.
     pub scheduled: u64,
     /// The age of the oldest pending row that has been due once.
     pub oldest_pending: Option<Duration>,
@@ -121,16 +118,17 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Up to so many rows every count is exact.
+    /// Up to this number of rows every count is exact.
     pub const MAX_EXACT_COUNT: u64 = 100_000;
 
-    /// Pending rows alone: new and retried ones, and of both those that are due, leased, parked and scheduled.
-    pub fn of_pending([new, retry, due, leased, parked, scheduled]: [u64; 6]) -> Self {
+    /// Counts of pending rows only; every other count is zero.
+    pub fn of_pending(counts: PendingCounts) -> Self {
+        let PendingCounts { new, retry, due, leased, parked, scheduled } = counts;
         Self { new, retry, due, leased, parked, scheduled, ..Self::default() }
     }
 
-    /// Takes the counts of pending rows for those of a sample and makes them an estimate of `total` rows.
-    /// They add up, even if those of the sample do not quite: new and retried rows are as many as due, leased,
+    /// Treats the counts of pending rows as those of a sample, and turns them into an estimate of `total` rows. The
+    /// estimated counts add up even if those of the sample do not: new and retried rows are as many as due, leased,
     /// parked and scheduled ones.
     pub fn estimate_pending(&mut self, total: u64) {
         ([self.retry], self.new) = split(total, [self.retry], self.new);
@@ -140,8 +138,8 @@ impl Stats {
     }
 }
 
-/// Splits `total` in the proportion of the counts, and the rest gets what is left. Each share is taken of what
-/// the shares before it left over, so no rounding makes them more than there is, and nothing stays nothing.
+/// Splits `total` in proportion to the counts; `rest` gets the remainder. Each share is taken from what the shares
+/// before it left over, so rounding never makes the sum larger than `total`, and a count of zero stays zero.
 fn split<const N: usize>(total: u64, counts: [u64; N], rest: u64) -> ([u64; N], u64) {
     let mut left = total;
     let mut seen = u128::from(rest) + counts.iter().map(|&count| u128::from(count)).sum::<u128>();
@@ -154,10 +152,29 @@ fn split<const N: usize>(total: u64, counts: [u64; N], rest: u64) -> ([u64; N], 
     (shares, left)
 }
 
-/// Which counts of [`Stats`] are estimates. None by default. Exhaustive: a reader must know what can be trusted.
+/// Counts of pending rows: the same rows by status (`new`, `retry`) and by state (the rest). Exhaustive, so that no
+/// store forgets a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingCounts {
+    /// NEW rows.
+    pub new: u64,
+    /// RETRY rows.
+    pub retry: u64,
+    /// Rows that are due now and not leased.
+    pub due: u64,
+    /// Rows on lease.
+    pub leased: u64,
+    /// Rows that wait for a closed route.
+    pub parked: u64,
+    /// Rows that are not due yet.
+    pub scheduled: u64,
+}
+
+/// Which counts of [`Stats`] are estimates. Default: none. Exhaustive, because a reader must know which counts are
+/// exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Estimated {
-    /// `new`, `retry`, `due`, `leased`, `parked` and `scheduled`. As estimates they still add up.
+    /// `new`, `retry`, `due`, `leased`, `parked` and `scheduled`. Estimates of them still add up.
     pub pending: bool,
     /// `done`.
     pub done: bool,
@@ -167,7 +184,7 @@ pub struct Estimated {
     pub archived: bool,
 }
 
-/// Which rows are meant. An empty filter means all of them.
+/// Selects rows. An empty filter selects all of them.
 ///
 /// ```
 /// use posthaste::admin::Filter;
@@ -190,12 +207,12 @@ pub struct Filter {
     pub aggregate_id: Option<String>,
     /// Only this tenant.
     pub tenant_id: Option<String>,
-    /// Only rows that are parked under this name, a [`ParkReason`] as text.
+    /// Only rows that are parked for this reason: a [`ParkReason`] as text, as it is in the row.
     pub parked: Option<String>,
     /// Only rows whose `last_error` contains this text.
     pub error_contains: Option<String>,
-    /// Only rows that ended at least so long ago by the store's clock, or that were inserted so long ago
-    /// if they have no `done_at`.
+    /// Only rows that ended at least this long ago by the store's clock, or that were inserted this long ago if they
+    /// have no `done_at`.
     pub older_than: Option<Duration>,
 }
 
@@ -251,10 +268,17 @@ impl Filter {
         Self { tenant_id: Some(tenant_id.into()), ..self }
     }
 
-    /// Only rows that are parked under this name.
+    /// Only rows that are parked for this reason.
+    ///
+    /// ```
+    /// use posthaste::admin::{Filter, ParkReason};
+    ///
+    /// let filter = Filter::default().with_parked(ParkReason::Route("mail"));
+    /// assert_eq!(filter.to_string(), "parked=mail");
+    /// ```
     #[must_use]
-    pub fn with_parked(self, parked: impl Into<String>) -> Self {
-        Self { parked: Some(parked.into()), ..self }
+    pub fn with_parked(self, reason: ParkReason<'_>) -> Self {
+        Self { parked: Some(reason.to_string()), ..self }
     }
 
     /// Only rows whose `last_error` contains this text.
@@ -263,14 +287,14 @@ impl Filter {
         Self { error_contains: Some(text.into()), ..self }
     }
 
-    /// Only rows that ended, or were inserted, at least so long ago: see [`older_than`](Self::older_than).
+    /// Only rows that ended, or were inserted, at least this long ago: see [`older_than`](Self::older_than).
     #[must_use]
     pub fn with_older_than(self, age: Duration) -> Self {
         Self { older_than: Some(age), ..self }
     }
 }
 
-/// What an [`AuditEntry`] names as its target: every condition, or `all`.
+/// The target in an [`AuditEntry`]: every condition, or `all`.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let older_than = self.older_than.map(|age| humantime::format_duration(age).to_string());
@@ -299,9 +323,9 @@ impl fmt::Display for Filter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageRequest {
-    /// Continue after this `seq`, the `next` of the page before. None starts at the beginning.
+    /// Continues after this `seq`, the `next` of the previous page. `None` starts at the beginning.
     pub after: Option<i64>,
-    /// At most so many entries; stores cut it to [`PageRequest::MAX_LIMIT`].
+    /// The most entries; stores cut it to [`PageRequest::MAX_LIMIT`].
     pub limit: usize,
 }
 
@@ -314,7 +338,7 @@ impl PageRequest {
         Self { after: None, limit }
     }
 
-    /// The page that follows one whose `next` was this; the first page after `None`.
+    /// The page after one with this `next`; the first page for `None`.
     pub fn after(seq: impl Into<Option<i64>>, limit: usize) -> Self {
         Self { after: seq.into(), limit }
     }
@@ -326,7 +350,7 @@ impl PageRequest {
 pub struct Page<T> {
     /// The entries.
     pub items: Vec<T>,
-    /// Where the next page begins; none on the last.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<i64>,
 }
 
@@ -341,19 +365,19 @@ impl<T> Page<T> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Replay<'a> {
-    /// Who asks.
+    /// The operator or program that replays.
     pub actor: &'a str,
-    /// Deliver to every destination of a fan-out again, also to those that have the event.
+    /// Delivers to every destination of a fan-out again, including those that have the event.
     pub forget_progress: bool,
 }
 
 impl<'a> Replay<'a> {
-    /// A replay that keeps the progress of a fan-out.
+    /// A replay that delivers only to destinations without the event.
     pub fn by(actor: &'a str) -> Self {
         Self { actor, forget_progress: false }
     }
 
-    /// Whether to deliver to every destination of a fan-out again. Default: only to those without the event.
+    /// Sets whether to deliver to every destination of a fan-out again. Default: only to those without the event.
     #[must_use]
     pub fn with_forget_progress(self, forget_progress: bool) -> Self {
         Self { forget_progress, ..self }
@@ -368,13 +392,13 @@ pub struct DeadGroup {
     pub aggregate_type: String,
     /// Their event type.
     pub event_type: String,
-    /// The first 200 characters of their reason.
+    /// The first 200 characters of the reason.
     pub reason: String,
     /// How many there are.
     pub count: u64,
-    /// When the first of them died.
+    /// When the first of them became DEAD.
     pub first: Option<Timestamp>,
-    /// When the last of them died.
+    /// When the last of them became DEAD.
     pub last: Option<Timestamp>,
 }
 
@@ -384,7 +408,7 @@ impl DeadGroup {
         Self { aggregate_type, event_type, reason, count: 0, first: None, last: None }
     }
 
-    /// The largest `limit` groups of these DEAD rows, for a store that does not group them by a statement.
+    /// The largest `limit` groups of these DEAD rows. For a store that cannot group them in a statement.
     pub fn largest(dead: impl IntoIterator<Item = EventRow>, limit: usize) -> Vec<Self> {
         const MAX_REASON_CHARS: usize = 200;
         let mut groups: HashMap<(String, String, String), Self> = HashMap::new();
@@ -408,14 +432,14 @@ impl DeadGroup {
         groups
     }
 
-    /// With so many events, of which the first and the last died at these times.
+    /// Sets the number of events, and when the first and the last of them became DEAD.
     #[must_use]
     pub fn with_deaths(self, count: u64, first: Option<Timestamp>, last: Option<Timestamp>) -> Self {
         Self { count, first, last, ..self }
     }
 }
 
-/// One thing an operator did.
+/// One action of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
@@ -423,11 +447,11 @@ pub struct AuditEntry {
     pub seq: i64,
     /// When, by the store's clock.
     pub at: Timestamp,
-    /// Who.
+    /// The operator or program.
     pub actor: String,
-    /// What: `replay`, `discard`, `purge`, `pause` or `resume`.
+    /// The action: `replay`, `discard`, `purge`, `pause` or `resume`.
     pub action: String,
-    /// To what: an id, a filter or a route.
+    /// The target: an id, a filter or a route.
     pub target: String,
     /// How many rows it changed.
     pub rows: u64,

@@ -1,4 +1,4 @@
-//! Where events go, and what a destination answers.
+//! Destinations: where events are delivered, and the outcome of a delivery.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,29 +11,29 @@ use crate::error::BoxError;
 use crate::event::Event;
 use crate::trace::TraceContext;
 
-/// Somewhere an event can be delivered to: a handler, a broker, a webhook.
+/// Where events are delivered: a handler, a broker, a webhook.
 ///
 /// # Contract
 ///
-/// `deliver` gets at least one event and answers one [`Outcome`] per event, in the same order.
-/// [`Outcome::Done`] means that the destination has the event for good: acknowledged, not merely
-/// sent. Delivery is at least once, so the receiver recognises repeats by [`Event::id`], which a
-/// publisher carries in a header or the body. It may be called from several tasks at once. It may
-/// be dropped at any await when its route's timeout ends, and a panic counts as a failed attempt.
+/// `deliver` gets at least one event and returns one [`Outcome`] per event, in the same order. [`Outcome::done`] means
+/// that the destination has the event permanently: acknowledged, not only sent. Delivery is at least once, so the
+/// receiver recognises repeats by [`Event::id`], which a publisher carries in a header or in the body. It may be called
+/// from several tasks at the same time. It may be dropped at any await when the timeout of its route ends, and a panic
+/// counts as a failed attempt.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no destination",
+    message = "`{Self}` is not a destination",
     note = "wrap an async function in `handler(…)`, build a publisher, or implement `Destination`"
 )]
 #[async_trait]
 pub trait Destination: Send + Sync + 'static {
-    /// Delivers a batch; one outcome per event.
+    /// Delivers a batch. Returns one outcome per event, in the order of the batch.
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome>;
 
-    /// How this destination is driven unless its route says otherwise.
+    /// How the engine calls this destination unless its route says otherwise.
     fn profile(&self) -> Profile;
 }
 
-/// A shared destination is one as well.
+/// A shared destination.
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<D: Destination + ?Sized> Destination for Arc<D> {
@@ -46,13 +46,13 @@ impl<D: Destination + ?Sized> Destination for Arc<D> {
     }
 }
 
-/// How a destination likes to be driven.
+/// How the engine calls a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Profile {
     /// The most events per call. One for handlers.
     pub batch: usize,
-    /// What a timeout means: a failed attempt of a handler, an unreachable publisher.
+    /// What a timeout means: a failed attempt for a handler, an unreachable destination for a publisher.
     pub on_timeout: OnTimeout,
 }
 
@@ -70,9 +70,9 @@ impl Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnTimeout {
-    /// The event's fault: an attempt is spent. The configuration's `handler_timeout` applies.
+    /// The event failed: spends an attempt. The configuration's `handler_timeout` applies.
     Retry,
-    /// The destination's fault: no attempt is spent. The configuration's `publish_timeout` applies.
+    /// The destination could not be reached: spends no attempt. The configuration's `publish_timeout` applies.
     Unreachable,
 }
 
@@ -82,10 +82,10 @@ pub enum OnTimeout {
 pub struct Delivery {
     /// The event.
     pub event: Event,
-    /// The number of this attempt by the store's count: 1, then 2 after one failure, …
+    /// The number of this attempt, counted by the store: 1, then 2 after one failure, …
     pub attempt: u32,
-    /// How often it was [deferred](Outcome::Defer) so far, by the store's count. A deferral is no attempt, so a
-    /// handler that waits for something gives up by this count.
+    /// How often the event was [deferred](Outcome::Defer) so far, counted by the store. A deferral is not an attempt,
+    /// so a handler that waits for something has to give up by this count.
     ///
     /// ```
     /// use std::time::Duration;
@@ -100,13 +100,13 @@ pub struct Delivery {
     /// # let _ = wait_for_payment;
     /// ```
     pub deferrals: u32,
-    /// How often an operator has replayed it. Brokers that drop repeats need a new message id then.
+    /// How often an operator has replayed the event. Brokers that drop repeats need a new message id for each replay.
     pub replays: u32,
-    /// Whether it came straight from a commit or through the store.
+    /// Whether the event came straight from a commit or through the store.
     pub source: Source,
-    /// This delivery's own place in the trace in which the event was written; none if it was in none.
-    /// Destinations send this one on, not what stands in the event's headers. With the feature
-    /// `opentelemetry` it names the span `posthaste.deliver` of this call, if that is recorded.
+    /// The span of this delivery in the trace in which the event was written; `None` if it was written outside a trace.
+    /// Destinations send this one on, not the one in the event's headers. With the feature `opentelemetry` it is the
+    /// span `posthaste.deliver` of this call, if that is recorded.
     pub trace: Option<TraceContext>,
 }
 
@@ -125,7 +125,7 @@ impl Deref for Delivery {
     }
 }
 
-/// Which way an event came. Exhaustive: from a commit, or from the store.
+/// Where an event came from. Exhaustive: from a commit, or from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Straight from a commit in this process.
@@ -134,30 +134,31 @@ pub enum Source {
     Cold,
 }
 
-/// What became of one delivery.
+/// The outcome of one delivery.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Delivered: made by [`Outcome::done`].
+    /// Delivered. [`Outcome::done`] makes it.
     #[non_exhaustive]
     Done {},
-    /// Not yet: try again after this long. No attempt is spent, so nothing ends it but the handler itself;
-    /// it is counted as a deferral. [`RetryAfter`](Self::RetryAfter) is for failures.
+    /// Not yet: try again after this long. It spends no attempt, so only the handler can end it; the store counts it
+    /// as a deferral. For a failure use [`Outcome::retry_after`], which spends an attempt.
     Defer(Duration),
-    /// Failed: try again by the retry policy. Spends an attempt.
-    Retry(BoxError),
-    /// Failed: try again after this long. Spends an attempt.
-    RetryAfter(Duration, BoxError),
-    /// Can never succeed: DEAD at once, with this reason. No attempt is counted.
+    /// Failed: try again after the delay of the retry policy. Spends an attempt. [`Outcome::retry`] makes it from a
+    /// text or any error.
+    Failed(BoxError),
+    /// Failed: try again after this delay. Spends an attempt. [`Outcome::retry_after`] makes it from a text or any
+    /// error.
+    FailedWithDelay(Duration, BoxError),
+    /// Final failure: DEAD immediately, with this reason. Spends no attempt.
     Dead(String),
-    /// Can never be sent, and the destination was not asked: DEAD at once, with this reason. Unlike
+    /// The event can never be sent, and the destination was not called: DEAD immediately, with this reason. Unlike
     /// [`Dead`](Self::Dead) it says nothing about the destination.
     Unsendable(String),
-    /// The destination is not there. Spends no attempt, and may open the route's breaker.
+    /// The destination could not be reached. Spends no attempt, and may open the route's circuit breaker.
     Unreachable(Unreachable),
-    /// The destination is there and asks for less: its queue is full, its rate limit is reached.
-    /// Spends no attempt and slows the route down. What ends it is time: an event that has met
-    /// nothing else for the configuration's `busy_grace` is DEAD.
+    /// The destination is overloaded: its queue is full or its rate limit is reached. Spends no attempt and slows the
+    /// route down. Only time ends it: an event that had no other outcome for the configuration's `busy_grace` is DEAD.
     Busy(Busy),
 }
 
@@ -172,51 +173,56 @@ impl Outcome {
         matches!(self, Self::Done { .. })
     }
 
-    /// A failure with this text.
+    /// Failed with this text or error: try again after the delay of the retry policy. Spends an attempt.
     pub fn retry(error: impl Into<BoxError>) -> Self {
-        Self::Retry(error.into())
+        Self::Failed(error.into())
     }
 
-    /// The destination refused the connection, or it broke: opens the route's breaker at once.
+    /// Failed with this text or error: try again after this delay. Spends an attempt.
+    pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
+        Self::FailedWithDelay(delay, error.into())
+    }
+
+    /// The connection was refused or broke: opens the route's circuit breaker immediately.
     pub fn no_connection(error: impl Into<BoxError>) -> Self {
         Self::Unreachable(Unreachable { error: error.into(), connection_failed: true })
     }
 
-    /// The destination has more than it can take and did not say for how long.
+    /// The destination is overloaded and did not say for how long.
     pub fn busy(error: impl Into<BoxError>) -> Self {
         Self::busy_for(None, error)
     }
 
-    /// The destination has more than it can take and wants to be left alone for so long, if it said how long.
+    /// The destination is overloaded and, if `retry_after` is given, asks for a pause of this length.
     pub fn busy_for(retry_after: impl Into<Option<Duration>>, error: impl Into<BoxError>) -> Self {
         Self::Busy(Busy { error: error.into(), retry_after: retry_after.into() })
     }
 
-    /// What it is called in logs and on screens: `done`, `deferred`, `retry`, `dead`, `unreachable`, `busy`.
+    /// Name in logs and on screens: `done`, `deferred`, `retry`, `dead`, `unreachable` or `busy`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Done { .. } => "done",
             Self::Defer(_) => "deferred",
-            Self::Retry(_) | Self::RetryAfter(..) => "retry",
+            Self::Failed(_) | Self::FailedWithDelay(..) => "retry",
             Self::Dead(_) | Self::Unsendable(_) => "dead",
             Self::Unreachable(_) => "unreachable",
             Self::Busy(_) => "busy",
         }
     }
 
-    /// The destination did not answer: opens the route's breaker when it happens to three events.
+    /// The destination did not reply: opens the route's circuit breaker when it happens to three events.
     pub fn no_answer(error: impl Into<BoxError>) -> Self {
         Self::Unreachable(Unreachable { error: error.into(), connection_failed: false })
     }
 }
 
-/// How a destination asked for less.
+/// How a destination said that it is overloaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Busy {
-    /// What it said.
+    /// What the destination said.
     pub error: BoxError,
-    /// How long it wants to be left alone; none if it did not say.
+    /// How long it asks for a pause; `None` if it did not say.
     pub retry_after: Option<Duration>,
 }
 
@@ -226,16 +232,16 @@ pub struct Busy {
 pub struct Unreachable {
     /// What went wrong.
     pub error: BoxError,
-    /// Whether there was no connection at all, as opposed to no answer on one.
+    /// Whether there was no connection at all, as opposed to no reply on one.
     pub connection_failed: bool,
 }
 
-/// Returned as a handler's error (`?` works): the event is DEAD at once.
+/// Returned as a handler's error (`?` works): the event is DEAD immediately.
 #[derive(Debug, thiserror::Error)]
 #[error("unrecoverable: {0}")]
 pub struct Unrecoverable(pub String);
 
-/// Returned as a handler's error: try again after this long, at the cost of an attempt.
+/// Returned as a handler's error (`?` works): try again after this delay. Spends an attempt.
 #[derive(Debug, thiserror::Error)]
 #[error("{message} (retry after {delay:?})")]
 #[non_exhaustive]
@@ -250,14 +256,14 @@ pub struct RetryAfter {
 }
 
 impl RetryAfter {
-    /// Without a cause.
+    /// A failure without a cause.
     ///
     /// ```
     /// use std::time::Duration;
     /// use posthaste::{Delivery, HandlerResult, RetryAfter};
     ///
     /// async fn charge(_: Delivery) -> HandlerResult {
-    ///     Err(RetryAfter::new(Duration::from_secs(30), "the bank asks for patience"))?
+    ///     Err(RetryAfter::new(Duration::from_secs(30), "the bank is overloaded"))?
     /// }
     /// # let _ = charge;
     /// ```
@@ -265,7 +271,7 @@ impl RetryAfter {
         Self { delay, message: message.into(), source: None }
     }
 
-    /// With the error that caused it.
+    /// Adds the error that caused the failure.
     pub fn caused_by(self, source: impl Into<BoxError>) -> Self {
         Self { source: Some(source.into()), ..self }
     }
@@ -278,22 +284,22 @@ impl From<BoxError> for Outcome {
             Err(error) => error,
         };
         match error.downcast::<RetryAfter>() {
-            Ok(retry) => Outcome::RetryAfter(retry.delay, retry),
-            Err(error) => Outcome::Retry(error),
+            Ok(retry) => Outcome::FailedWithDelay(retry.delay, retry),
+            Err(error) => Outcome::Failed(error),
         }
     }
 }
 
-/// What most handlers return: `?` works on any error.
+/// The return type of most handlers: `?` works on any error.
 pub type HandlerResult = Result<(), BoxError>;
 
-/// What a handler may return.
+/// Types that a handler may return.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     note = "return `()`, an `Outcome`, or a `Result` of one of them, such as `HandlerResult`"
 )]
 pub trait IntoOutcome {
-    /// The outcome it stands for.
+    /// The outcome that this value means.
     fn into_outcome(self) -> Outcome;
 }
 
@@ -334,7 +340,7 @@ mod tests {
     fn retry_after_keeps_its_delay_message_and_cause() {
         let delay = Duration::from_secs(40);
         let error = RetryAfter::new(delay, "slow down").caused_by("status 429");
-        let Outcome::RetryAfter(waits, error) = Err::<(), _>(error).into_outcome() else {
+        let Outcome::FailedWithDelay(waits, error) = Err::<(), _>(error).into_outcome() else {
             panic!("another outcome");
         };
         assert_eq!(waits, delay);

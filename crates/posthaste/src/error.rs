@@ -1,4 +1,4 @@
-//! Errors of stores, writers and the engine, each saying what the caller can do next.
+//! Errors of stores, Writers and the engine. Each says what the caller can do next.
 
 use std::fmt::Write as _;
 
@@ -10,29 +10,28 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// The longest error text kept with an event, in characters.
 pub const LAST_ERROR_MAX_LENGTH: usize = 4000;
 
-/// A store could not do what it was asked. Nothing was changed, unless the answer was lost on
-/// its way: every call of [`Store`](crate::Store) can be repeated.
+/// A store call failed. Nothing was changed, unless the reply was lost. Every call of [`Store`](crate::Store) can be
+/// repeated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A write outside a transaction, which could neither be rolled back nor be trusted.
+    /// A write outside a transaction, which could not be rolled back.
     #[error("no transaction is open: begin one, write the event in it, and commit both together")]
     NoTransaction,
 
-    /// A write on a connection to another database than that of the outbox. The engine would look for the
-    /// event where it is not.
+    /// A write on a connection to another database than the outbox uses. The engine would never find the event.
     #[error(
         "the outbox is in {outbox}, and this connection leads to {connection}: give the Writer a pool or a \
          connection of the database that its store was opened on"
     )]
     OtherDatabase {
-        /// The database of the store that the Writer was made by.
+        /// The database of the store that made the Writer.
         outbox: String,
-        /// The database that the connection leads to.
+        /// The database of the connection.
         connection: String,
     },
 
-    /// The database, or the way to it, failed.
+    /// The database, or the connection to it, failed.
     #[error("the {store} store failed")]
     Backend {
         /// The kind of store.
@@ -42,10 +41,10 @@ pub enum StoreError {
     },
 
     /// The call took longer than `store_timeout`.
-    #[error("the store did not answer within {0:?}: is the database overloaded or unreachable?")]
+    #[error("the store did not reply within {0:?}: is the database overloaded or unreachable?")]
     Timeout(std::time::Duration),
 
-    /// The call is right, but this store cannot do it.
+    /// The call is valid, but this store cannot do it.
     #[error("the {store} store cannot {operation}")]
     Unsupported {
         /// The kind of store.
@@ -56,14 +55,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps a driver's error, which is kept as the source.
+    /// Wraps a driver's error and keeps it as the source.
     pub fn backend(store: &'static str, source: impl Into<BoxError>) -> Self {
         Self::Backend { store, source: source.into() }
     }
 }
 
-/// A write was refused. Nothing was written by this call; the transaction is the caller's to
-/// roll back.
+/// A write was refused. This call wrote nothing; the caller has to roll the transaction back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -80,26 +78,26 @@ pub enum WriteError {
     Hook(#[source] BoxError),
 }
 
-/// COMMIT did not answer with a clear yes.
+/// COMMIT did not succeed for certain.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// The transaction was rolled back; nothing of it will be delivered.
+    /// The transaction was rolled back, and none of its events will be delivered.
     #[error("the transaction was rolled back: repeat it")]
     RolledBack(#[source] StoreError),
 
-    /// The answer to COMMIT was lost. If the transaction took effect its events are delivered by
-    /// the poller, otherwise not; repeating it with the same event ids is safe.
-    #[error("the answer to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
+    /// The reply to COMMIT was lost. If the transaction took effect, the poller delivers its events. Repeating it with
+    /// the same event ids is safe.
+    #[error("the reply to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
     Unknown(#[source] StoreError),
 }
 
-/// An error and all its sources as one text, cut to what a row keeps.
+/// An error and all its sources as one text, cut to the length that a row keeps.
 pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        // Many errors repeat their source in their own text.
+        // Many errors repeat the text of their source.
         let cause_text = cause.to_string();
         if !text.ends_with(&cause_text) {
             let _ = write!(text, ": {cause_text}");
@@ -109,8 +107,8 @@ pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
     cut_error(text)
 }
 
-/// Cuts a text to [`LAST_ERROR_MAX_LENGTH`] characters, on a character boundary, and replaces NUL,
-/// which not every store can keep.
+/// Cuts a text to [`LAST_ERROR_MAX_LENGTH`] characters, on a character boundary, and replaces NUL, which some stores
+/// cannot keep.
 pub(crate) fn cut_error(mut text: String) -> String {
     const ELLIPSIS: &str = "...";
     if text.contains('\0') {

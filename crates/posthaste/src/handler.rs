@@ -1,4 +1,4 @@
-//! Async functions as destinations.
+//! Handlers: async functions as destinations.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,31 +9,32 @@ use crate::destination::{Delivery, Destination, IntoOutcome, Outcome, Profile};
 use crate::error::error_text;
 use crate::event::TypedEvent;
 
-/// An async function that handles one event at a time. It takes the [`Delivery`] last; before it, if it
-/// wants them, the [`State`] of its routes and the payload as a [`TypedEvent`]:
+/// An async function that handles one event at a time. Its last argument is the [`Delivery`]. Before it, it may take
+/// the [`State`] of its routes and the payload as a [`TypedEvent`]:
 ///
 /// - `async |event: Delivery| …`
 /// - `async |State(pool): State<PgPool>, event: Delivery| …`
 /// - `async |order: OrderPlaced, event: Delivery| …`
 /// - `async |State(pool): State<PgPool>, order: OrderPlaced, event: Delivery| …`
 ///
-/// It returns what [`IntoOutcome`] takes. A payload that is not such a value makes the event DEAD: it
-/// would never become one. `Args` tells the four forms apart and is inferred.
+/// It returns a type that implements [`IntoOutcome`]. An event whose payload is not a value of the type is DEAD,
+/// because another attempt would fail in the same way. `Args` distinguishes the four forms and is inferred.
 #[diagnostic::on_unimplemented(
-    message = "this is no handler of events for routes with the state `{S}`",
-    label = "expected an async function of a `Delivery`",
+    message = "this is not a handler for routes with the state `{S}`",
+    label = "expected an async function that takes a `Delivery` and returns `()`, an `Outcome` or a `Result`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
-            types of all arguments, and return `()`, an `Outcome` or a `Result`",
-    note = "before the `Delivery` it may take the payload, as a type with `#[derive(Event)]`",
-    note = "an async closure that uses a variable from outside is no handler: pass the variable by \
-            `Routes::with_state` or `handler_with` and take it as `State`"
+            types of all arguments",
+    note = "before the `Delivery` it may take the payload as a type with \
+            `#[derive(Serialize, Deserialize, posthaste::Event)]`",
+    note = "an async closure must not use variables from outside: pass them with `Routes::with_state` or \
+            `handler_with` and take them as `State`"
 )]
 pub trait Handler<S, Args>: Send + Sync + 'static {
     /// Handles one event.
     fn handle(&self, state: &S, delivery: Delivery) -> impl Future<Output = Outcome> + Send;
 }
 
-/// What the handlers of some routes share, such as a pool of connections. Each call gets a clone.
+/// State that the handlers of some routes share, such as a connection pool. Each call gets a clone.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -148,7 +149,7 @@ where
     }
 }
 
-/// The arguments of a handler that takes the payload as a `T`.
+/// Arguments of a handler that takes the payload as a `T`.
 #[derive(Debug)]
 pub struct Typed<T, Args>(PhantomData<fn(T, Args)>);
 
@@ -176,7 +177,7 @@ where
     }
 }
 
-/// A payload that is not a `T` would never become one.
+/// Decodes the payload. If that fails, the event is DEAD, because another attempt would fail in the same way.
 async fn handle_typed<T: TypedEvent, Fut: Future<Output: IntoOutcome>>(
     delivery: Delivery,
     handle: impl FnOnce(T, Delivery) -> Fut,

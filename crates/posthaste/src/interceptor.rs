@@ -1,31 +1,31 @@
-//! Looks at every dispatch, for audit, logging and metrics of one's own.
+//! Interceptors: code around every delivery, for audit, logging and metrics.
 
 use std::sync::Arc;
 
 use crate::destination::{Delivery, Outcome};
 use crate::error::BoxError;
 
-/// Called around every dispatch: `before` in the order of registration, the destination, then
-/// `after` in reverse.
+/// Code around every delivery: `before` of every interceptor in the order of registration, the destination, then
+/// `after` in reverse order.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no interceptor",
-    note = "make one of a function by `interceptor::before(|delivery: &Delivery| Ok(()))` or \
+    message = "`{Self}` is not an interceptor",
+    note = "make one from a function with `interceptor::before(|delivery: &Delivery| Ok(()))` or \
             `interceptor::after(|delivery: &Delivery, outcome: &Outcome| …)`, or implement `Interceptor`"
 )]
 pub trait Interceptor: Send + Sync + 'static {
-    /// An error, or a panic, is a failed attempt; the destination is not called.
+    /// Called before the destination. An error or a panic is a failed attempt, and the destination is not called.
     fn before(&self, delivery: &Delivery) -> Result<(), BoxError> {
         let _ = delivery;
         Ok(())
     }
 
-    /// What became of it. A panic here is logged and goes no further.
+    /// Called with the outcome. A panic is logged and ignored.
     fn after(&self, delivery: &Delivery, outcome: &Outcome) {
         let _ = (delivery, outcome);
     }
 }
 
-/// A shared interceptor is one as well.
+/// A shared interceptor.
 impl<I: Interceptor + ?Sized> Interceptor for Arc<I> {
     fn before(&self, delivery: &Delivery) -> Result<(), BoxError> {
         (**self).before(delivery)
@@ -36,7 +36,7 @@ impl<I: Interceptor + ?Sized> Interceptor for Arc<I> {
     }
 }
 
-/// An interceptor from a function that runs before.
+/// Makes an interceptor from a function that runs before the destination is called.
 ///
 /// ```
 /// use posthaste::{Delivery, interceptor};
@@ -53,7 +53,7 @@ pub fn before(
     Before(function)
 }
 
-/// An interceptor from a function that runs after.
+/// Makes an interceptor from a function that runs after the destination was called.
 pub fn after(function: impl Fn(&Delivery, &Outcome) + Send + Sync + 'static) -> impl Interceptor {
     After(function)
 }

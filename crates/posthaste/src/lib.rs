@@ -1,19 +1,20 @@
 //! Posthaste: a transactional outbox.
 //!
-//! A service writes its events into its own database, inside its own transaction. Posthaste
-//! delivers every committed event at least once, and no event of a transaction that rolled back.
+//! A service writes its events into its own database, inside its own transaction. Posthaste delivers every committed
+//! event at least once, and never an event of a transaction that rolled back.
 //!
 //! # Layout
 //!
-//! - [`Event`](struct@Event) is what you write; a [`Store`] is where it waits; a [`Destination`] is where it goes.
-//! - [`Routes`] say which event goes where; [`Outbox`] runs the engine.
+//! - [`Event`](struct@Event) is what a service writes; a [`Store`] keeps it until it is delivered; a [`Destination`]
+//!   receives it.
+//! - [`Routes`] map events to destinations; [`Outbox`] runs the engine.
 //! - [`writer`] is the part of a Writer that every driver shares; [`memory`] is the reference store.
-//! - [`trace`] carries the trace of a request from the write to whoever consumes the event.
-//! - [`Admin`] is for the people on call.
+//! - [`trace`] carries the trace of a request from the write to the consumers of the event.
+//! - [`Admin`] is for operators' tools.
 //! - `testing` (feature) has test doubles that fail, wait or are slow on demand.
-//! - `conformance` (feature) is the suite that every store and destination must pass.
+//! - `conformance` (feature) is the suite that every store, Writer and destination must pass.
 
-// The derive macro names this crate from the outside, also in our own tests.
+// The derive macro uses the public name of this crate, also in this crate's own tests.
 extern crate self as posthaste;
 
 pub mod admin;
@@ -29,12 +30,12 @@ pub mod handler;
 pub mod interceptor;
 pub mod memory;
 mod metrics;
+mod mutex;
 mod outbox;
 mod recorder;
 mod route;
 mod row;
 pub mod store;
-mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
@@ -56,9 +57,9 @@ pub use event::{
 };
 pub use handler::{Handler, State, handler, handler_with};
 pub use interceptor::Interceptor;
-pub use memory::MemoryStore;
+pub use memory::{MemoryStore, MemoryWriter};
 pub use outbox::{Outbox, ShutdownReport, StartError};
-/// Describes the event that a type stands for; see [`TypedEvent`].
+/// Makes a type an event: see [`TypedEvent`].
 pub use posthaste_macros::Event;
 pub use recorder::Recorder;
 pub use route::{Route, Routes};
@@ -68,9 +69,11 @@ pub use time::Timestamp;
 pub use writer::Receipt;
 pub use writer_hook::WriterHook;
 
-/// The pages of this repository, so that their examples are compiled and run.
+/// Pages of this repository whose examples are compiled and run.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
     #[cfg(feature = "testing")]
     #[doc = include_str!("../../../docs/testing-your-service.md")]
     struct TestingYourService;

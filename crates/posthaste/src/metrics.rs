@@ -1,7 +1,7 @@
-//! The numbers an outbox reports, through the `metrics` facade.
+//! The metrics of an outbox, through the `metrics` facade.
 //!
-//! Handles are taken when the engine starts: one taken before the application installed its
-//! recorder would stay a no-op. Label values come from the configuration only.
+//! Handles are taken when the engine starts, because a handle that was taken before the application installed its
+//! recorder would do nothing. Label values come from the configuration only.
 
 use metrics::{Counter, Gauge, Histogram};
 
@@ -29,7 +29,7 @@ pub(crate) struct Metrics {
     pub(crate) held: Gauge,
     pub(crate) lag_ms: Gauge,
     pub(crate) settle_batch: Histogram,
-    /// One per route, and one for events without a route.
+    /// One per route, by index; the last one is for events without a route.
     pub(crate) routes: Vec<RouteMetrics>,
 }
 
@@ -68,15 +68,15 @@ impl Metrics {
         }
     }
 
-    /// An engine that has stopped holds nothing and knows no lag: gauges that stayed would tell of it for as
-    /// long as the process lives.
+    /// Resets the gauges of an engine that has stopped. Otherwise they would keep their last value for as long as the
+    /// process lives.
     pub(crate) fn close(&self) {
         for gauge in [&self.hot_depth, &self.cold_depth, &self.held, &self.lag_ms] {
             gauge.set(0.0);
         }
     }
 
-    /// An engine that stops knows of no outage any more: a gauge that stayed at 1 would alarm for ever.
+    /// Resets the breaker gauges of an engine that stops. A gauge that stayed at 1 would raise an alarm for ever.
     pub(crate) fn close_breakers(&self) {
         for route in &self.routes {
             route.breaker_open.set(0.0);

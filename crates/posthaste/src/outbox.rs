@@ -1,4 +1,4 @@
-//! The outbox: starts and stops the engine, and hands out writers.
+//! The outbox: starts and stops the engine.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,20 +9,20 @@ use crate::engine::{Engine, EngineState, HotPath, Proof};
 use crate::error::StoreError;
 use crate::event::Limits;
 use crate::interceptor::Interceptor;
+use crate::mutex::lock;
 use crate::route::{RouteTable, Routes};
 use crate::store::Store;
-use crate::sync::lock;
 use crate::writer::{Receipt, WriterCore};
 use crate::writer_hook::WriterHook;
 
 /// An outbox on one store. Cheap to clone; all clones are the same outbox.
 ///
-/// Dropping the last clone stops the engine at once and is safe, but [`shutdown`](Self::shutdown)
-/// is better: it finishes what is under way, so that nothing has to be delivered twice.
+/// Dropping the last clone stops the engine immediately, which is safe. [`shutdown`](Self::shutdown) is better: it
+/// finishes what is under way, so that nothing has to be delivered twice.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use posthaste::{Delivery, Event, MemoryStore, Outbox, Routes};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
+/// use posthaste::{Delivery, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// let store = MemoryStore::new();
 /// let routes = Routes::new().handle("UserCreated", async |event: Delivery| {
@@ -30,8 +30,8 @@ use crate::writer_hook::WriterHook;
 /// });
 /// let outbox = Outbox::builder(store.clone(), routes).start()?;
 ///
-/// let mut tx = store.writer(&outbox).begin().await?;
-/// tx.write(Event::json("UserCreated", "Ada")?).await?;
+/// let mut tx = MemoryWriter::new(&store, &outbox).begin().await?;
+/// tx.write(Event::json("UserCreated", &serde_json::json!({ "name": "Ada" }))?).await?;
 /// tx.commit().await?;
 ///
 /// outbox.idle().await?;
@@ -66,7 +66,7 @@ struct EngineParts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration or the routes are wrong; every problem is named.
+    /// The configuration or the routes are wrong; the error lists every problem.
     #[error("{0}")]
     Config(#[from] ConfigError),
 
@@ -103,7 +103,7 @@ impl Outbox {
         })))
     }
 
-    /// Starts the engine. Calling it again is harmless; after a shutdown it is an error.
+    /// Starts the engine. Calling it again has no effect; after a shutdown it is an error.
     pub fn start(&self) -> Result<(), StartError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(StartError::NoRuntime);
@@ -122,9 +122,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Stops the hot path and claiming: what is queued and running is finished within the drain
-    /// limit, the rest goes back to the store. Calling it again is harmless, and so is dropping
-    /// the future: the shutdown goes on.
+    /// Stops the engine. Queued and running events are finished within the drain limit; the rest is released to the
+    /// store. Calling it again has no effect. If the future is dropped, the shutdown continues.
     pub async fn shutdown(&self) -> ShutdownReport {
         match self.take_engine() {
             Some(engine) => tokio::spawn(engine.shutdown()).await.unwrap_or_default(),
@@ -132,15 +131,15 @@ impl Outbox {
         }
     }
 
-    /// Stops in favour of another outbox on the same store, one with other routes or settings. As
-    /// [`shutdown`](Self::shutdown), but only deliveries that have begun are finished, within the
-    /// drain limit: what is queued goes back to the store at once, for the other to claim.
+    /// Stops this outbox in favour of another one on the same store, with other routes or settings. Unlike
+    /// [`shutdown`](Self::shutdown), it finishes only deliveries that have begun, within the drain limit. Queued events
+    /// are released to the store immediately, so that the other outbox can claim them.
     ///
-    /// Start the other one first and nothing waits; in strict mode retire this one first, or events
+    /// Start the other outbox first, so that no event has to wait. In strict mode retire this one first, or events
     /// overtake each other.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
     /// use posthaste::{Config, Delivery, MemoryStore, Outbox, Routes};
     ///
     /// let store = MemoryStore::new();
@@ -161,7 +160,7 @@ impl Outbox {
         }
     }
 
-    /// The engine, which nobody else stops then.
+    /// Takes the engine out of this outbox, so that only one caller stops it.
     fn take_engine(&self) -> Option<Engine> {
         match std::mem::replace(&mut *self.0.lock(), State::Stopped) {
             State::Running(engine, _) => Some(engine),
@@ -169,28 +168,29 @@ impl Outbox {
         }
     }
 
-    /// Stops at once, as a crash would: nothing is finished, given back or written. For tests of
-    /// what happens then; the events are delivered by others when the leases have lapsed.
+    /// Stops immediately, as a crash would: nothing is finished, released or written. For tests of crashes; another
+    /// engine delivers the events after their leases have lapsed.
     pub fn abort(&self) {
         let state = std::mem::replace(&mut *self.0.lock(), State::Stopped);
         drop(state);
     }
 
-    /// The part of a Writer that every driver shares. Drivers offer `store.writer(&outbox)`.
+    /// The part of a Writer that every driver shares. For drivers; services call the `new` of their driver's Writer:
+    /// `SqliteWriter::new(&store, &outbox)` for example.
     pub fn writer_core(&self) -> WriterCore {
         let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
         WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)
     }
 
-    /// The transaction of this receipt was committed by its caller. Never blocks and never fails.
+    /// Reports that the caller has committed the transaction of this receipt. Never blocks and never fails.
     ///
-    /// The caller's word is enough for the hooks, but not for a delivery: the engine looks, in one
-    /// batched statement, which of the rows are really there.
+    /// That is enough for the hooks. Before the engine delivers the events, it looks up, in one batched statement,
+    /// which rows are really committed.
     pub fn committed(&self, receipt: Receipt) {
         receipt.committed(Proof::CallersWord, |_| true);
     }
 
-    /// Polls the store once, now; answers how many rows were claimed. Zero if the engine does not run.
+    /// Polls the store once, now. Returns how many rows were claimed; zero if the engine does not run.
     pub async fn poll_once(&self) -> Result<usize, StoreError> {
         match self.delivering() {
             Some(engine) => Ok(engine.poll_once().await?.claimed),
@@ -198,7 +198,7 @@ impl Outbox {
         }
     }
 
-    /// Purges once, now; answers how many rows went. Zero if the engine does not run.
+    /// Purges once, now. Returns how many rows were removed; zero if the engine does not run.
     pub async fn purge_once(&self) -> Result<u64, StoreError> {
         match self.running() {
             Some(engine) => engine.purge_once().await,
@@ -206,8 +206,8 @@ impl Outbox {
         }
     }
 
-    /// For tests: waits until nothing is due, queued, running or on its way to the store. Events
-    /// that wait for their time (a delay, a retry, a closed route) are not waited for.
+    /// Waits until nothing is due, queued, running or on its way to the store. For tests. Does not wait for events that
+    /// are not due: after a delay, a retry or behind a closed route.
     pub async fn idle(&self) -> Result<(), StoreError> {
         let Some(engine) = self.delivering() else { return Ok(()) };
         loop {
@@ -219,12 +219,12 @@ impl Outbox {
         }
     }
 
-    /// How many events this engine holds now: queued, running or on their way to the store.
+    /// How many events this engine holds: queued, running or on their way to the store.
     pub fn held(&self) -> usize {
         self.running().map_or(0, |engine| engine.held())
     }
 
-    /// The engine, unless it never claims: then nobody would work on what it claimed.
+    /// The engine, unless it never claims. A poll of such an engine would claim events that no worker takes.
     fn delivering(&self) -> Option<Arc<EngineState>> {
         self.running().filter(|engine| engine.settings.mode != Mode::WriterOnly)
     }

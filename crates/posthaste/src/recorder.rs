@@ -1,4 +1,4 @@
-//! A destination for tests, which remembers what it was given.
+//! A destination for tests that records its deliveries.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 
 use crate::destination::{Delivery, Destination, Outcome, Profile};
 use crate::event::EventId;
-use crate::sync::lock;
+use crate::mutex::lock;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Remembers every delivery and answers as it was told. Clones share what they remember.
+/// Records every delivery and returns a configurable outcome. Clones share the record.
 ///
-/// For tests: nothing bounds it but the test itself.
+/// For tests: the record has no bound.
 ///
 /// ```
 /// use posthaste::{Outcome, Recorder};
@@ -39,18 +39,18 @@ struct Inner {
 }
 
 impl Recorder {
-    /// Takes every event.
+    /// Accepts every event.
     pub fn new() -> Self {
         Self::with(|_| Outcome::done())
     }
 
-    /// Answers each delivery as `answer` says.
+    /// Returns for each delivery the outcome that `answer` returns.
     pub fn with(answer: impl Fn(&Delivery) -> Outcome + Send + Sync + 'static) -> Self {
         let inner = Inner { seen: Mutex::default(), arrived: Notify::new(), answer: Box::new(answer) };
         Self { inner: Arc::new(inner), profile: Profile::HANDLER }
     }
 
-    /// Takes up to `batch` events at a time, as a publisher does, instead of one.
+    /// Accepts up to `batch` events per call, as a publisher does, instead of one.
     #[must_use]
     pub fn publisher(mut self, batch: usize) -> Self {
         self.profile = Profile::publisher(batch);
@@ -72,16 +72,16 @@ impl Recorder {
         self.seen().len()
     }
 
-    /// How often this event was delivered so far.
+    /// How often this event has been delivered so far.
     pub fn count_of(&self, id: &EventId) -> usize {
         self.seen().iter().filter(|delivery| delivery.id() == id).count()
     }
 
-    /// Waits until there were at least `n` deliveries, repeats included.
+    /// Waits until there have been at least `n` deliveries, repeats included.
     ///
     /// # Panics
     ///
-    /// If they have not come within a minute of Tokio's clock, so that a test fails instead of hanging.
+    /// Panics if they have not arrived within a minute of Tokio's clock, so that a test fails instead of hanging.
     pub async fn wait_for(&self, n: usize) {
         let came = tokio::time::timeout(WAIT_TIMEOUT, self.have_come(n)).await;
         assert!(came.is_ok(), "{} of {n} deliveries came within {WAIT_TIMEOUT:?}", self.count());
@@ -90,7 +90,7 @@ impl Recorder {
     async fn have_come(&self, n: usize) {
         loop {
             let mut arrived = std::pin::pin!(self.inner.arrived.notified());
-            // Registered before looking, so that nothing arrives unseen in between.
+            // Registered before the count is read, so that no delivery in between is missed.
             arrived.as_mut().enable();
             if self.count() >= n {
                 return;

@@ -1,4 +1,4 @@
-//! An event as its row stands in the store, for people to look at.
+//! Rows as operators see them: status, counters and times of an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,7 +31,7 @@ impl Status {
         self as i16
     }
 
-    /// The status of a code; none for a code that nobody knows.
+    /// The status of a code; `None` for an unknown code.
     pub const fn from_code(code: i64) -> Option<Self> {
         match code {
             0 => Some(Self::New),
@@ -66,11 +66,11 @@ impl fmt::Display for Status {
     }
 }
 
-/// What a row knows, but for the payload and the headers.
+/// Everything in a row except the payload and the headers.
 #[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct EventRow {
-    /// The insertion number: the keyset of pages.
+    /// The number of the insertion, and the key for paging.
     pub seq: i64,
     /// The event's id.
     pub id: EventId,
@@ -88,7 +88,7 @@ pub struct EventRow {
     pub status: Status,
     /// Failed attempts.
     pub attempts: u32,
-    /// How often its handler asked for more time.
+    /// How often its handler deferred it.
     pub deferrals: u32,
     /// How often its owner died.
     pub lost_leases: u32,
@@ -96,9 +96,9 @@ pub struct EventRow {
     pub replays: u32,
     /// What it is parked for: see [`ParkReason`](crate::admin::ParkReason).
     pub parked: Option<String>,
-    /// Destinations of a fan-out that have it.
+    /// Destinations of a fan-out that have it already.
     pub progress: BTreeSet<String>,
-    /// When it is due: its lease's end, its retry time or its delay.
+    /// When it is due: the end of its lease, its retry time or its delay.
     pub available_at: Timestamp,
     /// When it happened, by its producer's clock.
     pub created_at: Timestamp,
@@ -108,16 +108,16 @@ pub struct EventRow {
     pub done_at: Option<Timestamp>,
     /// Why it failed last, or died.
     pub last_error: Option<String>,
-    /// Who holds it.
+    /// The owner that holds it.
     pub locked_by: Option<String>,
-    /// Since when.
+    /// When the owner leased it.
     pub locked_at: Option<Timestamp>,
-    /// What cannot be read of this row.
+    /// What could not be read in this row; `None` if everything could.
     pub malformed: Option<String>,
 }
 
 impl EventRow {
-    /// A row of which no more is known than what names it; everything else is empty, and its status NEW.
+    /// A row with its identity only: every other field is empty, and its status is NEW.
     pub fn new(seq: i64, id: impl Into<EventId>) -> Self {
         Self {
             seq,
@@ -145,7 +145,7 @@ impl EventRow {
         }
     }
 
-    /// The row of this event, with what the event says: its names and times, and the size of its payload.
+    /// The row of this event, with the event's names and times and the size of its payload.
     pub fn of(seq: i64, event: &Event) -> Self {
         Self {
             event_type: event.event_type().to_owned(),
@@ -165,21 +165,20 @@ impl EventRow {
 pub struct EventDetail {
     /// What the row knows.
     pub row: EventRow,
-    /// The event. Fields that cannot be read are empty, and `row.malformed` says so.
+    /// The event. Fields that cannot be read are empty, and `row.malformed` names them.
     pub event: Event,
 }
 
 impl EventDetail {
-    /// A row and its event.
+    /// A row with its event.
     pub fn new(row: EventRow, event: Event) -> Self {
         Self { row, event }
     }
 }
 
-/// Reads the headers of a row: a JSON object of names to text. Nothing, blank text and `null` mean that
-/// there are none. Producers in other languages write more than text: a header that is `null` is left
-/// out, and a number, `true` or `false` becomes its text. The error says what is wrong without a word of
-/// the headers themselves, which may hold secrets.
+/// Reads the headers of a row: a JSON object of names to text. `None`, blank text and `null` mean no headers. Producers
+/// in other languages write other values, too: a header that is `null` is ignored, and a number, `true` or `false`
+/// becomes its text. The error says what is wrong without quoting the headers, which may contain secrets.
 ///
 /// ```
 /// use posthaste::decode_headers;
@@ -194,7 +193,7 @@ pub fn decode_headers(text: Option<&str>) -> Result<Headers, String> {
     if text.is_empty() || text == "null" {
         return Ok(Headers::new());
     }
-    // Almost all are text to text, which is read without a detour.
+    // Almost all headers are text to text, which one pass reads.
     serde_json::from_str(text).or_else(|error| match error.is_data() {
         true => decode_values(text),
         false => Err(format!(
@@ -224,7 +223,7 @@ fn decode_values(text: &str) -> Result<Headers, String> {
 }
 
 fn not_headers() -> String {
-    "the headers are not a JSON object of names to text: a list or an object stands where a text should; change \
+    "the headers are not a JSON object of names to text: one value is a list or an object; change \
      the headers of the row, then replay the event"
         .to_owned()
 }
@@ -235,7 +234,7 @@ mod tests {
 
     // S2-18, S3-07, S3-30
     #[test]
-    fn status_codes_and_names_are_the_documents() {
+    fn status_codes_and_names_are_the_documented_ones() {
         for (code, status, name) in [
             (0, Status::New, "NEW"),
             (1, Status::Done, "DONE"),
@@ -253,15 +252,15 @@ mod tests {
 
     // S3-27
     #[test]
-    fn no_headers_are_read_from_nothing_blank_and_null() {
+    fn nothing_blank_and_null_are_read_as_no_headers() {
         for text in [None, Some(""), Some(" \n"), Some("null"), Some(" null "), Some("{}")] {
             assert_eq!(decode_headers(text), Ok(Headers::new()), "{text:?}");
         }
     }
 
-    /// What producers in Node and Python write without a thought.
+    /// What producers in Node and Python often write.
     #[test]
-    fn headers_that_are_null_are_left_out_and_numbers_become_text() {
+    fn headers_that_are_null_are_ignored_and_numbers_become_text() {
         let text =
             r#"{"trace":"x","user":null,"try":2,"ratio":-0.5,"big":12345678901234567890123,"on":true}"#;
         let headers = decode_headers(Some(text)).expect("readable");
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_no_map_of_names_to_text_are_refused_without_showing_them() {
+    fn headers_that_are_not_a_map_of_names_to_text_are_refused_without_quoting_them() {
         let nested = r#"{"a":{"sEcret":1}}"#;
         for text in [r#"{"a":"sEcret""#, r#"["sEcret"]"#, r#"{"sEcret":[1]}"#, nested, "sEcret", "7"] {
             let defect = decode_headers(Some(text)).expect_err(text);

@@ -1,4 +1,4 @@
-//! Instants as the stores keep them: microseconds since 1970, in UTC.
+//! Timestamps as the stores keep them: microseconds since 1970, in UTC.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An instant in microseconds since 1970-01-01T00:00:00Z.
 ///
-/// Arithmetic saturates: a far-future time is a long delay, never a panic.
+/// Arithmetic saturates: a time in the far future is a long delay, never a panic.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,8 +31,8 @@ impl Timestamp {
         self.0
     }
 
-    /// This host's wall clock. Used for `occurred_at` only: everything that decides
-    /// something (due, lease, lag) uses the store's clock.
+    /// The wall clock of this host. Used for `occurred_at` only: everything that decides (due times, leases, lag) uses
+    /// the store's clock.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
@@ -58,7 +58,7 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Instants that this host's clock cannot show become 1970.
+/// A time that this host's clock cannot represent becomes 1970.
 impl From<Timestamp> for SystemTime {
     fn from(time: Timestamp) -> Self {
         let distance = Duration::from_micros(time.0.unsigned_abs());

@@ -1,4 +1,4 @@
-//! Hooks around a write.
+//! Hooks: code around every write of events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use crate::error::BoxError;
 use crate::event::Event;
 
-/// Called around every write, once per batch: `before_write`, the INSERT, `after_write`, then
-/// `after_commit` or `after_rollback`. A write of no events calls none of them.
+/// Called around every write, once per batch: `before_write`, the INSERT, `after_write`, then `after_commit` or
+/// `after_rollback`. A write without events calls none of them.
 ///
-/// Only `before_write` may fail. A panic in the other three is logged and goes no further. When
-/// the answer to COMMIT was lost neither of the last two runs, because nobody knows.
+/// Only `before_write` may fail. A panic in the other three is logged and ignored. If the reply to COMMIT was lost,
+/// neither of the last two runs, because the outcome is unknown.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no writer hook",
+    message = "`{Self}` is not a writer hook",
     note = "implement `WriterHook` for it; what looks at deliveries is an `Interceptor`, for `interceptor(…)`"
 )]
 pub trait WriterHook: Send + Sync + 'static {
-    /// May change the events or leave some out; an empty answer suppresses the write, and an
-    /// error refuses it. Default: the events as they are.
+    /// May change the events or remove some. An empty list suppresses the write, and an error refuses it. Default: the
+    /// events unchanged.
     fn before_write(&self, events: Vec<Event>) -> Result<Vec<Event>, BoxError> {
         Ok(events)
     }
@@ -71,7 +71,7 @@ impl Hooks {
                 tracing::error!(
                     hook = name,
                     events = events.len(),
-                    "a writer hook panicked; the write stands"
+                    "a writer hook panicked; the write is kept"
                 );
             }
         }

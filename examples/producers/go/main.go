@@ -24,7 +24,7 @@ func main() {
 }
 
 func run(ctx context.Context, fail bool) error {
-	// Without the variable pgx looks at PGHOST, PGUSER and so on.
+	// Without the variable pgx reads PGHOST, PGUSER and so on.
 	conn, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
 		return err
@@ -45,13 +45,13 @@ func run(ctx context.Context, fail bool) error {
 
 // placeOrder returns the id of the event.
 func placeOrder(ctx context.Context, conn *pgx.Conn, item string, fail bool) (string, error) {
-	// Made before the transaction: whoever repeats it uses the same id, and the event is there once.
+	// Made before the transaction: a retry uses the same id, so the event is stored only once.
 	id, err := uuid.NewV7()
 	if err != nil {
 		return "", err
 	}
 	eventID := id.String()
-	// Commits when the function returns nil. An error rolls back, the order and the event alike.
+	// Commits when the function returns nil. An error rolls back both the order and the event.
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var order int
 		err := tx.QueryRow(ctx, "INSERT INTO orders (item) VALUES ($1) RETURNING id", item).Scan(&order)

@@ -24,10 +24,10 @@ public final class PlaceOrder {
     /** Returns the id of the event. */
     private static String placeOrder(Connection connection, String item, boolean fail)
             throws SQLException {
-        // Made before the transaction: whoever repeats it uses the same id, and the event is there
-        // once. Those that grow with time (UUIDv7) keep indexes compact, and take a library.
+        // Made before the transaction: a retry uses the same id, so the event is stored only once.
+        // Ids that grow with time (UUIDv7) keep indexes compact, but need a library.
         var eventId = UUID.randomUUID().toString();
-        // Otherwise every statement is a transaction of its own.
+        // With auto-commit every statement would be a transaction of its own.
         connection.setAutoCommit(false);
         try {
             var order = insertOrder(connection, item);
@@ -40,7 +40,7 @@ public final class PlaceOrder {
             try {
                 connection.rollback();
             } catch (SQLException lost) {
-                // Then the server rolls back by itself. The first failure is the one to tell.
+                // The connection is lost, and the server rolls back by itself. Report the first error.
                 failure.addSuppressed(lost);
             }
             throw failure;
@@ -57,7 +57,7 @@ public final class PlaceOrder {
         try (var insert = connection.prepareStatement(sql)) {
             insert.setString(1, eventId);
             insert.setString(2, Integer.toString(order));
-            // A number needs no escaping. For anything else let a library write the JSON.
+            // A number needs no escaping. For anything else use a JSON library.
             insert.setString(3, "{\"order\":" + order + "}");
             insert.executeUpdate();
         }

@@ -5,8 +5,8 @@ import { v7 as uuidv7 } from "uuid";
 
 /** Returns the id of the event. */
 async function placeOrder(client, item, fail) {
-  // Made before the transaction: whoever repeats it uses the same id, and the
-  // event is there once.
+  // Made before the transaction: a retry uses the same id, so the event is
+  // stored only once.
   const eventId = uuidv7();
   await client.query("BEGIN");
   try {
@@ -26,8 +26,8 @@ async function placeOrder(client, item, fail) {
     }
     await client.query("COMMIT");
   } catch (error) {
-    // Fails too where the connection is lost, and then the server rolls back by
-    // itself. The first error is the one to tell.
+    // ROLLBACK fails too if the connection is lost; the server then rolls back
+    // by itself. Report the first error.
     await client.query("ROLLBACK").catch(() => {});
     throw error;
   }
@@ -35,7 +35,7 @@ async function placeOrder(client, item, fail) {
 }
 
 // One connection for the whole transaction: `pool.query` may take another one
-// for every statement. Without the variable pg looks at PGHOST, PGUSER and so on.
+// for every statement. Without the variable pg reads PGHOST, PGUSER and so on.
 const client = new pg.Client({ connectionString: process.env.DATABASE_URL });
 await client.connect();
 try {

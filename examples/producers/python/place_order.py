@@ -13,10 +13,10 @@ new_id = getattr(uuid, "uuid7", uuid.uuid4)
 
 def place_order(connection: psycopg.Connection, item: str, fail: bool) -> str:
     """Returns the id of the event."""
-    # Made before the transaction: whoever repeats it uses the same id, and the event
-    # is there once.
+    # Made before the transaction: a retry uses the same id, so the event is stored
+    # only once.
     event_id = str(new_id())
-    # Commits at the end of the block. An exception rolls back, order and event alike.
+    # Commits at the end of the block. An exception rolls back both.
     with connection.transaction():
         (order,) = connection.execute(
             "INSERT INTO orders (item) VALUES (%s) RETURNING id", (item,)
@@ -35,7 +35,7 @@ def place_order(connection: psycopg.Connection, item: str, fail: bool) -> str:
 
 
 def main() -> None:
-    # Without the variable libpq looks at PGHOST, PGUSER and so on.
+    # Without the variable libpq reads PGHOST, PGUSER and so on.
     url = os.environ.get("DATABASE_URL", "")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("""

@@ -23,7 +23,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Ready after Ctrl-C, or after the SIGTERM by which containers are stopped.
+/// Completes after Ctrl-C, or after the SIGTERM that stops a container.
 async fn stop_signal() {
     #[cfg(unix)]
     {

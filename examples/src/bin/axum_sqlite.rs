@@ -20,7 +20,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Ready after Ctrl-C, or at once where the system cannot tell of one.
+/// Completes after Ctrl-C, or immediately if the system cannot report it.
 async fn ctrl_c() {
     let _ = tokio::signal::ctrl_c().await;
 }

@@ -4,7 +4,7 @@
 //! cargo run -p posthaste-examples --bin diesel
 //! ```
 
-#![allow(missing_docs, reason = "a table says it all")]
+#![allow(missing_docs, reason = "the macro `table!` takes no docs")]
 
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
@@ -23,7 +23,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = SqliteWriter::new(store.writer_context(&outbox));
+    let writer = SqliteWriter::new(&store, &outbox);
 
     tokio::task::spawn_blocking(move || run_shop(&writer)).await??;
 
@@ -31,10 +31,10 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The service: not a word of Tokio in it.
+/// The service itself, which does not use Tokio.
 fn run_shop(writer: &SqliteWriter) -> Result<(), BoxError> {
     let mut connection = SqliteConnection::establish("shop.db")?;
-    // The engine writes to the same file: wait for it instead of failing. diesel sets no timeout of its own.
+    // The engine writes to the same file: wait for it instead of failing. diesel sets no timeout by default.
     connection.batch_execute("PRAGMA busy_timeout = 5000")?;
     connection.batch_execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")?;
 

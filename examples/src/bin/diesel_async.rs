@@ -4,7 +4,7 @@
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin diesel_async
 //! ```
 
-#![allow(missing_docs, reason = "a table says it all")]
+#![allow(missing_docs, reason = "the macro `table!` takes no docs")]
 
 use diesel::prelude::*;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
@@ -24,13 +24,13 @@ async fn main() -> Result<(), BoxError> {
     let table = "CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY, item text)";
     connection.batch_execute(table).await?;
 
-    // The engine has connections of its own, whatever the service writes with.
+    // The engine has its own connections, whatever driver the service uses.
     let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
+    let writer = AsyncPgWriter::new(&store, &outbox);
 
     let placed = writer.transaction(&mut connection, async |tx: &mut AsyncPgTx<'_>| {
         let insert = diesel::insert_into(orders::table).values(orders::item.eq("tea"));

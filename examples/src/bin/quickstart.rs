@@ -1,11 +1,11 @@
 //! An order and its event in one transaction, and a handler in the same process.
 
 use posthaste::{Delivery, Event, Outbox, Routes};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use sqlx::SqlitePool;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), posthaste::BoxError> {
     let pool = SqlitePool::connect("sqlite:shop.db?mode=rwc").await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")
         .execute(&pool)
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = store.writer(&outbox);
+    let writer = SqliteWriter::new(&store, &outbox);
 
     // Both are committed, or neither is.
     let mut tx = writer.begin(&pool).await?;

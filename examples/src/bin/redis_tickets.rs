@@ -1,5 +1,5 @@
-//! A ticket service whose state is in Redis: a mint and its event are one step, and every ticket ends with
-//! exactly one event, whether it is revoked or expires.
+//! A ticket service whose state is in Redis. A ticket and its event are stored in one atomic step, and every ticket
+//! ends with exactly one event, whether it is revoked or expires.
 //!
 //! ```sh
 //! REDIS_URL=redis://localhost/ cargo run -p posthaste-examples --bin redis_tickets
@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use posthaste::{BoxError, Delivery, Event, EventId, Outbox, Route, Routes, Timestamp, handler};
-use posthaste_redis::expiry::{DueExpiry, RedisExpiry, Revocation};
+use posthaste_redis::tickets::{DueExpiry, RedisExpiry, Revocation};
 use posthaste_redis::{RedisStore, RedisWriter};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), BoxError> {
     let routes = Routes::new().add(Route::fallback().deliver_to(handler(move |event: Delivery| {
         let ticket = event.aggregate_id().unwrap_or("?").to_owned();
         println!("{} {ticket}", event.event_type());
-        // Nobody may be listening any more.
+        // The receiver may be gone already.
         let _ = delivered.send(ticket);
         async {}
     })));
@@ -45,9 +45,9 @@ async fn main() -> Result<(), BoxError> {
     let mut worker = worker.start();
     let client = redis::Client::open(url)?;
     let connection = client.get_multiplexed_async_connection().await?;
-    let mut tickets = Tickets { writer: store.writer(&outbox), store, expiry, connection };
+    let mut tickets = Tickets { writer: RedisWriter::new(&store, &outbox), store, expiry, connection };
 
-    // Two tickets are minted; one is revoked, the other one is left to expire.
+    // Mints two tickets. One is revoked, the other one is left to expire.
     let (revoked, expiring) = (new_ticket(), new_ticket());
     tickets.mint(&revoked, Duration::from_secs(3600)).await?;
     tickets.mint(&expiring, TICKET_LIFETIME).await?;
@@ -66,9 +66,9 @@ async fn main() -> Result<(), BoxError> {
 }
 
 impl Tickets {
-    /// The ticket, when it expires, and the event: all of it is stored, or nothing.
+    /// Stores the ticket, the time at which it expires, and the event, in one atomic step.
     async fn mint(&mut self, ticket: &str, valid_for: Duration) -> Result<(), BoxError> {
-        // The tag keeps the ticket where its events are, also in a cluster.
+        // The tag keeps the ticket in the same cluster slot as its events.
         let key = format!("{}:ticket:{ticket}", self.store.tag(ticket));
         let mut tx = self.writer.begin();
         tx.set(key, "valid");

@@ -1,5 +1,5 @@
-//! An order and its event in one transaction of rusqlite, on a thread that knows nothing of async, and an
-//! engine in the same process that delivers it.
+//! An order and its event in one transaction of rusqlite, on a thread without async code, and an engine in the same
+//! process that delivers it.
 //!
 //! ```sh
 //! cargo run -p posthaste-examples --bin rusqlite
@@ -17,7 +17,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = SqliteWriter::new(store.writer_context(&outbox));
+    let writer = SqliteWriter::new(&store, &outbox);
 
     tokio::task::spawn_blocking(move || run_shop(&writer)).await??;
 
@@ -25,7 +25,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The service: not a word of Tokio in it.
+/// The service itself, which does not use Tokio.
 fn run_shop(writer: &SqliteWriter) -> Result<(), BoxError> {
     let mut connection = Connection::open("shop.db")?;
     connection.execute_batch("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")?;

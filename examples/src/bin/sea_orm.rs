@@ -38,7 +38,7 @@ async fn main() -> Result<(), BoxError> {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = SeaWriter::new(store.writer_context(&outbox));
+    let writer = SeaWriter::new(&store, &outbox);
 
     let tx = writer.begin(&db).await?;
     let order = order::ActiveModel { item: ActiveValue::Set("tea".to_owned()), ..Default::default() };

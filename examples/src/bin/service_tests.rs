@@ -1,10 +1,10 @@
-//! A sign-up service that is tested without a database, and the tests.
+//! A sign-up service whose tests need no database, and those tests.
 //!
-//! Two things make that easy. What the service stores goes through a trait, [`Users`], whose one
-//! method takes the event along. And [`routes`] knows no store, so the same routes run on SQLite here
-//! and in memory in the tests.
+//! Two things make that possible. The service stores its data through a trait, [`Users`], whose one method also takes
+//! the event. And [`routes`] does not depend on a store, so the same routes run on SQLite here and in memory in the
+//! tests.
 //!
-//! `docs/testing-your-service.md` has the tools one by one.
+//! `docs/testing-your-service.md` describes the tools one by one.
 
 use async_trait::async_trait;
 use posthaste::{BoxError, Destination, Event, Outbox, Route, Routes};
@@ -12,21 +12,21 @@ use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use serde::{Deserialize, Serialize};
 use sqlx::SqlitePool;
 
-/// Somebody has signed up.
+/// A user has signed up.
 #[derive(Debug, PartialEq, Serialize, Deserialize, Event)]
 #[event(type = "UserCreated")]
 struct UserCreated {
     email: String,
 }
 
-/// Where users are kept.
+/// Storage of users.
 #[async_trait]
 trait Users {
-    /// Stores a user together with an event: both or neither.
+    /// Stores a user and an event: both or neither.
     async fn add(&self, email: &str, event: Event) -> Result<(), BoxError>;
 }
 
-/// The service itself. It knows neither the database nor the engine.
+/// The service itself, which depends neither on the database nor on the engine.
 async fn sign_up(users: &impl Users, email: &str) -> Result<(), BoxError> {
     if !email.contains('@') {
         return Err("that is no email address".into());
@@ -35,12 +35,12 @@ async fn sign_up(users: &impl Users, email: &str) -> Result<(), BoxError> {
     users.add(email, event).await
 }
 
-/// What follows from a new user. The mail server is an argument, so that a test can bring its own.
+/// The routes. The mail server is an argument, so that a test can pass its own.
 fn routes(mail: impl Destination) -> Routes {
     Routes::new().add(Route::event("UserCreated").deliver_to(mail))
 }
 
-/// Users in SQLite, as the service runs in production.
+/// Users in SQLite, for production.
 struct SqliteUsers {
     pool: SqlitePool,
     writer: SqliteWriter,
@@ -72,7 +72,7 @@ async fn open(database: &str, mail: impl Destination) -> Result<(SqliteUsers, Ou
     sqlx::query("CREATE TABLE IF NOT EXISTS users (email TEXT PRIMARY KEY)").execute(&pool).await?;
     let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
     let outbox = Outbox::builder(store.clone(), routes(mail)).start()?;
-    let writer = store.writer(&outbox);
+    let writer = SqliteWriter::new(&store, &outbox);
     Ok((SqliteUsers { pool, writer }, outbox))
 }
 
@@ -80,12 +80,11 @@ async fn open(database: &str, mail: impl Destination) -> Result<(SqliteUsers, Ou
 mod tests {
     use std::time::Duration;
 
-    use posthaste::memory::MemoryWriter;
-    use posthaste::{MemoryStore, Outcome, Recorder, RetryPolicy, Status};
+    use posthaste::{MemoryStore, MemoryWriter, Outcome, Recorder, RetryPolicy, Status};
 
     use super::*;
 
-    /// Users in memory: only the event is kept, which is all that these tests ask for.
+    /// Users in memory. Stores only the event, which is all that these tests check.
     struct MemoryUsers(MemoryWriter);
 
     #[async_trait]
@@ -110,7 +109,7 @@ mod tests {
             let retry = RetryPolicy::default().with_base_delay(Duration::from_secs(30)).without_jitter();
             let outbox = Outbox::builder(store.clone(), routes(mail.clone())).single_node().retry(retry);
             let outbox = outbox.start().unwrap();
-            let users = MemoryUsers(store.writer(&outbox));
+            let users = MemoryUsers(MemoryWriter::new(&store, &outbox));
             Self { store, outbox, users }
         }
     }
@@ -129,11 +128,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refused_user_gets_none() {
+    async fn refused_user_gets_no_mail() {
         let mail = Recorder::new();
         let service = Service::with(&mail);
 
-        sign_up(&service.users, "nobody").await.unwrap_err();
+        sign_up(&service.users, "not-an-address").await.unwrap_err();
         service.outbox.idle().await.unwrap();
 
         assert_eq!(mail.count(), 0);
@@ -158,9 +157,9 @@ mod tests {
         assert_eq!(mail.count(), 2);
     }
 
-    /// The one test that needs a database is about the database: SQLite, in memory.
+    /// The only test of the database itself, on SQLite in memory.
     #[tokio::test]
-    async fn user_who_is_there_already_is_refused_and_gets_no_second_mail() {
+    async fn existing_user_is_refused_and_gets_no_second_mail() {
         let mail = Recorder::new();
         let (users, outbox) = open("sqlite::memory:", mail.clone()).await.unwrap();
 

@@ -1,5 +1,5 @@
-//! An order and its event in one transaction of tokio-postgres, on a pool of deadpool-postgres. Both
-//! INSERTs travel in one round trip, and the event costs no round trip of its own.
+//! An order and its event in one transaction of tokio-postgres, on a pool of deadpool-postgres. Both INSERTs are sent
+//! in one round trip, so the event costs no round trip of its own.
 //!
 //! ```sh
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin tokio_postgres
@@ -19,13 +19,13 @@ async fn main() -> Result<(), BoxError> {
     let orders = "CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY, item text)";
     pool.get().await?.batch_execute(orders).await?;
 
-    // The engine has connections of its own, whatever the service writes with.
+    // The engine has its own connections, whatever driver the service uses.
     let store = PgStore::builder(&url.parse()?).migrate().connect().await?;
     let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| {
         println!("delivered: {}", String::from_utf8_lossy(event.payload()));
     });
     let outbox = Outbox::builder(store.clone(), routes).start()?;
-    let writer = PgWriter::new(store.writer_context(&outbox));
+    let writer = PgWriter::new(&store, &outbox);
 
     place_order(&writer, &pool, "tea").await?;
     sell_out(&writer, &pool, "coffee").await?;
@@ -49,7 +49,7 @@ async fn place_order(writer: &PgWriter, pool: &Pool, item: &str) -> Result<(), B
     Ok(())
 }
 
-/// The order is refused after its event was written: neither of them ever was.
+/// Rolls back after the event was written: neither the order nor the event is stored.
 async fn sell_out(writer: &PgWriter, pool: &Pool, item: &str) -> Result<(), BoxError> {
     let mut client = pool.get().await?;
     let tx = writer.begin(&mut client).await?;

@@ -1,7 +1,7 @@
 //! Two databases, each with an outbox of its own.
 //!
-//! No transaction spans both files. An event takes the news from the first to the second, at least
-//! once, and the second recognises a repeat by the key of its own row.
+//! No transaction spans both files. An event carries the change from the first to the second, at least once, and the
+//! second recognizes a repeated delivery by the key of its own row.
 
 use posthaste::{BoxError, Delivery, Event, Outbox, Routes};
 use posthaste_sqlx::{SqliteStore, SqliteWriter};
@@ -29,7 +29,7 @@ async fn main() -> Result<(), BoxError> {
 
     place_order(&shop).await?;
 
-    // The shop's handlers write to billing, so the shop stops first.
+    // The handlers of the shop write to billing, so the shop stops first.
     shop.outbox.shutdown().await;
     billing.outbox.shutdown().await;
     Ok(())
@@ -49,12 +49,12 @@ impl Database {
         sqlx::query(table).execute(&pool).await?;
         let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
         let outbox = Outbox::builder(store.clone(), routes).start()?;
-        let writer = store.writer(&outbox);
+        let writer = SqliteWriter::new(&store, &outbox);
         Ok(Self { pool, outbox, writer })
     }
 }
 
-/// What follows from an order is a matter of billing.
+/// An order is handled by billing.
 fn routes_of_shop(billing: Database) -> Routes {
     Routes::new().on(move |placed: OrderPlaced, _: Delivery| {
         let billing = billing.clone();
@@ -73,7 +73,7 @@ async fn place_order(shop: &Database) -> Result<(), BoxError> {
     Ok(tx.commit().await?)
 }
 
-/// An order that arrives a second time has its invoice, and needs no second event.
+/// Makes an invoice, unless the order has one because it is delivered a second time.
 async fn make_invoice(billing: &Database, order: i64) -> Result<(), BoxError> {
     let mut tx = billing.writer.begin(&billing.pool).await?;
     let insert = sqlx::query("INSERT OR IGNORE INTO invoices (order_id) VALUES (?)").bind(order);

@@ -1,7 +1,7 @@
 //! One service with two PostgreSQL databases, one per region, each with an outbox of its own.
 //!
-//! An event is written in the transaction of the database that its data is in, and is delivered by the
-//! outbox of that database. Nothing spans both: if one of them is down, the other one goes on.
+//! An event is written in a transaction of the database that contains its data, and delivered by the outbox of that
+//! database. Nothing spans both databases: if one is down, the other one continues.
 //!
 //! ```sh
 //! export DATABASE_URL=postgres://localhost/shop_eu DATABASE_URL_US=postgres://localhost/shop_us
@@ -49,13 +49,13 @@ impl Region {
         let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
         let accounts = "CREATE TABLE IF NOT EXISTS accounts (owner text PRIMARY KEY)";
         sqlx::query(accounts).execute(&pool).await?;
-        // The name tells the metrics and the log lines of the two apart.
+        // The name distinguishes the metrics and log lines of the two.
         let outbox = Outbox::builder(store.clone(), routes_of(name)).name(name).start()?;
-        let writer = store.writer(&outbox);
+        let writer = PgWriter::new(&store, &outbox);
         Ok(Self { pool, store, outbox, writer })
     }
 
-    /// Opening an account a second time changes nothing, and needs no second event.
+    /// Opens an account. A second call for the same owner changes nothing and writes no event.
     async fn open_account(&self, owner: &str) -> Result<(), BoxError> {
         let mut tx = self.writer.begin(&self.pool).await?;
         let insert = sqlx::query("INSERT INTO accounts VALUES ($1) ON CONFLICT DO NOTHING").bind(owner);

@@ -1,8 +1,8 @@
-//! A service that writes events and delivers none: a relay, an engine in another process or change data
-//! capture does. It places an order and ends.
+//! A service that writes events and leaves delivery to a relay, an engine in another process, or change data capture.
+//! It places one order and exits.
 //!
-//! The commit wakes the engines of other processes at once. What became old is deleted by its age,
-//! whether it was delivered or not, so choose an age that no outage of the relay will ever reach.
+//! The commit wakes the engines of other processes immediately. Old rows are deleted by their age, whether they were
+//! delivered or not, so choose an age that is longer than any outage of the relay.
 //!
 //! ```sh
 //! DATABASE_URL=postgres://localhost/shop cargo run -p posthaste-examples --bin writer_only
@@ -25,14 +25,14 @@ async fn main() -> Result<(), BoxError> {
     let orders = "CREATE TABLE IF NOT EXISTS orders (id bigint GENERATED ALWAYS AS IDENTITY)";
     sqlx::query(orders).execute(&pool).await?;
 
-    // Started for its purge alone: without one there is nothing to start, and `build` is enough.
+    // Started only for its purge. Without a purge there is nothing to start, and `build` is enough.
     let outbox =
         Outbox::builder(store.clone(), Routes::new()).writer_only().purge_at_age(WEEK, HOUR).start()?;
-    let writer = store.writer(&outbox);
+    let writer = PgWriter::new(&store, &outbox);
 
     let order = place_order(&writer, &pool).await?;
     println!("order {order} is placed");
-    // The purger comes by itself within a minute. This program ends before that.
+    // The purger runs by itself within a minute. This program exits before that.
     println!("purged: {}", outbox.purge_once().await?);
 
     outbox.shutdown().await;

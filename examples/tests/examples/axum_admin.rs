@@ -1,4 +1,4 @@
-//! The web service with the admin API from outside: over TCP, by the API's own client.
+//! Tests the web service with the admin API over TCP, with the API's own client.
 
 use posthaste_admin::{Client, ClientError, Secret, wire};
 use posthaste_examples::axum_admin::run;
@@ -24,11 +24,11 @@ async fn operator_looks_into_the_outbox_of_a_running_service() {
     let ready = service.get("/internal/outbox/health/ready").await;
     assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
 
-    let stranger = Client::new(&url, None).expect("a good URL");
+    let stranger = Client::new(&url, None).expect("a valid URL");
     let refused = stranger.get::<wire::Stats>(&["outboxes", "shop", "stats"], &[]).await;
     assert!(matches!(refused, Err(ClientError::Refused(_))), "{refused:?}");
 
-    let operator = Client::new(&url, Some(Secret::new(TOKEN))).expect("a good URL");
+    let operator = Client::new(&url, Some(Secret::new(TOKEN))).expect("a valid URL");
     let events: wire::Events = operator.get(&["outboxes", "shop", "events"], &[]).await.expect("the events");
     assert_eq!(events.events[0].event_type, "OrderPlaced");
     service.stop().await;

@@ -1,4 +1,4 @@
-//! The web service on PostgreSQL from outside: over TCP, with a database of its own on a real server.
+//! Tests the web service on PostgreSQL over TCP, with a database of its own.
 
 use posthaste_examples::axum_postgres::run;
 use posthaste_testkit::within_timeout;
@@ -6,16 +6,16 @@ use sqlx::PgPool;
 
 use crate::support::{Database, Service};
 
-/// Starts a node, and waits until it has made its tables and answers.
+/// Starts a node, and waits until it serves requests.
 async fn start(database: &Database) -> Service {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let service = Service::start(|listener, stop| run(listener, pool, stop)).await;
     service.get("/health").await;
     service
 }
 
 async fn count(database: &Database, query: &'static str) -> i64 {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let count = sqlx::query_scalar(query).fetch_one(&pool).await.expect("a number");
     pool.close().await;
     count
@@ -42,7 +42,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn what_two_nodes_have_taken_is_confirmed_before_they_end() {
+async fn orders_taken_by_two_nodes_are_confirmed_before_they_stop() {
     let database = Database::create().await;
     let nodes = [start(&database).await, start(&database).await];
     for n in 0..20 {
@@ -77,7 +77,7 @@ async fn order_that_cannot_be_read_leaves_neither_a_row_nor_an_event() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn health_is_good_with_a_database_and_bad_without() {
+async fn health_is_200_with_a_database_and_503_without() {
     let database = Database::create().await;
     let service = start(&database).await;
     let health = service.get("/health").await;

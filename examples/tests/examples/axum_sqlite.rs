@@ -1,4 +1,4 @@
-//! The web service on SQLite from outside: over TCP, with a real file.
+//! Tests the web service on SQLite over TCP, with a real file.
 
 use posthaste::ShutdownReport;
 use posthaste_examples::axum_sqlite::run;
@@ -26,7 +26,7 @@ impl Shop {
         Self { service, database, dir }
     }
 
-    /// Stops it, and opens the file that it leaves behind.
+    /// Stops the service and opens its file.
     async fn close(self) -> (ShutdownReport, SqlitePool, TempDir) {
         let report = self.service.stop().await;
         (report, SqlitePool::connect_with(self.database).await.expect("the file opens"), self.dir)
@@ -50,7 +50,7 @@ async fn order_is_confirmed_soon_after_it_was_placed() {
 }
 
 #[tokio::test]
-async fn what_was_placed_is_confirmed_before_the_service_ends() {
+async fn order_is_confirmed_before_the_service_stops() {
     let shop = Shop::open().await;
     for _ in 0..20 {
         shop.service.post(r#"{"item": "tea"}"#).await;

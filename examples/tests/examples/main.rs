@@ -1,4 +1,4 @@
-//! Every example, from outside. One program for all of them: linking it is most of the work.
+//! Tests of the examples, most of which run as processes, in one program because linking takes most of the build time.
 
 mod axum_admin;
 mod axum_postgres;

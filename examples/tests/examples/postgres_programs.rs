@@ -1,4 +1,4 @@
-//! The programs on PostgreSQL that are not web services, run as processes of their own.
+//! Runs the programs on PostgreSQL that are not web services as processes.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -16,7 +16,8 @@ const TOKIO_POSTGRES: &str = env!("CARGO_BIN_EXE_tokio_postgres");
 const WRITER_ONLY: &str = env!("CARGO_BIN_EXE_writer_only");
 
 async fn run(program: &'static str, variables: Vec<(&'static str, String)>) -> Output {
-    let output = move || Command::new(program).env_clear().envs(variables).output().expect("it runs");
+    let output =
+        move || Command::new(program).env_clear().envs(variables).output().expect("the program runs");
     tokio::task::spawn_blocking(output).await.expect("no panic")
 }
 
@@ -26,7 +27,7 @@ fn printed(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn program_without_a_database_says_which_variable_it_needs() {
+async fn program_without_a_database_names_the_variable_it_needs() {
     for program in
         [TWO_DATABASES, WRITER_ONLY, TOKIO_POSTGRES, DIESEL_ASYNC, env!("CARGO_BIN_EXE_axum_postgres")]
     {
@@ -57,9 +58,9 @@ async fn each_database_delivers_the_events_of_its_own_transactions() {
     america.remove().await;
 }
 
-/// What was delivered, as the payloads say.
+/// The owners in the payloads of the delivered events.
 async fn owners_in_the_outbox(database: &Database) -> Vec<String> {
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
     let query = "SELECT payload::json ->> 'owner' FROM outbox_event WHERE status = 1 ORDER BY seq";
     let owners = sqlx::query_scalar(query).fetch_all(&pool).await.expect("a table");
     pool.close().await;
@@ -69,13 +70,13 @@ async fn owners_in_the_outbox(database: &Database) -> Vec<String> {
 // S3-23, S3-130
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn what_one_process_writes_another_delivers_at_once_and_age_removes() {
+async fn event_of_one_process_is_delivered_by_another_immediately_and_purged_by_age() {
     let database = Database::create().await;
     let seen = Recorder::new();
     let store = PgStore::builder(&database.options()).migrate().connect().await.unwrap();
     let routes = Routes::new().add(Route::event("OrderPlaced").deliver_to(seen.clone()));
     let lease = Duration::from_secs(30);
-    // Polls only when it is woken.
+    // Polls only when it is notified.
     let hour = Duration::from_secs(3600);
     let relay = Outbox::builder(store.clone(), routes).lease(lease).poll_interval(hour).start().unwrap();
     let pool = PgPool::connect_with(database.options()).await.unwrap();
@@ -107,7 +108,7 @@ async fn order_of_another_driver_is_delivered_and_one_that_was_rolled_back_is_no
     let mut lines: Vec<&str> = output.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, [r#"delivered: {"item":"tea"}"#, "sold out: coffee"]);
-    // Another one in the same outbox.
+    // A second order in the same outbox.
     let output = printed(&run(DIESEL_ASYNC, vec![("DATABASE_URL", database.url())]).await);
     assert_eq!(output, "delivered: {\"item\":\"tea\"}\n");
     database.remove().await;

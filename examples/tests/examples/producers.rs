@@ -1,4 +1,4 @@
-//! The producers in other languages: each is run as its README says, and an engine delivers what it wrote.
+//! Runs each producer in another language as its README describes, and an engine that delivers its event.
 
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -43,15 +43,15 @@ const JAVA: Producer = Producer {
     payload: |order| format!(r#"{{"order":{order}}}"#),
 };
 
-/// A program of a service that knows nothing of us but the table.
+/// A program in another language, which uses only the table.
 struct Producer {
-    /// Below `examples/producers`.
+    /// Its folder in `examples/producers`.
     folder: &'static str,
-    /// The variable with the folder of its drivers.
+    /// The environment variable that names the folder of its drivers.
     drivers: &'static str,
-    /// As the README says.
+    /// The command in the README.
     run: &'static str,
-    /// What it writes of the order with this number, to the byte.
+    /// The exact payload that it writes for the order with this number.
     payload: fn(i32) -> String,
 }
 
@@ -60,8 +60,8 @@ impl Producer {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("producers").join(self.folder)
     }
 
-    /// None where the language is not installed. Says so past the harness, which shows no output of tests
-    /// that pass.
+    /// `None` if the language is not installed. Reports that on standard error, which the test harness does not
+    /// capture.
     fn unpack(&self) -> Option<Unpacked<'_>> {
         let Ok(drivers) = env::var(self.drivers) else {
             panic!("{} is not set: run `cargo xtask test`", self.drivers)
@@ -86,7 +86,7 @@ impl<'a> Unpacked<'a> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for file in fs::read_dir(producer.source()).expect("the example is there") {
             let file = file.expect("an entry");
-            // What somebody who tried it left behind is no part of it.
+            // Skips folders, which only the commands of the README create.
             if file.file_type().expect("a kind").is_file() {
                 fs::copy(file.path(), folder.path().join(file.file_name())).expect("a copy");
             }
@@ -102,15 +102,15 @@ impl<'a> Unpacked<'a> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("{} {arguments}", self.producer.run)).current_dir(self.folder.path());
         shell.env("DATABASE_URL", database.url()).env("JDBC_DATABASE_URL", database.jdbc_url());
-        // Go keeps its drivers outside of the folder. Nothing is downloaded here.
+        // Go keeps its drivers outside the folder. Nothing is downloaded here.
         shell.env("GOMODCACHE", self.drivers.join("modules")).env("GOCACHE", self.drivers.join("compiled"));
         shell.env("GOFLAGS", "-trimpath").env("GOPROXY", "off");
-        let output = move || shell.output().expect("it runs");
+        let output = move || shell.output().expect("the program runs");
         tokio::task::spawn_blocking(output).await.expect("no panic")
     }
 }
 
-/// How many orders and how many events there are.
+/// The number of orders and the number of events.
 async fn written(pool: &PgPool) -> (i64, i64) {
     let query = "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox_event)";
     sqlx::query_as(query).fetch_one(pool).await.expect("two numbers")
@@ -126,17 +126,17 @@ async fn only_what_is_committed_is_delivered(producer: Producer) {
         .poll_interval(Duration::from_millis(50))
         .start()
         .expect("it starts");
-    let pool = PgPool::connect_with(database.options()).await.expect("the database is there");
+    let pool = PgPool::connect_with(database.options()).await.expect("the database is up");
 
     let failed = program.run(&database, "--fail").await;
-    let said = String::from_utf8_lossy(&failed.stderr);
-    assert!(!failed.status.success() && said.contains("the payment was refused"), "{said}");
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert!(!failed.status.success() && stderr.contains("the payment was refused"), "{stderr}");
     assert_eq!(written(&pool).await, (0, 0));
 
     let placed = program.run(&database, "").await;
     assert!(placed.status.success(), "{}", String::from_utf8_lossy(&placed.stderr));
     within_timeout("the event arrives", seen.wait_for(1)).await;
-    relay.idle().await.expect("the store answers");
+    relay.idle().await.expect("the store works");
 
     let order = sqlx::query_scalar("SELECT id FROM orders").fetch_one(&pool).await.expect("one order");
     assert_eq!(written(&pool).await, (1, 1));
@@ -185,12 +185,12 @@ async fn java_delivers_only_what_it_commits() {
 }
 
 #[test]
-fn readme_says_what_is_run_here() {
+fn readme_contains_the_commands_that_run_here() {
     let readme = include_str!("../../producers/README.md");
     for producer in [PYTHON, NODE, GO, JAVA] {
         let failing = format!("{} --fail", producer.run);
         for line in [producer.run, &failing] {
-            assert!(readme.lines().any(|said| said.split("  #").next() == Some(line)), "{line}");
+            assert!(readme.lines().any(|shown| shown.split("  #").next() == Some(line)), "{line}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The page about producers shows the programs as they are, and its SQL runs with the rights that it names.
+//! Tests the page about producers: it shows the programs unchanged, and its SQL runs with the privileges that it
+//! grants.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,13 +13,13 @@ use crate::support::Database;
 
 const PAGE: &str = include_str!("../../../docs/producers.md");
 
-/// The blocks of the page in this language.
+/// The code blocks of the page in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     PAGE.split(&*fence).skip(1).map(|rest| rest.split_once("```").expect("the block ends").0).collect()
 }
 
-/// What is run on a database: first the rights, for `user`, then what that user writes.
+/// The SQL for a database: the grants to `user`, and the statements that this user executes.
 fn sql(database: &str, user: &str) -> (String, String) {
     let names_it = |block: &&str| block.lines().next().is_some_and(|label| label.contains(database));
     let (rights, written): (Vec<&str>, Vec<&str>) =
@@ -26,31 +27,31 @@ fn sql(database: &str, user: &str) -> (String, String) {
     (rights.concat().replace("TO shop", &format!("TO {user}")), written.concat())
 }
 
-/// A name that nobody else uses.
+/// A name that no other test uses.
 fn fresh_user() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
     format!("writer_{}", now.as_nanos())
 }
 
-/// The ids of what an engine delivers now.
+/// Delivers what is due; returns the ids.
 async fn delivered(store: impl Store) -> Vec<String> {
     let seen = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(seen.clone()));
     let relay = Outbox::builder(store, routes).start().expect("it starts");
-    relay.idle().await.expect("the store answers");
+    relay.idle().await.expect("the store works");
     relay.shutdown().await;
     let mut ids: Vec<String> = seen.ids().iter().map(|id| id.as_str().to_owned()).collect();
     ids.sort_unstable();
     ids
 }
 
-/// All of the page, but for the one that is due in an hour.
+/// All events of the page except the one that is due in an hour.
 const DUE_EVENT_IDS: [&str; 2] = ["019a8f3e-7c51-7d2a-9b1e-6f0c2d4a8e17", "order-17-paid"];
 
 const ORDERS_TABLE_SQL: &str = "CREATE TABLE orders (id int, item text)";
 
 #[test]
-fn page_shows_the_programs_as_they_are() {
+fn page_shows_the_programs_unchanged() {
     for (language, program) in [
         ("python", include_str!("../../producers/python/place_order.py")),
         ("js", include_str!("../../producers/node/place_order.js")),
@@ -58,7 +59,7 @@ fn page_shows_the_programs_as_they_are() {
         ("java", include_str!("../../producers/java/PlaceOrder.java")),
     ] {
         let [block] = blocks(language)[..] else { panic!("one block in {language}") };
-        // What stands in a class is further right there.
+        // Code inside a class is indented there.
         let indented = format!("    {}\n", block.trim_end().replace('\n', "\n    ").replace("    \n", "\n"));
         assert!(program.contains(block) || program.contains(&indented), "{block}");
     }
@@ -66,7 +67,7 @@ fn page_shows_the_programs_as_they_are() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn least_rights_are_enough_for_the_page_on_postgres() {
+async fn minimal_privileges_are_enough_for_the_page_on_postgres() {
     let database = Database::create().await;
     let store = PgStore::builder(&database.options()).migrate().connect().await.unwrap();
     let mut connection = PgConnection::connect_with(&database.options()).await.unwrap();
@@ -76,7 +77,7 @@ async fn least_rights_are_enough_for_the_page_on_postgres() {
         format!("{ORDERS_TABLE_SQL}; CREATE ROLE {user}; GRANT INSERT ON orders TO {user}; {rights}"),
         format!("SET ROLE {user}; {written}"),
     ] {
-        sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut connection).await.expect("they run");
+        sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut connection).await.expect("the statements run");
     }
 
     assert_eq!(delivered(store.clone()).await, DUE_EVENT_IDS);
@@ -90,11 +91,11 @@ async fn least_rights_are_enough_for_the_page_on_postgres() {
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn least_rights_are_enough_for_the_page_on_mysql() {
+async fn minimal_privileges_are_enough_for_the_page_on_mysql() {
     let url = variable("POSTHASTE_TEST_MYSQL_URL");
     let server: MySqlConnectOptions = url.parse().expect("a URL");
-    let mut root = MySqlConnection::connect_with(&server).await.expect("the server is there");
-    // The database has the name of its user.
+    let mut root = MySqlConnection::connect_with(&server).await.expect("the server is up");
+    // The database has the same name as its user.
     let user = fresh_user();
     let (rights, written) = sql("MySQL", &user);
     let create = format!("CREATE DATABASE {user}; USE {user}; CREATE USER {user}; {ORDERS_TABLE_SQL}");
@@ -105,8 +106,8 @@ async fn least_rights_are_enough_for_the_page_on_mysql() {
 
     let writer = MySqlConnectOptions::new().host(server.get_host()).port(server.get_port());
     let writer = writer.username(&user).database(&user);
-    let mut connection = MySqlConnection::connect_with(&writer).await.expect("it may enter");
-    sqlx::raw_sql(AssertSqlSafe(written)).execute(&mut connection).await.expect("they run");
+    let mut connection = MySqlConnection::connect_with(&writer).await.expect("the writer may connect");
+    sqlx::raw_sql(AssertSqlSafe(written)).execute(&mut connection).await.expect("the statements run");
     connection.close().await.unwrap();
 
     assert_eq!(delivered(store.clone()).await, DUE_EVENT_IDS);

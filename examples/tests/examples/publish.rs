@@ -1,4 +1,4 @@
-//! The example that publishes.
+//! Tests the example that publishes.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 fn event_of_an_order_is_published_as_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let program = Command::new(env!("CARGO_BIN_EXE_publish")).current_dir(dir.path()).output();
-    let output = program.expect("it runs");
+    let output = program.expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
     assert_eq!(line["event_type"], "OrderPlaced");
@@ -17,12 +17,12 @@ fn event_of_an_order_is_published_as_a_line() {
 }
 
 #[test]
-fn url_that_leads_nowhere_is_said_to() {
+fn unknown_url_scheme_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let program =
         Command::new(env!("CARGO_BIN_EXE_publish")).arg("kafak://x").current_dir(dir.path()).output();
-    let output = program.expect("it runs");
+    let output = program.expect("the program runs");
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the URL begins with no scheme that is known"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("the URL has an unknown scheme"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! The ticket service on Redis, run as a process of its own.
+//! Runs the ticket service on Redis as a process.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -7,11 +7,15 @@ use posthaste_testkit::variable;
 
 fn run(variables: &[(&str, String)]) -> Output {
     let variables = variables.iter().map(|(name, value)| (*name, value.as_str()));
-    Command::new(env!("CARGO_BIN_EXE_redis_tickets")).env_clear().envs(variables).output().expect("it runs")
+    Command::new(env!("CARGO_BIN_EXE_redis_tickets"))
+        .env_clear()
+        .envs(variables)
+        .output()
+        .expect("the program runs")
 }
 
 #[test]
-fn program_without_a_server_says_which_variable_it_needs() {
+fn program_without_a_server_names_the_variable_it_needs() {
     let output = run(&[]);
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);
@@ -25,11 +29,11 @@ fn every_ticket_ends_with_one_event() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8_lossy(&output.stdout);
     let mut tickets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (said, ticket) in printed.lines().filter_map(|line| line.rsplit_once(' ')) {
-        tickets.entry(ticket).or_default().push(said);
+    for (text, ticket) in printed.lines().filter_map(|line| line.rsplit_once(' ')) {
+        tickets.entry(ticket).or_default().push(text);
     }
     let mut tickets: Vec<Vec<&str>> = tickets.into_values().collect();
-    tickets.iter_mut().for_each(|said| said.sort_unstable());
+    tickets.iter_mut().for_each(|texts| texts.sort_unstable());
     tickets.sort();
     let expired = vec!["TicketExpired", "TicketMinted", "too late to revoke"];
     let revoked = vec!["TicketMinted", "TicketRevoked", "revoked"];

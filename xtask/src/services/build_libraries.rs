@@ -1,5 +1,7 @@
-//! What the compiler needs for `--all-features`: the libraries of C that diesel links where its Writers for PostgreSQL and
-//! MySQL are built, and what rdkafka builds its own library with. Without that nothing in this workspace needs them.
+//! C libraries and compilers for a build with `--all-features`.
+//!
+//! diesel links libpq and libmysqlclient (or libmariadb) for its PostgreSQL and MySQL Writers. rdkafka compiles
+//! librdkafka. A build without these features needs none of them.
 
 use std::process::Command;
 
@@ -14,13 +16,13 @@ pub(super) fn missing_packages() -> Vec<&'static str> {
 fn missing(is_program: impl Fn(&str) -> bool, is_library: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let compiles = ["cc", "c++"].into_iter().all(&is_program);
     let packages = [
-        // It finds the libraries.
+        // It tells the build scripts where the libraries are.
         ("pkg-config", is_program("pkg-config")),
         ("libpq-dev", is_library("libpq")),
         ("libmariadb-dev", is_library("mysqlclient") || is_library("libmariadb")),
         ("libssl-dev", is_library("openssl")),
         ("g++", compiles),
-        // The package of a compiler does not depend on the headers of C.
+        // The packages of the compilers do not depend on the C headers.
         ("libc6-dev", compiles),
         ("make", is_program("make")),
     ];
@@ -36,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_library_is_not_there() {
+    fn unknown_library_is_not_found() {
         assert!(!is_library("no-such-library"));
     }
 

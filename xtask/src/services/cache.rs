@@ -1,4 +1,4 @@
-//! A folder for what is downloaded: kept between runs, and the same for every checkout.
+//! The folder for downloads: kept between runs, and shared by all checkouts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::process::Command;
 
 use super::{env_var, process};
 
-/// The folder of this name. If it is not there, `fill` gets an empty one to fill first.
+/// Returns the folder of this name. If it does not exist, `fill` fills a new one first.
 pub(super) fn obtain(name: &str, fill: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
     let home = env_var("HOME").unwrap_or_default();
     let cache = folder(env_var("XDG_CACHE_HOME").as_deref(), &home, process::is_root());
     obtain_in(&cache, name, fill)
 }
 
-/// Root's own home is closed to those as whom the servers run, so root has what the system has.
+/// The folder of all downloads. For root it is the system's: the servers do not run as root, and cannot read root's
+/// home.
 fn folder(chosen: Option<&str>, home: &str, is_root: bool) -> PathBuf {
     let cache = match chosen {
         Some(chosen) => PathBuf::from(chosen),
@@ -34,20 +35,20 @@ fn obtain_in(
     }
     let writing = |error| format!("{} cannot be written: {error}", complete.display());
     fs::create_dir_all(cache).map_err(writing)?;
-    // Under another name until it is complete: a download that was interrupted is none.
+    // A temporary name until it is complete, so that an interrupted download is not used.
     let template = cache.join(format!("{name}.XXXXXX"));
     let partial = process::run(Command::new("mktemp").arg("-d").arg(template))?;
     let partial = Path::new(partial.trim_end());
     let filled = fill(partial).and_then(|()| {
-        // For the servers, which may run as somebody else.
+        // The servers may run as another user.
         process::run(Command::new("chmod").args(["-R", "a+rX"]).arg(partial))?;
         fs::rename(partial, &complete).map_err(writing)
     });
     if filled.is_err() {
-        // That it stays does no harm.
+        // If it cannot be removed, it only takes up space.
         let _ = fs::remove_dir_all(partial);
     }
-    // Another command may have been quicker.
+    // Another process may have filled it in the meantime.
     if complete.is_dir() { Ok(complete) } else { filled.map(|()| complete) }
 }
 
@@ -59,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_is_the_users_own_unless_that_is_closed() {
+    fn folder_is_in_the_home_of_every_user_but_root() {
         assert_eq!(folder(None, "/home/me", false), Path::new("/home/me/.cache/posthaste"));
         assert_eq!(folder(None, "/root", true), Path::new("/var/cache/posthaste"));
         assert_eq!(folder(Some("/c"), "/root", true), Path::new("/c/posthaste"));
     }
 
     #[test]
-    fn folder_is_filled_once_and_everybody_can_read_it() {
+    fn folder_is_filled_once_and_every_user_can_read_it() {
         let cache = tempfile::tempdir().unwrap();
         let fill = |folder: &Path| fs::write(folder.join("file"), "text").map_err(|error| error.to_string());
         let folder = obtain_in(cache.path(), "name", fill).unwrap();

@@ -1,4 +1,4 @@
-//! Installs the Debian packages of servers that this machine lacks, if it may.
+//! Installs the Debian packages that this machine lacks, if the user is root.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::process;
 
 const SCRIPT: &str = include_str!("install.sh");
 
-/// Returns once every package is there, or says what the user has to install.
+/// Installs the packages. The error tells the user what to install.
 pub(super) fn install(packages: &[&str]) -> Result<(), String> {
     if packages.is_empty() {
         return Ok(());
@@ -17,7 +17,7 @@ pub(super) fn install(packages: &[&str]) -> Result<(), String> {
     run_script(Command::new("sh").env("ROOT", ""), packages)
 }
 
-/// What decides whether packages can be installed from here.
+/// The conditions for installing packages.
 #[derive(Clone, Copy, Debug)]
 struct Permission {
     is_root: bool,
@@ -30,18 +30,18 @@ impl Permission {
         match self {
             Self { is_root: true, has_apt: true } => Ok(()),
             Self { has_apt: true, .. } => Err(format!(
-                "Not installed here: {packages}. Install them, and stop what that starts if you do not want \
-                 it; only the programs are used:\n    sudo apt-get install --no-install-recommends {packages}"
+                "Not installed here: {packages}. Install them; only the programs are used, so you can stop \
+                 the services that this starts:\n    sudo apt-get install --no-install-recommends {packages}"
             )),
             Self { has_apt: false, .. } => Err(format!(
-                "Not installed here: {packages} (the names of Debian's packages). Install them so that their \
-                 programs are on the PATH, or start servers of your own: docs/testing-posthaste.md says how."
+                "Not installed here: {packages} (Debian's names). Install them so that their programs are on the \
+                 PATH, or use servers of your own: see docs/testing-posthaste.md."
             )),
         }
     }
 }
 
-/// `shell` is a command `sh` with its environment. What apt-get says is shown only if it fails.
+/// Runs the script in `shell`, a command `sh` with its environment. The output of apt-get is shown only if it fails.
 fn run_script(shell: &mut Command, packages: &[&str]) -> Result<(), String> {
     shell.args(["-c", SCRIPT, "install.sh"]).args(packages);
     process::run(shell).map(|_| ()).map_err(|error| {
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(install(&[]), Ok(()));
     }
 
-    /// An `apt-get` that writes down how it was called and which files it found.
+    /// An `apt-get` that records its arguments and the files that exist when it runs.
     const RECORDING_APT_GET: &str = r#"#!/bin/sh
 cd "$ROOT"
 echo "$DEBIAN_FRONTEND: $*" >> calls
@@ -101,7 +101,7 @@ find usr etc -type f | sort >> calls
     }
 
     #[test]
-    fn nothing_is_started_or_created_and_no_trace_stays() {
+    fn installation_starts_and_creates_nothing_and_leaves_no_trace() {
         let root = tempfile::tempdir().unwrap();
         let (result, calls) = run_with_recording_apt_get(root.path(), "");
         assert_eq!(result, Ok(()));
@@ -113,7 +113,7 @@ find usr etc -type f | sort >> calls
     }
 
     #[test]
-    fn files_of_the_administrator_stay() {
+    fn files_of_the_administrator_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let files = ["usr/sbin/policy-rc.d", "etc/postgresql-common/createcluster.d/site.conf"];
         let files = files.map(|file| root.path().join(file));
@@ -136,7 +136,7 @@ find usr etc -type f | sort >> calls
     }
 
     #[test]
-    fn failed_update_does_not_keep_from_installing() {
+    fn failed_update_does_not_prevent_the_installation() {
         let root = tempfile::tempdir().unwrap();
         let (result, calls) = run_with_recording_apt_get(root.path(), "update");
         assert_eq!(result, Ok(()));

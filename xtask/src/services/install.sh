@@ -1,6 +1,6 @@
-# Installs the Debian packages "$@" and nothing else: no service is started or restarted, no database
-# cluster is created, and what makes sure of that is gone afterwards, also after Ctrl-C.
-# ROOT stands before every path that is written, for tests of this script.
+# Installs the Debian packages "$@" and nothing else: no service is started or restarted, and no database
+# cluster is created. The files that prevent this are removed at the end, also after Ctrl-C.
+# ROOT is a prefix of every path that is written, for tests of this script.
 set -eu
 policy=$ROOT/usr/sbin/policy-rc.d
 clusters=$ROOT/etc/postgresql-common/createcluster.d
@@ -14,7 +14,7 @@ undo() {
 trap undo EXIT
 trap 'exit 130' INT TERM
 
-# A policy that is there already is the administrator's, and stays.
+# An existing policy is the administrator's, and is kept.
 if [ ! -e "$policy" ]; then
     policy_is_ours=yes
     mkdir -p "${policy%/*}"
@@ -28,5 +28,5 @@ fi
 echo 'create_main_cluster = false' > "$no_cluster"
 
 export DEBIAN_FRONTEND=noninteractive
-apt-get update || echo 'apt-get update failed: trying with the lists that are there'
+apt-get update || echo 'apt-get update failed: trying with the existing lists'
 apt-get install -y --no-install-recommends --no-upgrade "$@"

@@ -1,4 +1,4 @@
-//! Apache Kafka: one node that is broker and controller, and creates no topic unless it is told to.
+//! Apache Kafka: one node that is both broker and controller, without automatic creation of topics.
 
 mod jars;
 mod mock;
@@ -9,21 +9,26 @@ use std::path::{Path, PathBuf};
 use super::server_set::{ServerSet, ServerStart};
 use super::{Service, env_var, install, port, probe, process, server_url};
 
-/// The addresses of brokers that ask for no login, as `kafka://host:port`, with commas between them.
+/// The addresses of brokers without a login, as `kafka://host:port,host:port`.
 const URL_VAR: &str = "POSTHASTE_TEST_KAFKA_URL";
 
-/// The folder with the program's jars, for tests that kill and restart a broker of their own.
-///
-/// Who sets it chooses the version that is started here, too.
+/// The folder with Kafka's jars, for tests that kill and restart a broker of their own. A user who sets it also chooses
+/// the version that is started here.
 const LIB_VAR: &str = "POSTHASTE_TEST_KAFKA_LIB";
 
-/// For a quick start and little memory, at the price of speed that no test needs.
-const JAVA_ARGS: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"];
+/// A quick start and little memory, at the cost of speed that no test needs.
+const JAVA_ARGS: &[&str] = &[
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+];
 
-/// Any: no other cluster is near.
+/// Any valid id: there is no other cluster.
 const CLUSTER_ID: &str = "cG9zdGhhc3RlLXRlc3Rzcw";
 
-/// No package is missing for sure: without Java and Maven there is still something to test with.
+/// It requires no packages: without Java or Maven, the mock cluster is used.
 pub(super) const SERVICE: Service = Service { missing_packages: Vec::new, start };
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
@@ -60,36 +65,30 @@ impl Programs {
         let data = set.directory().join("kafka");
         let file = set.create_file("kafka.properties", &settings(&data, port, controller_port))?;
         let file = file.to_string_lossy();
-        let run = |main| self.args(set.directory(), main);
-        let (format, serve) = (run("kafka.tools.StorageTool"), run("kafka.Kafka"));
-        let options = ["format", "--standalone", "--cluster-id", CLUSTER_ID, "--config", &file];
-        set.run(&self.java, &with(&format, &options), "")?;
-        let args = with(&serve, &[&file]);
+        // Kafka unpacks C libraries there.
+        let temporary = format!("-Djava.io.tmpdir={}", set.directory().display());
+        // Java expands the `*` itself.
+        let jars = format!("{}/*", self.jars.display());
+        let java = [JAVA_ARGS, &[&temporary, "-cp", &jars]].concat();
+        let format = [
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            "--cluster-id",
+            CLUSTER_ID,
+            "--config",
+            &file,
+        ];
+        set.run(&self.java, &[&*java, &format].concat(), "")?;
+        let args = [&*java, &["kafka.Kafka", &file]].concat();
         let start = ServerStart::new("Kafka", &self.java, &args, port);
         set.serve_slowly(&start, |port| probe::connect(port).is_ok_and(is_ready))?;
         set.export(URL_VAR, format!("kafka://127.0.0.1:{port}"));
         Ok(())
     }
-
-    fn args(&self, directory: &Path, main: &str) -> Vec<String> {
-        let places = [
-            // Libraries of C are unpacked there.
-            format!("-Djava.io.tmpdir={}", directory.display()),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".to_owned(),
-            "-cp".to_owned(),
-            // Java finds the jars itself.
-            format!("{}/*", self.jars.display()),
-            main.to_owned(),
-        ];
-        JAVA_ARGS.iter().map(|arg| (*arg).to_owned()).chain(places).collect()
-    }
 }
 
-fn with<'a>(args: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
-    args.iter().map(String::as_str).chain(more.iter().copied()).collect()
-}
-
-/// What is not here stays as Kafka has it.
+/// Settings that differ from Kafka's defaults.
 fn settings(data: &Path, port: u16, controller_port: u16) -> String {
     let data = data.display();
     format!(
@@ -100,18 +99,18 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 
-# A topic that a test forgot to create is a mistake that shall be seen.
+# A test that forgets to create its topic must fail.
 auto.create.topics.enable=false
 num.partitions=3
 
-# There is only this node.
+# There is one node only.
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 
-# Consumers of tests do not wait for each other, and few files and threads do.
+# Consumers of tests must not wait for each other. Few files and threads are enough.
 group.initial.rebalance.delay.ms=0
 offsets.topic.num.partitions=3
 transaction.state.log.num.partitions=3
@@ -123,21 +122,21 @@ background.threads=1
     )
 }
 
-/// Whether the broker answers which versions of its protocol it knows.
+/// Whether the broker replies to ApiVersions, the request for the versions of its protocol.
 fn is_ready(server: impl Read + Write) -> bool {
-    /// Its length, the kind of request, its version, a number that comes back, and no name.
+    /// The length, the key and version of ApiVersions, a correlation id, and no client id.
     const REQUEST: &[u8] = b"\0\0\0\x0a\0\x12\0\0post\xff\xff";
-    // Its length, the number, and the code of an error.
+    // The length, the correlation id, and error code 0.
     probe::ask::<10>(server, REQUEST).is_ok_and(|begin| &begin[4..] == b"post\0\0")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
-    fn node_is_private_and_alone() {
+    fn node_is_private_and_a_cluster_of_one() {
         let settings = settings(Path::new("/tmp/d"), 20_002, 20_003);
         for line in [
             "listeners=PLAINTEXT://127.0.0.1:20002,CONTROLLER://127.0.0.1:20003",
@@ -151,16 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn broker_is_ready_when_it_knows_its_versions() {
-        for (answer, expected) in [
+    fn broker_is_ready_when_it_replies_with_its_versions() {
+        for (reply, expected) in [
             (&b"\0\0\0\x0apost\0\0\0\0\0\0"[..], true),
             (b"\0\0\0\x0apost\0\x23\0\0\0\0", false),
             (b"\0\0\0\x0aelse\0\0\0\0\0\0", false),
             (b"", false),
         ] {
-            let mut server = Server::new(answer);
-            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
-            assert_eq!(server.request.len(), 14);
+            let (is_ready, request) = served(reply, is_ready);
+            assert_eq!((is_ready, request.len()), (expected, 14), "{reply:?}");
         }
     }
 }

@@ -1,18 +1,17 @@
-//! MariaDB: durable as in production, in a time zone of its own, with every login trusted but one.
+//! MariaDB: durable commits, an unusual time zone, and no passwords but one.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
-use super::server_url::DatabaseUrl;
-use super::{Service, port, probe, process};
+use super::{Service, port, probe, process, server_url};
 
-/// The URL of a user with all rights who needs no password. A server that is given may be MySQL.
+/// The URL of a user with all rights and no password. A user may set it to a MySQL server.
 const URL_VAR: &str = "POSTHASTE_TEST_MYSQL_URL";
 
-/// As root, tests that start a server of their own must do that with `setpriv` as we do. Only the programs: Debian's
-/// `mariadb-server` would create a database and start it at every boot.
+/// Root must start a server of its own with `setpriv`, as [`process::unprivileged`] does. The packages contain only the
+/// programs: Debian's `mariadb-server` would create a database and start it at every boot.
 const MARIADB: Requirement = Requirement {
     url_var: URL_VAR,
     bin_var: "POSTHASTE_TEST_MYSQL_BIN",
@@ -21,11 +20,11 @@ const MARIADB: Requirement = Requirement {
     find: |given| {
         given.or_else(|| process::find("mariadbd")).and_then(Programs::around).map(|programs| programs.server)
     },
-    addresses: |url| DatabaseUrl::mysql(url).map(|url| url.address()).into_iter().collect(),
+    addresses: |url| server_url::mysql_address(url).into_iter().collect(),
 };
 
-/// The database that is there for tests, and a user whose password the server asks for, so that tests
-/// can see one refused. A client on this machine may be known by its address or by its name.
+/// The database of the tests, and a user with a password, for tests of a refused login. MariaDB may know a local client
+/// by its address or by its name.
 const INIT_SQL: &str = "\
 CREATE DATABASE posthaste;
 CREATE USER with_password@127.0.0.1 IDENTIFIED BY 'the-right-one';
@@ -33,14 +32,14 @@ CREATE USER with_password@localhost IDENTIFIED BY 'the-right-one';
 GRANT ALL ON *.* TO with_password@127.0.0.1, with_password@localhost WITH GRANT OPTION;
 ";
 
-/// What is not here stays as MariaDB has it, a commit that is on the disk and the character set latin1
-/// included: Posthaste has to cope with the second, and to be measured with the first.
+/// Settings that differ from MariaDB's defaults. Two defaults matter: commits are durable, so that benchmarks measure
+/// that, and the character set is latin1, which Posthaste has to cope with.
 const SERVER_ARGS: &[&str] = &[
     "--bind-address=127.0.0.1",
-    // Neither UTC nor whole hours: a time that the server's zone has touched is seen in every test.
+    // Neither UTC nor whole hours, so that a test notices a time that was converted to the zone of the server.
     "--default-time-zone=+05:45",
     "--innodb-buffer-pool-size=256M",
-    // Events that other programs write may be larger than the 16 MiB that MariaDB takes unless it is told otherwise.
+    // Events of other programs may be larger than the default of 16 MiB.
     "--max-allowed-packet=64M",
     "--max-connections=500",
     "--performance-schema=OFF",
@@ -56,7 +55,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     programs.serve(set, &data)
 }
 
-/// The programs of one installation, which may be anywhere: a folder with `bin`, `sbin` and others.
+/// The programs of one installation: a folder with `bin`, `sbin` or `scripts`.
 #[derive(Debug, PartialEq, Eq)]
 struct Programs {
     base: PathBuf,
@@ -69,7 +68,7 @@ impl Programs {
         let base = server.parent()?.parent()?.to_owned();
         let installer = ["bin", "scripts"].map(|folder| base.join(folder).join("mariadb-install-db"));
         let installer = installer.into_iter().find(|file| file.is_file())?;
-        // Debian has this one, which the installer runs, in another package.
+        // The installer runs it. Debian has it in another package.
         let is_whole = server.is_file() && base.join("bin/my_print_defaults").is_file();
         is_whole.then_some(Self { base, server, installer })
     }
@@ -77,7 +76,7 @@ impl Programs {
     fn initialise(&self, set: &ServerSet, data: &str) -> Result<(), String> {
         let args = [
             "--no-defaults",
-            // A machine need not know its own name.
+            // The machine may be unable to resolve its own name.
             "--force",
             &format!("--basedir={}", self.base.display()),
             &format!("--datadir={data}"),
@@ -99,7 +98,7 @@ impl Programs {
             format!("--socket={directory}/mariadb.sock"),
             format!("--pid-file={directory}/mariadb.pid"),
             format!("--init-file={}", init_file.display()),
-            // A server that starts removes what it takes for remains of its own, which may be another's.
+            // At start the server deletes old temporary files, which in a shared folder may belong to another server.
             format!("--tmpdir={directory}"),
         ];
         let places = places.iter().map(String::as_str);
@@ -112,7 +111,7 @@ impl Programs {
     }
 }
 
-/// The server speaks first, once it has prepared everything: a packet of version 10 of the protocol.
+/// Whether the server sends the greeting of version 10 of its protocol. It does so once it is ready.
 fn is_ready(server: impl Read + Write) -> bool {
     const VERSION_OFFSET: usize = 4;
     probe::ask::<{ VERSION_OFFSET + 1 }>(server, b"").is_ok_and(|begin| begin[VERSION_OFFSET] == 10)
@@ -123,10 +122,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
-    fn installation_is_found_around_its_server_wherever_it_keeps_its_programs() {
+    fn installation_is_found_from_the_path_of_its_server() {
         for (server, installer) in [("sbin", "bin"), ("bin", "bin"), ("bin", "scripts")] {
             let folder = tempfile::tempdir().unwrap();
             let base = folder.path().to_owned();
@@ -143,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn server_is_ready_when_it_greets() {
+    fn server_is_ready_when_it_sends_a_greeting() {
         for (greeting, expected) in
             [(&b"\x4a\0\0\0\x0a10.11"[..], true), (b"\x10\0\0\0\xff", false), (b"", false)]
         {
-            assert_eq!(is_ready(&mut Server::new(greeting)), expected, "{greeting:?}");
+            assert_eq!(served(greeting, is_ready).0, expected, "{greeting:?}");
         }
     }
 }

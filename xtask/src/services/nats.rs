@@ -1,4 +1,4 @@
-//! NATS with JetStream, which keeps messages in files.
+//! NATS with JetStream on disk.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -6,7 +6,7 @@ use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
 use super::{Service, port, probe, process, server_url};
 
-/// The URL of a server with JetStream that asks for no login; several with commas between them.
+/// The URL of a server with JetStream and without a login, or several with commas between them.
 const URL_VAR: &str = "POSTHASTE_TEST_NATS_URL";
 
 const NATS: Requirement = Requirement {
@@ -18,7 +18,7 @@ const NATS: Requirement = Requirement {
     addresses: |urls| urls.split(',').filter_map(server_url::nats_address).collect(),
 };
 
-/// An event may have a payload of 1 MiB, and headers count too: the default would be just too little.
+/// A payload of an event may have 1 MiB. NATS counts the headers too, so its default of 1 MiB is too small.
 const SETTINGS: &str = "max_payload: 8MB\n";
 
 pub(super) const SERVICE: Service = Service { missing_packages: || NATS.missing_packages(), start };
@@ -46,7 +46,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     Ok(())
 }
 
-/// The server speaks first, and says what it can do.
+/// Whether the server sends its greeting and has JetStream.
 fn is_ready(server: impl Read) -> bool {
     let mut line = String::new();
     let greeting = BufReader::new(server).read_line(&mut line);

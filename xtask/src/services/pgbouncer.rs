@@ -1,12 +1,12 @@
-//! PgBouncer in transaction mode in front of PostgreSQL, with few connections and its own defaults.
+//! PgBouncer in front of PostgreSQL: transaction mode, two connections per pool, otherwise its defaults.
 
 use std::path::{Path, PathBuf};
 
 use super::server_set::{ServerSet, ServerStart, is_listening};
-use super::server_url::DatabaseUrl;
+use super::server_url::{self, PostgresUrl};
 use super::{Service, env_var, port, postgres, process};
 
-/// The URL of the same database as PostgreSQL's own, through PgBouncer.
+/// The URL of the PostgreSQL database through PgBouncer.
 const URL_VAR: &str = "POSTHASTE_TEST_PGBOUNCER_URL";
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
@@ -21,21 +21,20 @@ fn find() -> Option<PathBuf> {
 
 fn start(set: &mut ServerSet) -> Result<(), String> {
     if let Some(url) = env_var(URL_VAR) {
-        let address = DatabaseUrl::postgres(&url).map(|url| url.address());
-        return set.export_from_env(URL_VAR, &url, address);
+        return set.export_from_env(URL_VAR, &url, server_url::postgres_address(&url));
     }
     let program = find().ok_or("pgbouncer is not on the PATH: install it")?;
     let server = set.state().variable(postgres::URL_VAR).unwrap_or_default().to_owned();
-    let server = DatabaseUrl::postgres(&server).ok_or_else(|| {
+    let server = PostgresUrl::parse(&server).ok_or_else(|| {
         format!(
-            "PgBouncer cannot be put before the server that {} names: start one yourself and set {URL_VAR}.",
+            "PgBouncer cannot connect to the server that {} names: start PgBouncer yourself and set {URL_VAR}.",
             postgres::URL_VAR
         )
     })?;
     serve(set, &program, &server)
 }
 
-fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Result<(), String> {
+fn serve(set: &mut ServerSet, program: &Path, server: &PostgresUrl<'_>) -> Result<(), String> {
     let port = port::free()?;
     let file = set.create_file("pgbouncer.ini", &settings(set.directory(), port, server))?;
     set.create_file("pgbouncer.users", &users(server))?;
@@ -46,11 +45,11 @@ fn serve(set: &mut ServerSet, program: &Path, server: &DatabaseUrl<'_>) -> Resul
     Ok(())
 }
 
-/// What is not here stays as PgBouncer has it: Posthaste has to cope with that, so nothing is
-/// ignored of what a client asks for when it connects.
-fn settings(directory: &Path, port: u16, server: &DatabaseUrl<'_>) -> String {
+/// Settings that differ from PgBouncer's defaults. `ignore_startup_parameters` stays empty, because Posthaste must
+/// connect without it.
+fn settings(directory: &Path, port: u16, server: &PostgresUrl<'_>) -> String {
     let directory = directory.display();
-    let DatabaseUrl { user, host, port: server_port, .. } = server;
+    let PostgresUrl { user, address: (host, server_port), .. } = server;
     format!(
         "[databases]
 * = host={host} port={server_port}
@@ -70,8 +69,8 @@ max_client_conn = 500
     )
 }
 
-/// The password is for the server's side; clients need none.
-fn users(server: &DatabaseUrl<'_>) -> String {
+/// The password is for the connection to PostgreSQL. Clients of PgBouncer need none.
+fn users(server: &PostgresUrl<'_>) -> String {
     format!("\"{}\" \"{}\"\n", server.user, server.password)
 }
 
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn connections_are_pooled_per_transaction_with_the_defaults_of_pgbouncer() {
-        let server = DatabaseUrl::postgres("postgres://me:secret@db.local:6000/shop").unwrap();
+        let server = PostgresUrl::parse("postgres://me:secret@db.local:6000/shop").unwrap();
         let settings = settings(Path::new("/tmp/d"), 20_002, &server);
         for line in [
             "* = host=db.local port=6000",

@@ -1,11 +1,11 @@
-//! Chooses ports that nobody listens on.
+//! Chooses free ports.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::ops::Range;
 
-/// Below what systems hand out to outgoing connections, so that no client takes the port of a server
-/// that has not started yet, or that a test is just starting again.
+/// Below the range for outgoing connections, so that no client takes the port of a server that has not started yet or
+/// that a test restarts.
 const PORT_RANGE: Range<u16> = 20_000..32_000;
 
 /// A free port of 127.0.0.1.
@@ -19,11 +19,14 @@ pub(super) fn free_pair() -> Result<(u16, u16), String> {
 }
 
 fn find(is_free: impl Fn(u16) -> bool) -> Result<u16, String> {
-    // Every start begins elsewhere, so that two of them seldom choose the same port.
+    // A random start, so that two processes seldom choose the same port.
     let begin = PORT_RANGE.start
         + u16::try_from(RandomState::new().hash_one(()) % PORT_RANGE.len() as u64).unwrap_or(0);
     first_free(begin, is_free).ok_or_else(|| {
-        format!("No port of 127.0.0.1 is free between {} and {}", PORT_RANGE.start, PORT_RANGE.end)
+        format!(
+            "No port of 127.0.0.1 is free between {} and {}: end programs that listen there",
+            PORT_RANGE.start, PORT_RANGE.end
+        )
     })
 }
 
@@ -31,7 +34,7 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Goes once around the range.
+/// Searches the whole range, from `begin` on.
 fn first_free(begin: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (begin..PORT_RANGE.end).chain(PORT_RANGE.start..begin).find(|port| is_free(*port))
 }
@@ -41,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taken_ports_are_passed_over() {
+    fn taken_ports_are_skipped() {
         assert_eq!(first_free(20_500, |port| port > 20_502), Some(20_503));
         assert_eq!(first_free(31_999, |port| port != 31_999), Some(20_000));
         assert_eq!(first_free(20_500, |port| port == 20_499), Some(20_499));

@@ -1,33 +1,32 @@
-//! PostgreSQL: durable as in production, with every login trusted but one.
+//! PostgreSQL: durable commits, logical replication, and no passwords but one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
-use super::server_url::DatabaseUrl;
-use super::{Service, port};
+use super::{Service, port, server_url};
 
-/// The URL of a superuser who needs no password.
+/// The URL of a superuser without a password.
 pub(super) const URL_VAR: &str = "POSTHASTE_TEST_POSTGRES_URL";
 
-/// As root, tests that start a server of their own must do that with `setpriv` as we do.
+/// Root must start a server of its own with `setpriv`, as `process::unprivileged` does.
 const POSTGRES: Requirement = Requirement {
     url_var: URL_VAR,
     bin_var: "POSTHASTE_TEST_POSTGRES_BIN",
     program: "folder with initdb and postgres",
     packages: &["postgresql"],
     find: find_bin,
-    addresses: |url| DatabaseUrl::postgres(url).map(|url| url.address()).into_iter().collect(),
+    addresses: |url| server_url::postgres_address(url).into_iter().collect(),
 };
 
-/// A superuser whose password the server asks for, so that tests can see one refused.
+/// A superuser with a password, for tests of a refused login.
 const ROLE_SQL: &str = "\
 SET password_encryption = 'scram-sha-256';
 CREATE ROLE with_password SUPERUSER LOGIN PASSWORD 'the-right-one';
 ";
 
-/// The first line that fits decides, so these stand before the lines of `initdb`, which trust everyone.
+/// The first matching line decides, so these come before the lines of `initdb`, which trust every login.
 const ROLE_ACCESS: &str = "\
 local all with_password scram-sha-256
 host all with_password all scram-sha-256
@@ -52,7 +51,7 @@ fn initialise(set: &ServerSet, bin: &Path, data: &Path) -> Result<(), String> {
         .and_then(|lines| fs::write(&access, format!("{ROLE_ACCESS}{lines}")))
         .map_err(|error| format!("{} cannot be changed: {error}", access.display()))?;
 
-    // Without a server: nothing can connect yet, and an error ends it.
+    // In single-user mode, so that no client can connect before the role exists.
     let args = ["--single", "-D", data_text, "-c", "exit_on_error=on", "postgres"];
     set.run(&bin.join("postgres"), &args, ROLE_SQL)
 }
@@ -62,20 +61,20 @@ fn serve(set: &mut ServerSet, program: &Path, data: &Path) -> Result<(), String>
     let sockets = format!("unix_socket_directories={}", set.directory().display());
     let (data_text, port_text) = (data.to_string_lossy(), port.to_string());
     let mut args = vec!["-D", &data_text, "-p", &port_text];
-    // Commits are durable, or a benchmark would measure another database.
+    // With durable commits, so that benchmarks measure them.
     for setting in
         ["listen_addresses=127.0.0.1", &sockets, "wal_level=logical", "max_connections=200", "fsync=on"]
     {
         args.extend(["-c", setting]);
     }
-    // INT: clients are cut off and the server ends in good order.
+    // INT is the fast shutdown: it closes connections and ends cleanly.
     let start = ServerStart { stop_signal: "INT", ..ServerStart::new("PostgreSQL", program, &args, port) };
     set.serve(&start, || is_ready(data))?;
     set.export(URL_VAR, format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     Ok(())
 }
 
-/// The eighth line of the server's own file says so, as `pg_ctl` reads it.
+/// Whether the eighth line of `postmaster.pid` is `ready`, which `pg_ctl` checks too.
 fn is_ready(data: &Path) -> bool {
     let status = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     status.lines().nth(7).is_some_and(|line| line.trim_end() == "ready")
@@ -90,7 +89,7 @@ fn find_bin(given: Option<PathBuf>) -> Option<PathBuf> {
     newest_bin(Path::new("/usr/lib/postgresql")).or_else(|| on_path.into_iter().find(|bin| has_programs(bin)))
 }
 
-/// Debian keeps one folder per version, away from the PATH.
+/// The newest version in Debian's folders, which are not on the PATH.
 fn newest_bin(versions: &Path) -> Option<PathBuf> {
     let folders = fs::read_dir(versions).ok()?.flatten();
     let version =
@@ -108,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_version_with_a_server_is_taken() {
+    fn newest_version_with_a_server_is_used() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(newest_bin(&folder.path().join("none")), None);
         assert_eq!(newest_bin(folder.path()), None);
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn server_is_ready_when_its_file_says_so() {
+    fn server_is_ready_when_its_pid_file_says_so() {
         let data = tempfile::tempdir().unwrap();
         assert!(!is_ready(data.path()));
         for (status, expected) in [("starting", false), ("ready   ", true)] {

@@ -1,4 +1,4 @@
-//! Asks a server on a port of this machine whether it is ready.
+//! Readiness probes: a connection to a server on this machine, and the first bytes of its reply.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ pub(super) fn connect(port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The first bytes that a server says, after `request`.
+/// Sends `request` and returns the first bytes of the reply.
 pub(super) fn ask<const LENGTH: usize>(
     mut server: impl Read + Write,
     request: &[u8],
@@ -22,42 +22,28 @@ pub(super) fn ask<const LENGTH: usize>(
     Ok(reply)
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 pub(super) mod tests {
-    use std::net::TcpListener;
+    use std::net::{Shutdown, TcpListener};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 
-    /// A server that says `reply`, and keeps what it is told.
-    pub(crate) struct Server<'a> {
-        pub(crate) reply: &'a [u8],
-        pub(crate) request: Vec<u8>,
-    }
-
-    impl<'a> Server<'a> {
-        pub(crate) fn new(reply: &'a [u8]) -> Self {
-            Self { reply, request: Vec::new() }
-        }
-    }
-
-    impl Read for &mut Server<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.reply.read(buffer)
-        }
-    }
-
-    impl Write for &mut Server<'_> {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.request.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    /// Runs `ask` on a connection to a server that sends `reply`. Returns its result and the bytes that it sent.
+    pub(crate) fn served<T>(reply: &[u8], ask: impl FnOnce(UnixStream) -> T) -> (T, Vec<u8>) {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        server.write_all(reply).unwrap();
+        server.shutdown(Shutdown::Write).unwrap();
+        let result = ask(client);
+        let mut request = Vec::new();
+        // An error means that `ask` did not read the whole reply. Its request is complete all the same.
+        let _ = server.read_to_end(&mut request);
+        (result, request)
     }
 
     #[test]
-    fn server_is_asked_where_it_listens_and_nowhere_else() {
+    fn probe_connects_only_to_a_port_with_a_server() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = std::thread::spawn(move || ask::<2>(listener.accept().unwrap().0, b"hello").unwrap());

@@ -1,4 +1,4 @@
-//! Starts processes without privileges, finds them again and ends them, by their own ids only.
+//! Processes: started without privileges, found again and ended by their process ids.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,29 +9,29 @@ use std::{fs, io, thread};
 
 use super::saved_state::Server;
 
-/// `nobody`. Servers refuse to run as root, and are right.
+/// The user `nobody`, as whom the servers of root run. Most servers refuse to run as root.
 const UNPRIVILEGED_UID: &str = "65534";
 
-/// How long a server may take to start, or to stop before it is told again, less kindly.
-/// Longer than any needs: on a machine that is busy, those that run on a virtual machine take their time.
+/// The time for a server to start, or to stop before the next signal. It is longer than any server needs; on a busy
+/// machine the Java and Erlang servers are slow.
 pub(super) const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Whether we may do everything, and therefore must not.
+/// Whether this process runs as root, so that servers must run as another user.
 pub(super) fn is_root() -> bool {
     let uid = Command::new("id").arg("-u").output();
     uid.is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// The program of this name, on the PATH or where Debian puts what only root is supposed to start.
+/// The program of this name on the PATH, or in the folders of system programs.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(system).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// A new directory, named with `prefix`, that belongs to whom the servers run as.
+/// Creates a temporary directory that belongs to the user of the servers. Its name starts with `prefix`.
 pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
     let template = std::env::temp_dir().join(format!("{prefix}XXXXXX"));
     let directory = run(Command::new("mktemp").arg("-d").arg(template))?;
@@ -42,10 +42,9 @@ pub(super) fn create_directory(prefix: &str) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// A command that runs `program` as the caller, or as nobody if the caller is root.
+/// A command that runs `program` as the current user, or as the user `nobody` if that is root.
 ///
-/// With `signal_at_our_death` it gets that signal when this process ends, however it ends; only
-/// Linux can do that.
+/// On Linux the program gets the signal `signal_at_our_death` when this process ends for any reason.
 pub(super) fn unprivileged(program: &Path, signal_at_our_death: Option<&str>) -> Command {
     let mut options = Vec::new();
     if is_root() {
@@ -66,31 +65,31 @@ pub(super) fn unprivileged(program: &Path, signal_at_our_death: Option<&str>) ->
     command
 }
 
-/// Runs to the end; standard output if it succeeded.
+/// Runs a command to its end. Returns standard output; the error contains all output.
 pub(super) fn run(command: &mut Command) -> Result<String, String> {
     run_with_input(command, "")
 }
 
-/// The same with a few lines to read.
+/// Runs a command to its end, with `input` as standard input.
 pub(super) fn run_with_input(command: &mut Command, input: &str) -> Result<String, String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| cannot_start(command, &error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read to the end says itself why.
+        // If the program ends before it has read all of it, its own error says more.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| format!("{command:?} is lost: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     let program = command.get_program().display();
-    Err(format!("{}\n{program} failed: {}", String::from_utf8_lossy(&said).trim_end(), output.status))
+    Err(format!("{}\n{program} failed: {}", String::from_utf8_lossy(&printed).trim_end(), output.status))
 }
 
-/// Starts and does not wait. What it says goes into the file `log`.
+/// Starts a process without waiting. Its output goes to the file `log`.
 ///
-/// It gets a process group of its own: Ctrl-C on a terminal is not meant for it.
+/// It gets a process group of its own, so that Ctrl-C on a terminal does not end it.
 pub(super) fn start(command: &mut Command, log: &Path) -> Result<Child, String> {
     let writing = |error: io::Error| format!("{} cannot be written: {error}", log.display());
     let output = File::create(log).map_err(writing)?;
@@ -105,13 +104,13 @@ fn cannot_start(command: &Command, error: &io::Error) -> String {
     format!("{command:?} cannot be started: {error}")
 }
 
-/// Whether the process still runs and is the one that was started: its command line names the
-/// directory, which no other process's does. Ids are given out again, after a restart at the latest.
+/// Whether the process still runs. Its command line contains the directory, which that of no other process does: the id
+/// may have been reused.
 pub(super) fn is_alive(server: &Server, directory: &Path) -> bool {
     command_line(server.pid).contains(&*directory.to_string_lossy())
 }
 
-/// Empty if there is no such process, or if it ended and nobody asked how.
+/// The command line of a process. Empty if there is no such process, or if it has ended and is not reaped yet.
 pub(super) fn command_line(pid: u32) -> String {
     let line = if Path::new("/proc/self/cmdline").exists() {
         fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
@@ -122,24 +121,23 @@ pub(super) fn command_line(pid: u32) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
-/// Asks for an end in good order first, and takes it in the end.
+/// Ends a server with its stop signal. If that does not help, with QUIT, then with KILL.
 pub(super) fn stop(server: &Server, directory: &Path) -> Result<(), String> {
     for signal in [&server.stop_signal, "QUIT", "KILL"] {
         if !is_alive(server, directory) {
             return Ok(());
         }
-        // The shell's own `kill`: not every machine has it as a program. That it fails because the
-        // process has just ended is what we want.
+        // The shell's `kill`, because not every machine has the program. An error means that the process has ended.
         let pid = server.pid.to_string();
         let _ = run(Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "kill", signal, &pid]));
         if wait_until(|| !is_alive(server, directory)) {
             return Ok(());
         }
     }
-    Err(format!("{} (process {}) does not end: end it yourself, then try again", server.name, server.pid))
+    Err(format!("{} (process {}) does not end: kill it yourself, then try again", server.name, server.pid))
 }
 
-/// False if it has not come true in the time that a server may take.
+/// Waits until `is_true`. Returns `false` after [`SERVER_TIMEOUT`].
 pub(super) fn wait_until(mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + SERVER_TIMEOUT;
     while !is_true() {
@@ -169,16 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn process_of_somebody_else_is_not_stopped() {
+    fn process_of_another_owner_is_not_stopped() {
         let mut child = Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
         assert_eq!(stop(&server(child.id()), Path::new("/tmp/posthaste-services-none")), Ok(()));
         drop(child.stdin.take());
-        // The end of its input ends it: a signal would leave no code.
+        // It ended because its input did: after a signal it would have no exit code.
         assert_eq!(child.wait().unwrap().code(), Some(1));
     }
 
     #[test]
-    fn process_of_ours_is_stopped() {
+    fn process_with_the_directory_is_stopped() {
         let directory = "/tmp/posthaste-services-test-of-stop";
         let script = ["-c", "read line", directory];
         let mut child = Command::new("sh").args(script).stdin(Stdio::piped()).spawn().unwrap();
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_command_says_what_it_said() {
+    fn error_of_a_failed_command_contains_its_output() {
         let error = run(Command::new("cargo").arg("no-such-subcommand")).unwrap_err();
         assert!(error.contains("no such command"), "{error}");
         assert!(error.contains("failed"), "{error}");

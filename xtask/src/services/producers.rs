@@ -1,7 +1,7 @@
-//! The drivers of the examples in other languages, brought by each language's own tool, once.
+//! Drivers for the example producers in other languages, downloaded once with the package tool of each language.
 //!
-//! Which versions, only the examples say. A language that is not installed is left out, and the report says
-//! so; a driver that cannot be had is a failure.
+//! The examples pin the versions. A language that is not installed is skipped with a note in the report. A driver that
+//! cannot be downloaded is an error.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -47,7 +47,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         name: "Java",
         variable: "POSTHASTE_TEST_PRODUCER_JAVA",
-        // The compiler too: the example is one file of source.
+        // The compiler too, because the example is a source file.
         programs: &["java", "javac", "mvn"],
         folder: "java",
         files: &["pom.xml"],
@@ -63,15 +63,15 @@ const NODE_FILES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
 
 struct Language {
     name: &'static str,
-    /// Names the folder with the drivers; empty where the language is not installed.
+    /// The variable with the folder of the drivers. Its value is empty if the language is not installed.
     variable: &'static str,
-    /// All of them are needed.
+    /// The programs of the language. All of them are needed.
     programs: &'static [&'static str],
-    /// The folder of its example.
+    /// The folder of its example in examples/producers.
     folder: &'static str,
-    /// What says in there which drivers are needed.
+    /// The files of the example that pin the drivers.
     files: &'static [&'static str],
-    /// From the folder of the example into the one that is given.
+    /// Installs the drivers of the example in the first folder into the second.
     install: fn(&Path, &Path) -> Result<(), String>,
 }
 
@@ -98,11 +98,11 @@ impl Language {
             (self.install)(&example, folder)
         })
         .map_err(|error| {
-            format!("{error}\nThe drivers of the producer in {} cannot be had: see above.", self.name)
+            format!("{error}\nThe drivers of the producer in {} cannot be installed: see above.", self.name)
         })
     }
 
-    /// It changes with the versions, so that others are installed when these change.
+    /// The name of the folder in the cache. It contains a hash of the pinned versions, so that new ones are installed.
     fn cache_name(&self, example: &Path) -> Result<String, String> {
         let mut hasher = DefaultHasher::new();
         for file in self.files {
@@ -127,9 +127,9 @@ fn install_node(files: &Path, folder: &Path) -> Result<(), String> {
     process::run(Command::new("npm").args(ci).current_dir(folder)).map(|_| ())
 }
 
-/// Compiles them as well, which takes longer than to download them.
+/// Downloads the modules and compiles them, which takes longer than the download.
 fn install_go(files: &Path, folder: &Path) -> Result<(), String> {
-    // What was compiled is found again although the folder is renamed: `-trimpath` leaves its name out.
+    // `-trimpath` keeps the compiled modules valid after the folder is renamed.
     let build = ["build", "-trimpath", "-modcacherw", "-buildvcs=false", "-o", "/dev/null", "."];
     let mut go = Command::new("go");
     go.args(build).current_dir(files);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_versions_have_another_folder() {
+    fn new_versions_get_another_folder() {
         let example = tempfile::tempdir().unwrap();
         let language = &LANGUAGES[0];
         let names = ["psycopg==1\n", "psycopg==2\n", "psycopg==1\n"].map(|text| {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_has_the_files_that_say_what_it_needs() {
+    fn every_example_has_the_files_that_pin_its_drivers() {
         for language in LANGUAGES {
             let example = crate::cargo::root().join("examples/producers").join(language.folder);
             assert!(language.cache_name(&example).is_ok(), "{}", language.name);
@@ -163,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn language_that_is_missing_is_said_to() {
-        let said = LANGUAGES[2].skip_note("go");
-        assert_eq!(said, "LEFT OUT: the producer in Go did not run: go is not installed here");
+    fn missing_language_is_noted_in_the_report() {
+        let note = LANGUAGES[2].skip_note("go");
+        assert_eq!(note, "LEFT OUT: the producer in Go did not run: go is not installed here");
     }
 }

@@ -1,50 +1,44 @@
-//! Programs that are no servers: clients that share no code with ours, by which tests read back what was published, and
-//! `faketime`, under which they run nodes whose clocks are wrong.
+//! Programs that tests call: clients that share no code with Posthaste, to read back published events, and `faketime`,
+//! to run nodes with a wrong clock.
 
 use std::path::PathBuf;
 
 use super::server_set::ServerSet;
 use super::{Service, env_var, process};
 
-/// Reads from Kafka.
-pub(super) const KCAT: Service =
-    Service { missing_packages: || KCAT_PROGRAM.missing_packages(), start: |set| KCAT_PROGRAM.export(set) };
-
-/// Reads from Redis.
-pub(super) const REDIS_CLI: Service = Service {
-    missing_packages: || REDIS_CLI_PROGRAM.missing_packages(),
-    start: |set| REDIS_CLI_PROGRAM.export(set),
+pub(super) const SERVICE: Service = Service {
+    missing_packages: || {
+        PROGRAMS.iter().filter(|program| program.is_missing()).map(|program| program.package).collect()
+    },
+    start: |set| PROGRAMS.iter().try_for_each(|program| program.export(set)),
 };
 
-/// Tests look for it themselves.
-pub(super) const FAKETIME: Service =
-    Service { missing_packages: || FAKETIME_PROGRAM.missing_packages(), start: |_| Ok(()) };
-
-const KCAT_PROGRAM: Program = Program { variable: "POSTHASTE_TEST_KCAT_BIN", name: "kcat", package: "kcat" };
-
-const REDIS_CLI_PROGRAM: Program =
-    Program { variable: "POSTHASTE_TEST_REDIS_CLI", name: "redis-cli", package: "redis-tools" };
-
-const FAKETIME_PROGRAM: Program = Program { variable: "", name: "faketime", package: "faketime" };
+const PROGRAMS: &[Program] = &[
+    Program { variable: Some("POSTHASTE_TEST_KCAT_BIN"), name: "kcat", package: "kcat" },
+    Program { variable: Some("POSTHASTE_TEST_REDIS_CLI"), name: "redis-cli", package: "redis-tools" },
+    Program { variable: None, name: "faketime", package: "faketime" },
+];
 
 struct Program {
-    variable: &'static str,
+    /// The variable with its path. `None`: tests find it on the PATH.
+    variable: Option<&'static str>,
     name: &'static str,
     package: &'static str,
 }
 
 impl Program {
-    fn missing_packages(&self) -> Vec<&'static str> {
-        // A program that was given and is not there is a mistake, which no package mends.
-        let is_missing = env_var(self.variable).is_none() && process::find(self.name).is_none();
-        is_missing.then_some(self.package).into_iter().collect()
+    fn is_missing(&self) -> bool {
+        // If the variable names a program that does not exist, a package does not help.
+        self.variable.and_then(env_var).is_none() && process::find(self.name).is_none()
     }
 
     fn export(&self, set: &mut ServerSet) -> Result<(), String> {
-        let Self { variable, name, .. } = self;
-        let program = env_var(variable).map(PathBuf::from).or_else(|| process::find(name));
+        let Some(variable) = self.variable else { return Ok(()) };
+        let program = env_var(variable).map(PathBuf::from).or_else(|| process::find(self.name));
         let program = program.filter(|program| program.is_file());
-        let program = program.ok_or_else(|| format!("{variable} is no {name}: set it to one."))?;
+        let program = program.ok_or_else(|| {
+            format!("{variable} does not name {}: set it to the path of one, or unset it.", self.name)
+        })?;
         set.export(variable, program.display().to_string());
         Ok(())
     }
@@ -55,10 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn package_is_asked_for_where_its_program_is_missing() {
+    fn package_is_needed_where_its_program_is_missing() {
         let program =
-            |name| Program { variable: "POSTHASTE_TEST_NO_SUCH_VARIABLE", name, package: "package" };
-        assert_eq!(program("cargo").missing_packages(), [""; 0]);
-        assert_eq!(program("no-such-program").missing_packages(), ["package"]);
+            |name| Program { variable: Some("POSTHASTE_TEST_NO_SUCH_VARIABLE"), name, package: "p" };
+        assert!(!program("cargo").is_missing() && program("no-such-program").is_missing());
     }
 }

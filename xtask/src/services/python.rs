@@ -1,5 +1,5 @@
-//! A Python with what is not ours: clients of RabbitMQ and NATS, and a program that attacks an HTTP API. In an
-//! environment of its own.
+//! A virtual environment of Python with clients of RabbitMQ and NATS that share no code with Posthaste, and with
+//! schemathesis, which tests an HTTP API against its schema.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::process::Command;
 use super::server_set::ServerSet;
 use super::{Service, cache, env_var, process};
 
-/// The program `python`, with `nats`, `pika` and `schemathesis` to import.
+/// The path of a Python that can import `nats`, `pika` and `schemathesis`.
 const PYTHON_VAR: &str = "POSTHASTE_TEST_PYTHON";
 
-/// As pip takes them.
+/// The packages, as arguments of pip.
 const PACKAGES: &[&str] = &["pika==1.3.2", "nats-py==2.11.0", "schemathesis==4.32.5"];
 
 pub(super) const SERVICE: Service = Service { missing_packages, start };
@@ -19,7 +19,7 @@ fn missing_packages() -> Vec<&'static str> {
     if env_var(PYTHON_VAR).is_none() && !has_venv() { vec!["python3-venv"] } else { Vec::new() }
 }
 
-/// Debian has what makes such an environment in a package of its own.
+/// Whether Python can create a virtual environment. Debian has the modules in a package of their own.
 fn has_venv() -> bool {
     let imports = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
     imports.is_ok_and(|output| output.status.success())
@@ -36,19 +36,24 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
             folder.join("bin/python")
         }
     };
-    // It may have been given wrongly, or be a link to one that was removed since.
+    // The variable may be wrong, or the environment may link to a Python that was removed.
     let imports = process::run(Command::new(&python).args(["-c", "import nats, pika, schemathesis"]));
-    imports.map_err(|error| format!("{error}\n{} does not work: remove it.", python.display()))?;
+    imports.map_err(|error| {
+        format!(
+            "{error}\n{} does not work: remove its folder, or set {PYTHON_VAR} to another Python.",
+            python.display()
+        )
+    })?;
     set.export(PYTHON_VAR, python.display().to_string());
     Ok(())
 }
 
-/// It changes with the versions, so that others are installed when these change.
+/// The name of the folder in the cache. It contains the versions, so that new ones are installed.
 fn folder_name() -> String {
     format!("python-{}", PACKAGES.join("-").replace("==", "-"))
 }
 
-/// Makes an environment in `folder` with what pip is told to install.
+/// Creates a virtual environment in `folder` and installs `packages`, which are arguments of pip.
 pub(super) fn install(folder: &Path, packages: &[&str]) -> Result<(), String> {
     process::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -60,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_versions_have_another_folder() {
+    fn new_versions_get_another_folder() {
         assert_eq!(folder_name(), "python-pika-1.3.2-nats-py-2.11.0-schemathesis-4.32.5");
     }
 }

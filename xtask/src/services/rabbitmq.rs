@@ -1,4 +1,4 @@
-//! RabbitMQ without plugins: one node, with an epmd and a cookie of its own.
+//! RabbitMQ without plugins: one node with its own epmd and cookie.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart, is_listening};
 use super::{Service, port, probe, process, server_url};
 
-/// The URL of a user with all rights on its virtual host.
+/// The URL of a user with all rights on the virtual host.
 const URL_VAR: &str = "POSTHASTE_TEST_AMQP_URL";
 
 const RABBITMQ: Requirement = Requirement {
@@ -19,13 +19,13 @@ const RABBITMQ: Requirement = Requirement {
     addresses: |url| server_url::amqp_address(url).into_iter().collect(),
 };
 
-/// The program itself. What Debian has on the PATH changes to a user of its own, and wants to be root.
+/// Debian's real program. The one on the PATH is a wrapper that must run as root and changes to another user.
 const DEBIAN_PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// What is not here stays as RabbitMQ has it.
+/// Settings that differ from RabbitMQ's defaults.
 const SERVER_ARGS: &[&str] = &[
     "-noinput",
-    // As many threads as a small machine has cores, which do not spin when there is nothing to do.
+    // Two scheduler threads, which do not spin while idle.
     "+S",
     "2:2",
     "+sbwt",
@@ -34,7 +34,7 @@ const SERVER_ARGS: &[&str] = &[
     "none",
     "+sbwtdio",
     "none",
-    // Where nodes speak with each other; otherwise for the whole network.
+    // The listener for other nodes on 127.0.0.1. By default it is on every interface.
     "-kernel",
     "inet_dist_use_interface",
     "{127,0,0,1}",
@@ -54,11 +54,11 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     serve(set, &program, epmd_port)
 }
 
-/// Erlang's register of nodes. A node that finds none starts one that outlives it, so it is started
-/// here, where it can be ended.
+/// Starts epmd, Erlang's register of nodes. A node without one would start it itself, and that process would outlive
+/// the node.
 fn serve_epmd(set: &mut ServerSet) -> Result<u16, String> {
     let program = process::find("epmd").ok_or("epmd is not on the PATH: install Erlang")?;
-    // It takes no more arguments than these, and we know a process again by its directory.
+    // epmd accepts no other arguments, and `process::is_alive` needs the directory on the command line.
     let link = set.directory().join("epmd");
     set.run(Path::new("ln"), &["-s", &program.to_string_lossy(), &link.to_string_lossy()], "")?;
     let port = port::free()?;
@@ -72,9 +72,9 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     let (port, dist_port) = port::free_pair()?;
     let home = set.directory().join("rabbitmq");
     let home_text = home.display().to_string();
-    // Made as the server runs, which has to write there.
+    // Created by the user of the server, which writes there.
     set.run(Path::new("mkdir"), &[&home_text], "")?;
-    // Erlang does not mind a flag that it does not know, and we know the process again by this one.
+    // Erlang ignores an unknown flag. This one puts the directory on the command line, for `process::is_alive`.
     let args = [SERVER_ARGS, &["-posthaste", &home_text]].concat();
     let env = environment(&home, port, dist_port, epmd_port);
     let start = ServerStart { env: &env, ..ServerStart::new("RabbitMQ", program, &args, port) };
@@ -83,12 +83,12 @@ fn serve(set: &mut ServerSet, program: &Path, epmd_port: u16) -> Result<(), Stri
     Ok(())
 }
 
-/// Everything that could be shared with a node of the system is not.
+/// The settings of the node. It shares no file and no port with a node of the system.
 fn environment(home: &Path, port: u16, dist_port: u16, epmd_port: u16) -> Vec<(&'static str, String)> {
     let text = str::to_owned;
     let in_home = |name| home.join(name).display().to_string();
     vec![
-        // There is the cookie, by which nodes trust each other.
+        // The cookie, the shared secret of nodes, is in the home folder.
         ("HOME", home.display().to_string()),
         ("ERL_EPMD_PORT", epmd_port.to_string()),
         ("ERL_EPMD_ADDRESS", text("127.0.0.1")),
@@ -99,20 +99,20 @@ fn environment(home: &Path, port: u16, dist_port: u16, epmd_port: u16) -> Vec<(&
         ("RABBITMQ_MNESIA_BASE", in_home("data")),
         ("RABBITMQ_PID_FILE", in_home("pid")),
         ("RABBITMQ_LOG_BASE", home.display().to_string()),
-        // To the standard output.
+        // Standard output.
         ("RABBITMQ_LOGS", text("-")),
-        // None of these is there.
+        // These files do not exist.
         ("RABBITMQ_ENABLED_PLUGINS_FILE", in_home("enabled_plugins")),
         ("RABBITMQ_CONF_ENV_FILE", in_home("env.conf")),
         ("RABBITMQ_CONFIG_FILE", in_home("settings")),
         ("RABBITMQ_ADVANCED_CONFIG_FILE", in_home("advanced.config")),
-        // The script becomes the node instead of watching over it: whoever ends it ends the node. That
-        // the node then reads its standard input, `-noinput` takes back.
+        // The script replaces itself with the node, so that the process id is that of the node. This also makes the
+        // node read standard input, which `-noinput` prevents.
         ("RABBITMQ_ALLOW_INPUT", text("1")),
     ]
 }
 
-/// The server answers the greeting of the protocol's version with its first method.
+/// Whether the server replies to the protocol header with its first method.
 fn is_ready(server: impl Read + Write) -> bool {
     const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
     const METHOD_FRAME: u8 = 1;
@@ -122,7 +122,7 @@ fn is_ready(server: impl Read + Write) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
     fn node_shares_nothing_with_a_node_of_the_system() {
@@ -138,10 +138,9 @@ mod tests {
 
     #[test]
     fn server_is_ready_when_it_begins_a_connection() {
-        for (answer, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
-            let mut server = Server::new(answer);
-            assert_eq!(is_ready(&mut server), expected, "{answer:?}");
-            assert_eq!(server.request, b"AMQP\0\0\x09\x01");
+        for (reply, expected) in [(&b"\x01\0\0"[..], true), (b"AMQP\0\0\x09\x01", false), (b"", false)] {
+            let (is_ready, request) = served(reply, is_ready);
+            assert_eq!((is_ready, &*request), (expected, &b"AMQP\0\0\x09\x01"[..]), "{reply:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Redis: every write is on the disk after a second at most, and nobody needs a password.
+//! Redis: writes are on disk within a second, no snapshots, no password.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -7,12 +7,12 @@ use super::requirement::Requirement;
 use super::server_set::{ServerSet, ServerStart};
 use super::{Service, port, probe, process, server_url};
 
-/// The URL of a server that stands alone.
+/// The URL of a server that is not a cluster.
 const URL_VAR: &str = "POSTHASTE_TEST_REDIS_URL";
 
 const REDIS: Requirement = requirement(URL_VAR);
 
-/// For a server that the variable `url_var` could have named.
+/// The requirement for a server whose URL is in the variable `url_var`.
 pub(super) const fn requirement(url_var: &'static str) -> Requirement {
     Requirement {
         url_var,
@@ -24,20 +24,20 @@ pub(super) const fn requirement(url_var: &'static str) -> Requirement {
     }
 }
 
-/// What is not here stays as Redis has it.
+/// Settings that differ from Redis's defaults.
 const SERVER_ARGS: &[&str] = &[
     "--bind",
     "127.0.0.1",
     "--protected-mode",
     "no",
-    // The log alone, as where Redis keeps what nobody may lose: no snapshots beside it.
+    // Persistence by the append-only file alone, without snapshots.
     "--appendonly",
     "yes",
     "--appendfsync",
     "everysec",
     "--save",
     "",
-    // Redis would overwrite its command line, and by that we know the process again.
+    // Redis would overwrite its command line, which `process::is_alive` reads.
     "--set-proc-title",
     "no",
 ];
@@ -52,7 +52,7 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a server with a folder of its own and `more` settings.
+/// Starts a server with its own folder and `more` settings.
 pub(super) fn serve(
     set: &mut ServerSet,
     name: &str,
@@ -61,7 +61,7 @@ pub(super) fn serve(
     more: &[&str],
 ) -> Result<(), String> {
     let data = set.directory().join(name).display().to_string();
-    // Made as the server runs, which has to write there.
+    // Created by the user of the server, which writes there.
     set.run(Path::new("mkdir"), &[&data], "")?;
     let port_text = port.to_string();
     let args = [&["--port", &port_text, "--dir", &data], SERVER_ARGS, more].concat();
@@ -69,12 +69,12 @@ pub(super) fn serve(
     set.serve(&start, || probe::connect(port).is_ok_and(is_ready))
 }
 
-/// A server that still reads its data answers as well, with an error.
+/// Whether the server replies to PING. While it loads its data it replies with an error.
 fn is_ready(server: impl Read + Write) -> bool {
     exchange(server, "PING").is_ok_and(|reply| reply == "+PONG")
 }
 
-/// What the server there replies: a line with the sign of its kind, or the text of many lines.
+/// The reply of the server on `port`: a line with the sign of its type, or the text of a bulk string.
 pub(super) fn send_command(port: u16, command: &str) -> io::Result<String> {
     exchange(probe::connect(port)?, command)
 }
@@ -98,16 +98,15 @@ fn read_reply(mut from: impl BufRead) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::probe::tests::Server;
+    use crate::services::probe::tests::served;
 
     #[test]
-    fn server_is_ready_when_it_answers_a_ping() {
+    fn server_is_ready_when_it_replies_to_ping() {
         for (reply, expected) in
             [("+PONG\r\n", true), ("-LOADING Redis is loading\r\n", false), ("+PO", false), ("", false)]
         {
-            let mut server = Server::new(reply.as_bytes());
-            assert_eq!(is_ready(&mut server), expected, "{reply:?}");
-            assert_eq!(server.request, b"PING\r\n");
+            let (is_ready, request) = served(reply.as_bytes(), is_ready);
+            assert_eq!((is_ready, &*request), (expected, &b"PING\r\n"[..]), "{reply:?}");
         }
     }
 

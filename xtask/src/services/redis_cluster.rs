@@ -1,4 +1,4 @@
-//! Redis Cluster: three masters without replicas, which share the slots.
+//! Redis Cluster: three masters without replicas.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -14,7 +14,7 @@ const REDIS: Requirement = redis::requirement(URL_VAR);
 
 const NODES: u16 = 3;
 
-/// Every key is in one of so many slots.
+/// The number of slots of every Redis Cluster.
 const SLOTS: u16 = 16_384;
 
 pub(super) const SERVICE: Service = Service { missing_packages: || REDIS.missing_packages(), start };
@@ -29,24 +29,24 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes one cluster of nodes that do not know each other yet.
+/// Joins the nodes to one cluster.
 fn join(nodes: &[Node]) -> Result<(), String> {
-    // Each pair: to hear of each other from a third takes them seconds.
+    // Each pair: nodes that learn of each other through a third one need seconds.
     for (index, node) in nodes.iter().enumerate() {
         for other in &nodes[..index] {
             node.execute(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port, other.bus_port))?;
         }
     }
-    if process::wait_until(|| nodes.iter().all(|node| is_whole(&node.describe_cluster()))) {
+    if process::wait_until(|| nodes.iter().all(|node| is_complete(&node.describe_cluster()))) {
         return Ok(());
     }
-    let said: String = nodes.iter().map(Node::describe_cluster).collect();
-    Err(format!("{said}\nThe nodes of Redis Cluster did not become one. Above is what they said."))
+    let info: String = nodes.iter().map(Node::describe_cluster).collect();
+    Err(format!("{info}\nThe nodes of Redis Cluster did not join. Their CLUSTER INFO is above."))
 }
 
 struct Node {
     port: u16,
-    /// Where it speaks with the other nodes.
+    /// The port for connections from other nodes.
     bus_port: u16,
 }
 
@@ -56,16 +56,16 @@ impl Node {
         let settings = [
             "--cluster-enabled",
             "yes",
-            // Otherwise 10000 above the other one, where outgoing connections have theirs.
+            // The default is 10000 higher than the port, in the range for outgoing connections.
             "--cluster-port",
             &bus_port.to_string(),
-            // So that clients are sent to an address from the first moment on.
+            // Otherwise redirections have no address until the nodes have met.
             "--cluster-announce-ip",
             "127.0.0.1",
         ];
         redis::serve(set, &format!("Redis-Cluster-{}", index + 1), program, port, &settings)?;
         let node = Self { port, bus_port };
-        // Different ones, or the nodes would first have to settle whose is newer.
+        // A different epoch for each node, because nodes with the same one first resolve the conflict.
         node.execute(&format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;
         let slots = slots(index);
         node.execute(&format!("CLUSTER ADDSLOTSRANGE {} {}", slots.start(), slots.end()))?;
@@ -76,8 +76,8 @@ impl Node {
         let port = self.port;
         match redis::send_command(port, command) {
             Ok(reply) if reply == "+OK" => Ok(()),
-            Ok(reply) => Err(format!("Redis on port {port} does not do `{command}`: {reply}")),
-            Err(error) => Err(format!("Redis on port {port} does not answer `{command}`: {error}")),
+            Ok(reply) => Err(format!("Redis on port {port} refused `{command}`: {reply}")),
+            Err(error) => Err(format!("Redis on port {port} did not reply to `{command}`: {error}")),
         }
     }
 
@@ -86,19 +86,19 @@ impl Node {
     }
 }
 
-/// The slots of the node with this index.
+/// The slots of a node.
 fn slots(index: u16) -> RangeInclusive<u16> {
-    // Some nodes may have one more than others.
+    // Rounded, so some nodes have one slot more than others.
     let begin =
         |index| u16::try_from(u32::from(SLOTS) * u32::from(index) / u32::from(NODES)).unwrap_or(SLOTS);
     begin(index)..=begin(index + 1) - 1
 }
 
-/// Whether the node that said so knows all others, and who has which slot.
-fn is_whole(info: &str) -> bool {
+/// Whether the node with this CLUSTER INFO knows all other nodes and the owners of all slots.
+fn is_complete(info: &str) -> bool {
     let nodes = [format!("cluster_known_nodes:{NODES}"), format!("cluster_size:{NODES}")];
-    let says = |expected: &str| info.lines().any(|line| line == expected);
-    says("cluster_state:ok") && nodes.iter().all(|line| says(line))
+    let has = |expected: &str| info.lines().any(|line| line == expected);
+    has("cluster_state:ok") && nodes.iter().all(|line| has(line))
 }
 
 #[cfg(test)]
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn cluster_is_whole_when_every_node_is_known_and_has_slots() {
+    fn cluster_is_complete_when_every_node_is_known_and_has_slots() {
         let info = |state, known, size| {
             format!("cluster_state:{state}\r\ncluster_known_nodes:{known}\r\ncluster_size:{size}\r\n")
         };
-        assert!(is_whole(&info("ok", 3, 3)));
+        assert!(is_complete(&info("ok", 3, 3)));
         for info in [info("fail", 3, 3), info("ok", 2, 3), info("ok", 3, 2), info("ok", 30, 3), String::new()]
         {
-            assert!(!is_whole(&info), "{info}");
+            assert!(!is_complete(&info), "{info}");
         }
     }
 }

@@ -1,35 +1,35 @@
-//! A server that tests need: one that the environment names, or one that is started from a program of this machine.
+//! A server that tests need: one that an environment variable names, or a new one from a program of this machine.
 
 use std::path::PathBuf;
 
 use super::env_var;
 use super::server_set::ServerSet;
 
-/// How a kind of server is found.
+/// The variables, the program and the packages of one kind of server.
 pub(super) struct Requirement {
-    /// The variable that names a server; one that the environment names is taken, and none is started.
+    /// The variable with the URL of a server. If it is set, no server is started.
     pub(super) url_var: &'static str,
-    /// The variable that names its program, for tests that kill and restart a server of their own. Who sets it chooses
-    /// the version that is started here, too.
+    /// The variable with the path of the program, for tests that kill and restart a server of their own. A user who
+    /// sets it also chooses the version that is started here.
     pub(super) bin_var: &'static str,
-    /// What the second variable has to name.
+    /// What `bin_var` must name, for the error.
     pub(super) program: &'static str,
-    /// What Debian has it in.
+    /// The Debian packages of the program.
     pub(super) packages: &'static [&'static str],
-    /// Finds the program, which the environment may name.
+    /// Finds the program. The argument is the value of `bin_var`.
     pub(super) find: fn(Option<PathBuf>) -> Option<PathBuf>,
-    /// Where the server of a URL listens, as far as that can be read.
+    /// The addresses in a URL. Empty if they cannot be read.
     pub(super) addresses: fn(&str) -> Vec<(&str, u16)>,
 }
 
 impl Requirement {
     pub(super) fn missing_packages(&self) -> Vec<&'static str> {
-        // A program that was given and is not there is a mistake, which no package mends.
+        // If the variable names a program that does not exist, a package does not help.
         let is_needed = env_var(self.url_var).is_none() && env_var(self.bin_var).is_none();
         if is_needed && self.find().is_none() { self.packages.to_vec() } else { Vec::new() }
     }
 
-    /// Exports what there is. Returns the program if a server has to be started.
+    /// Exports the variables that are known already. Returns the program if a server must be started.
     pub(super) fn obtain(&self, set: &mut ServerSet) -> Result<Option<PathBuf>, String> {
         let program = self.find();
         if let Some(program) = &program {
@@ -47,6 +47,11 @@ impl Requirement {
     }
 
     pub(super) fn program(&self, found: Option<PathBuf>) -> Result<PathBuf, String> {
-        found.ok_or_else(|| format!("{} is no {}: set it to one.", self.bin_var, self.program))
+        found.ok_or_else(|| {
+            format!(
+                "{} does not name {}: set it to the path of one, or unset it.",
+                self.bin_var, self.program
+            )
+        })
     }
 }

@@ -1,34 +1,34 @@
-//! What is written down about a set of servers, so that another process can use and end them.
+//! The saved state of a set of servers, with which another process can use and stop them.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// How the directories of the servers are named. Nothing else is ever removed.
+/// The start of the names of the servers' directories. No other directory is ever removed.
 pub(super) const DIRECTORY_PREFIX: &str = "posthaste-services-";
 
 /// A set of servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedState {
-    /// Everything that the servers write is in here.
+    /// All files of the servers are in here.
     pub(super) directory: PathBuf,
-    /// In the order in which they were started.
+    /// In their start order. They are stopped in the reverse order.
     pub(super) servers: Vec<Server>,
-    /// Name and value of what tests find in their environment.
+    /// The environment variables for the tests, with their values.
     pub(super) variables: Vec<(String, String)>,
-    /// What a report has to say about them, a line each.
+    /// Lines for the report of a test run.
     pub(super) notes: Vec<String>,
 }
 
-/// A process that was started.
+/// A server process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) pid: u32,
     pub(super) port: u16,
-    /// The signal that ends it in good order, such as `INT`.
+    /// The signal for a clean stop, such as `INT`.
     pub(super) stop_signal: String,
 }
 
@@ -45,18 +45,19 @@ impl SavedState {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// None if the text is not one that we wrote.
+    /// Returns `None` if the text is damaged.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|state: &Self| is_ours(&state.directory))
     }
 
-    /// Lines for a shell's `eval`.
+    /// The variables as `export` lines for a shell.
     pub(super) fn exports(&self) -> String {
         self.variables.iter().map(|(name, value)| format!("export {name}={}\n", shell_word(value))).collect()
     }
 }
 
-/// As root we remove this directory later, so a damaged file must not name any other.
+/// Whether the directory has the name of one that was created here. It is removed later, perhaps by root, so a damaged
+/// file must not name another one.
 fn is_ours(directory: &Path) -> bool {
     let name = directory.file_name().and_then(|name| name.to_str());
     directory.is_absolute() && name.is_some_and(|name| name.starts_with(DIRECTORY_PREFIX))
@@ -94,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn state_survives_being_written() {
+    fn state_is_the_same_after_it_was_written_and_read() {
         assert_eq!(SavedState::from_text(&example().to_text()), Some(example()));
         let empty = SavedState::new("/tmp/posthaste-services-1".into());
         assert_eq!(SavedState::from_text(&empty.to_text()), Some(empty));
     }
 
     #[test]
-    fn damaged_text_is_no_state() {
+    fn damaged_text_is_refused() {
         let text = example().to_text();
         for (part, damage) in [
             (text.as_str(), ""),
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_is_not_ours_is_refused() {
+    fn directory_with_another_name_is_refused() {
         for directory in ["/", "/home", "posthaste-services-1", "/tmp/posthaste-services-1/..", ""] {
             let text = SavedState::new(directory.into()).to_text();
             assert_eq!(SavedState::from_text(&text), None, "{directory}");
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_can_be_evaluated_by_a_shell() {
+    fn exports_are_quoted_for_a_shell() {
         let expected = "export URL=postgres://postgres@127.0.0.1:20001/postgres\n\
                         export BIN='/usr/lib/it'\\''s here/bin'\n";
         assert_eq!(example().exports(), expected);

@@ -1,4 +1,4 @@
-//! A set of servers: started together, written down, ended together.
+//! A set of servers that are started and stopped together, and the file that describes them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -9,26 +9,26 @@ use std::process::{Child, Command};
 use super::saved_state::{DIRECTORY_PREFIX, SavedState, Server};
 use super::{Service, process};
 
-/// How long the servers shall run.
+/// How long the servers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lifetime {
-    /// Until somebody says `services down`.
+    /// Until `services down`.
     UntilDown,
-    /// As long as this process.
+    /// Until this process ends.
     ThisProcess,
 }
 
-/// Servers, and the file in which they are written down.
+/// Servers, and the file with their saved state.
 #[derive(Debug)]
 pub(super) struct ServerSet {
     file: PathBuf,
     state: SavedState,
     lifetime: Lifetime,
-    /// Those that start slowly, while the others start.
+    /// Slow servers, which become ready while the others start.
     starting: Vec<StartingServer>,
 }
 
-/// A server of which nobody knows yet whether it will be ready.
+/// A server that was started and is not ready yet.
 #[derive(Debug)]
 struct StartingServer {
     server: Server,
@@ -37,7 +37,7 @@ struct StartingServer {
 }
 
 impl ServerSet {
-    /// Starts the services in their order. What was started is stopped if one of them fails.
+    /// Starts the services in their order. If one fails, those that run are stopped.
     pub(super) fn start(file: PathBuf, services: &[Service], lifetime: Lifetime) -> Result<Self, String> {
         let directory = process::create_directory(DIRECTORY_PREFIX)?;
         let mut set = Self { file, state: SavedState::new(directory), lifetime, starting: Vec::new() };
@@ -59,7 +59,7 @@ impl ServerSet {
         self.save()
     }
 
-    /// The set that is written down there; none if there is no such file or nobody wrote it.
+    /// Reads the set in a file. `None` if the file is missing or damaged.
     pub(super) fn load(file: PathBuf) -> Option<Self> {
         let state = SavedState::from_text(&fs::read_to_string(&file).ok()?)?;
         Some(Self { file, state, lifetime: Lifetime::UntilDown, starting: Vec::new() })
@@ -77,37 +77,38 @@ impl ServerSet {
         self.state.servers.iter().all(|server| process::is_alive(server, self.directory()))
     }
 
-    /// Stops the servers, the last one first, and forgets them.
+    /// Stops the servers, the last one first, and removes their directory and the file.
     pub(super) fn stop(&self) -> Result<(), String> {
         for server in self.state.servers.iter().rev() {
             process::stop(server, self.directory())?;
         }
-        // Children of a killed server may still be writing for a moment.
+        // Child processes of a killed server may write for a moment longer.
         let mut removed = Ok(());
         process::wait_until(|| {
             removed = remove_directory(self.directory());
             removed.is_ok()
         });
         removed.map_err(|error| format!("{} cannot be removed: {error}", self.directory().display()))?;
-        forget(&self.file)
+        fs::remove_file(&self.file)
+            .map_err(|error| format!("{} cannot be removed: {error}", self.file.display()))
     }
 
-    /// Runs a program that ends by itself, such as one that prepares the data, as the servers run.
-    /// It reads `input`.
+    /// Runs a program to its end as the user of the servers, with `input` as standard input. Such a program creates the
+    /// data of a server.
     pub(super) fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<(), String> {
         let mut command = process::unprivileged(program, None);
-        let said = process::run_with_input(self.in_directory(&mut command).args(args), input);
-        said.map(|_| ()).map_err(|error| format!("{error} ({})", program.display()))
+        let output = process::run_with_input(self.in_directory(&mut command).args(args), input);
+        output.map(|_| ()).map_err(|error| format!("{error} ({})", program.display()))
     }
 
-    /// Writes a file of settings into the directory.
+    /// Writes a configuration file into the directory.
     pub(super) fn create_file(&self, name: &str, text: &str) -> Result<PathBuf, String> {
         let path = self.directory().join(name);
         fs::write(&path, text).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
         Ok(path)
     }
 
-    /// Starts a server, which names the set's directory in its arguments, and waits until it is ready.
+    /// Starts a server and waits until it is ready. Its arguments must contain the directory, for `process::is_alive`.
     pub(super) fn serve(
         &mut self,
         start: &ServerStart<'_>,
@@ -117,7 +118,7 @@ impl ServerSet {
         self.await_ready(&server, child, is_ready)
     }
 
-    /// The same without waiting now: the other servers start meanwhile.
+    /// Starts a server. [`ServerSet::start`] waits for it after all others have started.
     pub(super) fn serve_slowly(
         &mut self,
         start: &ServerStart<'_>,
@@ -152,28 +153,28 @@ impl ServerSet {
         mut child: Child,
         is_ready: impl Fn() -> bool,
     ) -> Result<(), String> {
-        // Not by its command line, which a process that was just started may not have yet.
+        // Not `process::is_alive`: a new process may not have its command line yet.
         let mut is_alive = || matches!(child.try_wait(), Ok(None));
         process::wait_until(|| is_ready() || !is_alive());
-        // Alive as well: on its port somebody else may answer.
+        // It must be alive too: the reply may come from another program on its port.
         if is_ready() && is_alive() {
             return Ok(());
         }
-        let said = fs::read_to_string(self.log(&server.name)).unwrap_or_default();
-        Err(format!("{}\n{} did not start. Above is what it said.", said.trim_end(), server.name))
+        let output = fs::read_to_string(self.log(&server.name)).unwrap_or_default();
+        Err(format!("{}\n{} did not start. Its output is above.", output.trim_end(), server.name))
     }
 
-    /// Where the server of this name says what it does.
+    /// The log file of a server.
     pub(super) fn log(&self, name: &str) -> PathBuf {
         self.directory().join(format!("{name}.log"))
     }
 
     fn in_directory<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        // The caller's own folder may be closed to them, and their messages shall be in one language.
+        // The user of the servers may have no access to the current folder. Messages are in English.
         command.current_dir(self.directory()).env("LC_ALL", "C")
     }
 
-    /// Writes down where the last server listens, if it chose that itself.
+    /// Records the port of the last server, which chose it itself.
     pub(super) fn correct_port(&mut self, port: u16) {
         if let Some(server) = self.state.servers.last_mut() {
             server.port = port;
@@ -184,12 +185,12 @@ impl ServerSet {
         self.state.variables.push((name.to_owned(), value.into()));
     }
 
-    /// Adds a line to the report of the tests that use the servers.
+    /// Adds a line to the report of a test run.
     pub(super) fn note(&mut self, line: &str) {
         self.state.notes.push(line.to_owned());
     }
 
-    /// Takes what the user named in the environment, if somebody listens at each of its addresses.
+    /// Exports a variable that the user has set, after a check that a server listens at each of its addresses.
     pub(super) fn export_from_env<'a>(
         &mut self,
         name: &str,
@@ -198,14 +199,14 @@ impl ServerSet {
     ) -> Result<(), String> {
         if !addresses.into_iter().all(is_listening) {
             return Err(format!(
-                "{name} is set, and nobody listens there: start that server, or `unset {name}` to get a private one."
+                "{name} is set, but no server listens there: start it, or `unset {name}` to get a private one."
             ));
         }
         self.export(name, url);
         Ok(())
     }
 
-    /// Only the caller may read it: a URL that was given may contain a password.
+    /// Writes the saved state. Only the user can read the file: a URL in it may contain a password.
     fn save(&self) -> Result<(), String> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -217,26 +218,26 @@ impl ServerSet {
     }
 }
 
-/// How a server is started.
+/// The start command of a server.
 #[derive(Debug)]
 pub(super) struct ServerStart<'a> {
     pub(super) name: &'a str,
     pub(super) program: &'a Path,
     pub(super) args: &'a [&'a str],
-    /// Name and value of what it shall find in its environment.
+    /// Environment variables of the server.
     pub(super) env: &'a [(&'a str, String)],
     pub(super) port: u16,
     pub(super) stop_signal: &'a str,
 }
 
 impl<'a> ServerStart<'a> {
-    /// With nothing in its environment, and ended by TERM.
+    /// A server without environment variables of its own, which is stopped with TERM.
     pub(super) fn new(name: &'a str, program: &'a Path, args: &'a [&'a str], port: u16) -> Self {
         Self { name, program, args, env: &[], port, stop_signal: "TERM" }
     }
 }
 
-/// Whether somebody listens there.
+/// Whether a server listens at an address.
 pub(super) fn is_listening(address: (&str, u16)) -> bool {
     let addresses = address.to_socket_addrs().into_iter().flatten();
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, process::SERVER_TIMEOUT).is_ok())
@@ -247,9 +248,4 @@ fn remove_directory(directory: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Removes the file of a set.
-pub(super) fn forget(file: &Path) -> Result<(), String> {
-    fs::remove_file(file).map_err(|error| format!("{} cannot be removed: {error}", file.display()))
 }

@@ -1,51 +1,45 @@
-//! Reads the URL of a database or a broker, as far as it is needed to reach its server.
+//! Reads the address of the server, and for PgBouncer the login, from the URL of a database or broker.
 
-/// The parts of `scheme://user:password@host:port/database`.
+/// The parts of `postgres://user:password@host:port/database`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DatabaseUrl<'a> {
+pub(super) struct PostgresUrl<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,
-    pub(super) host: &'a str,
-    pub(super) port: u16,
+    pub(super) address: (&'a str, u16),
     pub(super) database: &'a str,
 }
 
-impl<'a> DatabaseUrl<'a> {
-    pub(super) fn postgres(url: &'a str) -> Option<Self> {
-        Self::parse(url, ["postgres://", "postgresql://"], 5432)
-    }
-
-    pub(super) fn mysql(url: &'a str) -> Option<Self> {
-        Self::parse(url, ["mysql://", "mariadb://"], 3306)
-    }
-
-    /// None for everything that is less plain.
-    fn parse(url: &'a str, schemes: [&str; 2], default_port: u16) -> Option<Self> {
-        let rest = schemes.into_iter().find_map(|scheme| url.strip_prefix(scheme))?;
-        let rest = Some(rest).filter(|rest| is_plain(rest))?;
+impl<'a> PostgresUrl<'a> {
+    /// `None` if the URL has options, escapes, an IPv6 address, or no user or database.
+    pub(super) fn parse(url: &'a str) -> Option<Self> {
+        let address = postgres_address(url)?;
+        let (_scheme, rest) = url.split_once("://").filter(|(_, rest)| is_plain(rest))?;
         let (login, place) = rest.rsplit_once('@')?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let (address, database) = place.split_once('/')?;
-        let (host, port) = plain_address(address, default_port)?;
+        let (_address, database) = place.split_once('/')?;
         let is_whole = !user.is_empty() && !database.is_empty();
-        is_whole.then_some(Self { user, password, host, port, database })
+        is_whole.then_some(Self { user, password, address, database })
     }
+}
 
-    pub(super) fn address(&self) -> (&'a str, u16) {
-        (self.host, self.port)
-    }
+pub(super) fn postgres_address(url: &str) -> Option<(&str, u16)> {
+    address(url, &["postgres://", "postgresql://"], 5432)
+}
+
+pub(super) fn mysql_address(url: &str) -> Option<(&str, u16)> {
+    address(url, &["mysql://", "mariadb://"], 3306)
 }
 
 pub(super) fn redis_address(url: &str) -> Option<(&str, u16)> {
-    address(url, "redis://", 6379)
+    address(url, &["redis://"], 6379)
 }
 
 pub(super) fn amqp_address(url: &str) -> Option<(&str, u16)> {
-    address(url, "amqp://", 5672)
+    address(url, &["amqp://"], 5672)
 }
 
 pub(super) fn nats_address(url: &str) -> Option<(&str, u16)> {
-    address(url, "nats://", 4222)
+    address(url, &["nats://"], 4222)
 }
 
 /// The addresses in `kafka://host:port,host:port`.
@@ -53,10 +47,10 @@ pub(super) fn kafka_addresses(url: &str) -> Option<Vec<(&str, u16)>> {
     url.strip_prefix("kafka://")?.split(',').map(|address| plain_address(address, 9092)).collect()
 }
 
-/// The address in `scheme://user:password@host:port/more`, where all but the host may be missing.
-fn address<'a>(url: &'a str, scheme: &str, default_port: u16) -> Option<(&'a str, u16)> {
-    let rest = url.strip_prefix(scheme)?;
-    // What is behind may be anything, such as the `%2f` of a virtual host.
+/// The address in `scheme://user:password@host:port/more`. Every part but the scheme and the host is optional.
+fn address<'a>(url: &'a str, schemes: &[&str], default_port: u16) -> Option<(&'a str, u16)> {
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme))?;
+    // The part after the slash may contain anything, such as the `%2f` of a virtual host.
     let (place, _more) = rest.split_once('/').unwrap_or((rest, ""));
     let address = place.rsplit_once('@').map_or(place, |(_login, address)| address);
     plain_address(address, default_port)
@@ -71,7 +65,7 @@ fn plain_address(address: &str, default_port: u16) -> Option<(&str, u16)> {
     if host.is_empty() { None } else { Some((host, port)) }
 }
 
-/// Whether there are no options, escapes or addresses of IPv6.
+/// Whether there are no options, escapes or IPv6 addresses.
 fn is_plain(url: &str) -> bool {
     !url.contains(|c: char| "%?#[]\"'\\".contains(c) || c.is_whitespace())
 }
@@ -81,22 +75,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_urls_are_read() {
-        let postgres = DatabaseUrl::postgres("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
-        assert_eq!((postgres.user, postgres.password, postgres.database), ("me", "s3cr@t", "shop"));
-        assert_eq!(postgres.address(), ("db.local", 6000));
-        let mysql = DatabaseUrl::mysql("mysql://root@127.0.0.1/shop").unwrap();
-        assert_eq!((mysql.user, mysql.password, mysql.database), ("root", "", "shop"));
-        assert_eq!(mysql.address(), ("127.0.0.1", 3306));
+    fn url_of_postgres_is_read() {
+        let url = PostgresUrl::parse("postgres://me:s3cr@t@db.local:6000/shop").unwrap();
+        assert_eq!((url.user, url.password, url.database), ("me", "s3cr@t", "shop"));
+        assert_eq!(url.address, ("db.local", 6000));
     }
 
     #[test]
     fn address_is_found_in_the_url_of_every_kind_of_server() {
-        let postgres = |url| DatabaseUrl::postgres(url).map(|url| url.address());
-        let mysql = |url| DatabaseUrl::mysql(url).map(|url| url.address());
         for (found, address) in [
-            (postgres("postgresql://postgres@127.0.0.1/postgres"), ("127.0.0.1", 5432)),
-            (mysql("mariadb://root@db.local:3307/shop"), ("db.local", 3307)),
+            (postgres_address("postgresql://postgres@127.0.0.1/postgres"), ("127.0.0.1", 5432)),
+            (mysql_address("mariadb://root@db.local:3307/shop"), ("db.local", 3307)),
+            (mysql_address("mysql://root@127.0.0.1/shop?ssl-mode=disabled"), ("127.0.0.1", 3306)),
             (redis_address("redis://127.0.0.1:7000/"), ("127.0.0.1", 7000)),
             (redis_address("redis://127.0.0.1:7000"), ("127.0.0.1", 7000)),
             (redis_address("redis://cache.local/3"), ("cache.local", 6379)),
@@ -114,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_left_alone() {
+    fn other_urls_have_no_address() {
         for url in [
             "",
             "mysql://me@127.0.0.1/x",
@@ -128,9 +118,9 @@ mod tests {
             "postgres://me@/x?host=/tmp",
             "postgres://@127.0.0.1/x",
         ] {
-            assert_eq!(DatabaseUrl::postgres(url), None, "{url}");
+            assert_eq!(PostgresUrl::parse(url), None, "{url}");
         }
-        assert_eq!(DatabaseUrl::mysql("postgres://me@127.0.0.1/x"), None);
+        assert_eq!(mysql_address("postgres://me@127.0.0.1/x"), None);
         for url in ["", "redis://", "redis://:7000/", "redis://a:port/", "redis://[::1]/", "mysql://a/"] {
             assert_eq!(redis_address(url), None, "{url}");
         }

@@ -1,6 +1,6 @@
-//! The steps that are one cargo command each, and tidy.
+//! Test steps that are one cargo command each.
 
-use crate::cargo::{Cargo, has_clippy};
+use crate::cargo::{self, Cargo, has_clippy};
 use crate::rustdoc::with_pages;
 
 /// A cargo command that must succeed.
@@ -8,92 +8,94 @@ use crate::rustdoc::with_pages;
 pub(super) struct Check {
     pub(super) name: String,
     pub(super) cargo: Cargo,
-    /// The component of the toolchain that it needs and that may not be installed.
-    pub(super) component: Option<&'static str>,
-    /// Whether its output has results of tests.
+    /// A tool that may be missing. Without it the check is skipped, with a note.
+    needs: Option<Need>,
+    /// Whether its output contains test results to be counted.
     pub(super) has_tests: bool,
 }
 
+#[derive(Clone, Debug)]
+struct Need {
+    /// Succeeds if the tool is installed. It builds nothing: a failed build would look like a missing tool.
+    probe: Cargo,
+    /// The note in the report if the tool is missing.
+    note: String,
+}
+
 impl Check {
-    fn new(name: &str, cargo: Cargo) -> Self {
-        Self { name: name.to_owned(), cargo, component: None, has_tests: false }
+    pub(super) fn new(name: &str, cargo: Cargo) -> Self {
+        Self { name: name.to_owned(), cargo, needs: None, has_tests: false }
     }
 
-    /// Asks for the version only: building tells nothing about the component.
-    pub(super) fn is_installed(&self) -> bool {
-        self.component.is_none() || self.cargo.subcommand().arg("--version").output().is_ok()
+    fn needs(self, probe: Cargo, note: &str) -> Self {
+        Self { needs: Some(Need { probe, note: note.to_owned() }), ..self }
+    }
+
+    /// The note for the report if the tool of this check is missing.
+    pub(super) fn reason_to_skip(&self) -> Option<&str> {
+        let missing = self.needs.as_ref().filter(|need| need.probe.output().is_err());
+        missing.map(|need| need.note.as_str())
     }
 }
 
-/// Resolves the workspace against its lock file, in a second; builds nothing.
+/// Resolves the workspace against its lock file. It builds nothing and takes a second.
 const PEERS_LOCK_COMMAND: &str = "update --workspace --locked --manifest-path bench/peers/Cargo.toml";
 
-/// What takes seconds and needs no build, before everything else.
+/// Checks that take seconds and need no build. They run before everything else.
 pub(super) fn first() -> Vec<Check> {
-    let format = Check::new("format", Cargo::new("fmt --all --check"));
     vec![
-        Check { component: Some("rustfmt"), ..format },
-        // The benchmark beside other crates is a workspace of its own, which nothing here builds. A dependency that is
-        // new to one of our crates would leave it with a lock file with which it cannot be built.
+        Check::new("format", Cargo::new("fmt --all --check")).needs(
+            Cargo::new("fmt --version"),
+            "format: rustfmt is not installed here (rustup component add rustfmt)",
+        ),
+        // bench/peers is a workspace of its own, which no step builds. A new dependency of one of our crates makes its
+        // lock file stale, and then it cannot be built with `--locked`.
         Check::new("lock file of the peers", Cargo::new(PEERS_LOCK_COMMAND)),
+        Check::new("deny", Cargo::new("deny --locked --all-features check licenses bans sources")).needs(
+            Cargo::new("deny --version"),
+            "deny: cargo-deny is not installed here (cargo install --locked cargo-deny)",
+        ),
+        Check::new("deny: advisories", Cargo::new("deny --locked --all-features check advisories")).needs(
+            Cargo::new("deny --locked fetch db"),
+            "deny: advisories: cargo-deny is not installed here, or its database cannot be reached",
+        ),
     ]
 }
 
-/// Steps of the compiler other than the build of the tests, which has clippy in it.
+/// Checks that compile. Clippy is not one of them: it compiles the tests.
 pub(super) fn compiled() -> Vec<Check> {
     let doc_tests = Cargo::new("test --locked --no-fail-fast --workspace --all-features --doc");
-    // With the libraries that the build of the tests has made.
+    // The same compiler as for the tests, so that cargo uses the libraries that exist already.
     let doc_tests = if has_clippy() { doc_tests.by_clippy() } else { doc_tests };
     let own_pages = Cargo::new("doc --locked --no-deps -p xtask").env("RUSTDOCFLAGS", "-D warnings");
-    let mut checks = vec![
+    vec![
         Check { has_tests: true, ..Check::new("documentation and doc tests", with_pages(doc_tests)) },
         Check::new("documentation of xtask", own_pages),
-    ];
-    checks.extend(FEATURE_SETS.iter().map(|(package, features)| with_features(package, features)));
-    checks
+        minimum_rust(env!("CARGO_PKG_RUST_VERSION")),
+    ]
 }
 
-/// Sets of features that users choose and that our own builds, which have all of them, do not see.
-const FEATURE_SETS: &[(&str, &str)] = &[
-    ("posthaste", ""),
-    ("posthaste", "serde"),
-    ("posthaste", "conformance"),
-    ("posthaste", "opentelemetry"),
-    ("posthaste-sqlx", ""),
-    ("posthaste-sqlx", "mysql"),
-    ("posthaste-sqlx", "postgres"),
-    ("posthaste-sqlx", "sqlite"),
-    ("posthaste-publishers", ""),
-    ("posthaste-publishers", "http"),
-    ("posthaste-publishers", "lines"),
-    ("posthaste-admin", ""),
-    ("posthaste-admin", "client"),
-    ("posthaste-admin", "server"),
-    ("posthaste-redis", ""),
-    ("posthaste-redis", "expiry"),
-    ("posthaste-sea-orm", ""),
-    ("posthaste-diesel", ""),
-    ("posthaste-diesel", "sqlite"),
-    ("posthaste-diesel", "async-postgres"),
-    // What `cargo demo` builds.
-    ("posthaste-cli", ""),
-];
-
-fn with_features(package: &str, features: &str) -> Check {
-    let cargo = Cargo::new("check --locked --no-default-features").args(&["-p", package]);
-    if features.is_empty() {
-        return Check::new(&format!("{package} without features"), cargo);
-    }
-    Check::new(&format!("{package} with {features} alone"), cargo.args(&["--features", features]))
+/// Compiles with the `rust-version` of the manifests, if that toolchain is installed.
+fn minimum_rust(version: &str) -> Check {
+    let toolchain = cargo::toolchain(version).unwrap_or_else(|| version.to_owned());
+    let with = |args| Cargo::new(args).with_toolchain(&toolchain);
+    Check::new("minimum Rust", with("check --locked --workspace --all-features")).needs(
+        with("--version"),
+        &format!("minimum Rust: {version} is not installed here (rustup toolchain install {version})"),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn all() -> impl Iterator<Item = Check> {
+        first().into_iter().chain(compiled())
+    }
+
     #[test]
     fn every_check_but_format_keeps_the_lock_file() {
-        for check in first().into_iter().chain(compiled()) {
+        for check in all() {
             let command = check.cargo.to_string();
             assert_eq!(command.contains("--locked"), check.name != "format", "{command}");
         }
@@ -106,21 +108,20 @@ mod tests {
 
     #[test]
     fn doc_tests_run_in_one_step_only() {
-        let checks = compiled();
-        let doc_tests = checks.iter().filter(|check| check.cargo.to_string().contains("--doc"));
+        let doc_tests = all().filter(|check| check.cargo.to_string().contains("--doc"));
         assert_eq!(doc_tests.map(|check| check.has_tests).collect::<Vec<_>>(), [true]);
     }
 
     #[test]
-    fn check_without_features_has_none() {
-        let check = with_features("posthaste", "");
-        assert_eq!(check.cargo.to_string(), "cargo check --locked --no-default-features -p posthaste");
-    }
-
-    #[test]
-    fn unknown_subcommand_is_not_installed() {
-        let check = Check::new("no such", Cargo::new("no-such-subcommand --all"));
-        assert!(check.is_installed(), "nothing says that it may be missing");
-        assert!(!Check { component: Some("no-such"), ..check }.is_installed());
+    fn check_without_its_tool_is_left_out_with_a_note() {
+        let check = Check::new("name", Cargo::new("no-such-subcommand --all"));
+        assert_eq!(check.reason_to_skip(), None, "it needs no tool");
+        let check = check.needs(Cargo::new("no-such-subcommand --version"), "not here");
+        assert_eq!(check.reason_to_skip(), Some("not here"));
+        let format = first()[0].needs.clone().unwrap();
+        assert!(format.note.contains("rustup component add rustfmt"), "{}", format.note);
+        let check = minimum_rust("0.1");
+        assert_eq!(check.cargo.to_string(), "rustup run 0.1 cargo check --locked --workspace --all-features");
+        assert!(check.reason_to_skip().unwrap().starts_with("minimum Rust: 0.1 is not installed here"));
     }
 }

@@ -1,10 +1,16 @@
 //! `cargo xtask test`: everything that must pass before a merge.
 //!
-//! First what takes seconds, then the build of all test programs by clippy. Meanwhile the servers are installed and
-//! started, and then each program runs as soon as it is built, several at a time, and beside the last of them what is
-//! left for the compiler. Everything runs to its end, and every failure is named at the end.
+//! The order of a run:
+//!
+//! 1. `tidy` and the checks that take seconds.
+//! 2. The build of all test programs, with clippy. At the same time the servers are installed and started.
+//! 3. Each test program, as soon as it and the binaries of its package are built, several at a time.
+//! 4. The checks that compile, beside the last test programs.
+//!
+//! A failure does not stop the run. The report at the end names every failure.
 
 mod checks;
+mod features;
 mod options;
 mod output;
 mod program;
@@ -33,30 +39,55 @@ use crate::tidy;
 
 /// Returns whether everything passed.
 pub(crate) fn run(options: &Options) -> bool {
+    let steps = steps(options);
+    if !steps.iter().any(|step| options.wants(step)) {
+        eprintln!("No step has this in its name. Choose one of:\n  {}", steps.join("\n  "));
+        return false;
+    }
     let report = Report::default();
     if !options.is_narrow() {
         run_tidy(options, &report);
-        if !options.quick {
-            run_checks(checks::first(), options, &report);
-        }
     }
-    match services::install_libraries() {
-        Ok(()) => run_compiled(options, &report),
-        Err(error) => report.failed(format!("not everything can be built.\n{error}")),
+    run_checks(&wanted(checks::first(), options), &report);
+    let checks = wanted(compiled(options), options);
+    if wants_build(options) || !checks.is_empty() {
+        match services::install_libraries() {
+            Ok(()) => run_compiled(options, &checks, &report),
+            Err(error) => report.failed(format!("some crates cannot be built.\n{error}")),
+        }
     }
     report.finish()
 }
 
-fn run_compiled(options: &Options, report: &Report) {
+fn wants_build(options: &Options) -> bool {
+    options.wants("tests") || options.wants("clippy")
+}
+
+/// The checks that the options select.
+fn wanted(checks: Vec<Check>, options: &Options) -> Vec<Check> {
+    let wants = |check: &Check| !options.quick && !options.is_narrow() && options.wants(&check.name);
+    checks.into_iter().filter(wants).collect()
+}
+
+/// The names that `--step` is compared with.
+fn steps(options: &Options) -> Vec<String> {
+    let checks = checks::first().into_iter().chain(compiled(options)).map(|check| check.name);
+    ["tidy", "clippy", "tests"].into_iter().map(str::to_owned).chain(checks).collect()
+}
+
+/// The checks that compile.
+fn compiled(options: &Options) -> Vec<Check> {
+    [checks::compiled(), features::checks(options)].concat()
+}
+
+fn run_compiled(options: &Options, checks: &[Check], report: &Report) {
     let (built, programs) = Queue::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            if options.wants("tests") || options.wants("clippy") {
+            if wants_build(options) {
                 run_build(options, report, built);
             }
-            if !options.quick && !options.is_narrow() {
-                run_checks(checks::compiled(), options, report);
-            }
+            run_checks(checks, report);
         });
         if options.wants("tests") {
             run_tests(options, report, &programs);
@@ -64,7 +95,8 @@ fn run_compiled(options: &Options, report: &Report) {
     });
 }
 
-/// Servers end with the thread that starts them: this has to be one that does not end before the tests.
+/// Starts the servers and runs the programs. Linux ends the servers with the thread that started them, so this must run
+/// on a thread that outlives the tests.
 fn run_tests(options: &Options, report: &Report, programs: &Queue) {
     let runner = Runner { jobs: options.jobs(), servers: None, filter: options.filter.clone(), seeds: None };
     if options.quick {
@@ -81,12 +113,12 @@ fn run_tests(options: &Options, report: &Report, programs: &Queue) {
 
 fn run_build(options: &Options, report: &Report, built: Sender<Program>) {
     let (started, clippy) = (Instant::now(), has_clippy());
-    // Nobody takes it if the servers have failed.
+    // If the servers failed to start, the queue is gone and the program is dropped.
     let result = build(options, clippy, |program| drop(built.send(program)));
     drop(built);
     report.step("clippy and build of the tests", started.elapsed());
     if !clippy {
-        report.skip("clippy");
+        report.skip("clippy: it is not installed here (rustup component add clippy)");
     }
     match result {
         Ok((passed, diagnostics)) => {
@@ -107,11 +139,11 @@ fn run_tidy(options: &Options, report: &Report) {
     }
 }
 
-/// One after the other: cargo lets only one of them build at a time.
-fn run_checks(checks: Vec<Check>, options: &Options, report: &Report) {
-    for check in checks.iter().filter(|check| options.wants(&check.name)) {
-        match check.component.filter(|_| !check.is_installed()) {
-            Some(component) => report.skip(component),
+/// Runs the checks one after the other: cargo's lock lets only one of them build at a time.
+fn run_checks(checks: &[Check], report: &Report) {
+    for check in checks {
+        match check.reason_to_skip() {
+            Some(reason) => report.skip(reason),
             None => run_check(check, report),
         }
     }
@@ -134,10 +166,39 @@ fn run_check(check: &Check, report: &Report) {
     }
 }
 
-/// Runs it to its end, with its output in a file. It yields to the tests, some of which have to be in time.
+/// Runs a check to its end with its output in a file. It has a lower priority than the tests, some of which depend on
+/// time.
 fn logged(check: &Check) -> io::Result<(bool, PathBuf)> {
-    let log = runner::log_file(&format!("{}.log", check.name.replace(' ', "-")))?;
+    let log = runner::log_file(&format!("{}.log", check.name.replace([' ', ':'], "-")))?;
     let file = File::create(&log)?;
     let status = check.cargo.nice().stdout(file.try_clone()?).stderr(file).status()?;
     Ok((status.success(), log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_of_the_workflows_names_a_step() {
+        let mut jobs = 0;
+        for file in fs::read_dir(crate::cargo::root().join(".github/workflows")).unwrap() {
+            let workflow = fs::read_to_string(file.unwrap().path()).unwrap();
+            for step in workflow.lines().filter_map(|line| line.split_once("run: cargo xtask test --step ")) {
+                let step = step.1.trim_matches('"');
+                let options = Options::parse(&["--step", step]).unwrap();
+                assert!(steps(&options).iter().any(|known| options.wants(known)), "{step}");
+                jobs += 1;
+            }
+        }
+        assert!(jobs > 5, "{jobs}");
+    }
+
+    #[test]
+    fn checks_run_only_in_a_full_run_or_as_their_step() {
+        let count = |args: &[&str]| wanted(checks::first(), &Options::parse(args).unwrap()).len();
+        assert_eq!(count(&[]), checks::first().len());
+        assert_eq!((count(&["--step", "format"]), count(&["--step", "tidy"])), (1, 0));
+        assert_eq!((count(&["--quick"]), count(&["-p", "posthaste"])), (0, 0));
+    }
 }

@@ -1,12 +1,12 @@
-//! The arguments of `cargo xtask test`.
+//! Command-line arguments of `cargo xtask test`.
 
-/// Most test programs wait for servers: two cores have work for three of them.
+/// Most test programs wait for servers, so three of them keep two cores busy.
 const DEFAULT_JOBS: usize = 3;
 
-/// What is asked for. Everything, unless an option narrows it.
+/// The parts of the run that the user wants. Default: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Tests without servers and with a short simulation, and tidy.
+    /// Only tidy and the tests that need no server, with a short simulation.
     pub(super) quick: bool,
     /// How many test programs run at a time. Default: [`DEFAULT_JOBS`].
     pub(super) jobs: Option<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// None if they cannot be understood.
+    /// Returns `None` if an argument is unknown or lacks its value.
     pub(crate) fn parse(args: &[&str]) -> Option<Self> {
         let mut options = Self::default();
         let mut args = args.iter();
@@ -46,18 +46,18 @@ impl Options {
         self.jobs.unwrap_or(DEFAULT_JOBS)
     }
 
-    /// Whether only some of the tests are asked for, and so nothing but tests.
+    /// Whether only some of the tests are wanted. Then no other step runs.
     pub(super) fn is_narrow(&self) -> bool {
         self.package.is_some() || self.test.is_some() || self.filter.is_some()
     }
 
-    /// Whether the test programs of this package and target are asked for.
+    /// Whether the test program of this package and target is wanted.
     pub(super) fn want_program(&self, package: &str, target: &str) -> bool {
         self.package.as_ref().is_none_or(|wanted| wanted == package)
             && self.test.as_ref().is_none_or(|wanted| wanted == target)
     }
 
-    /// Whether a step of this name is asked for.
+    /// Whether the step of this name is wanted.
     pub(super) fn wants(&self, step: &str) -> bool {
         self.step.as_ref().is_none_or(|wanted| step.contains(wanted.as_str()))
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_and_incomplete_arguments_are_refused() {
         for args in [&["--jobs", "0"][..], &["--tests"], &["--step"], &["one", "two"]] {
             assert_eq!(Options::parse(args), None, "{args:?}");
         }

@@ -1,19 +1,19 @@
-//! Reading what test programs print.
+//! Test results, read from the output of test programs.
 
-/// What a test program, or several one after the other, said.
+/// The results of one test program, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Results {
     pub(super) passed: u64,
     pub(super) failed: Vec<String>,
-    /// How many programs have said how they ended.
+    /// The number of `test result:` lines. A program that crashes prints none.
     pub(super) summaries: u64,
 }
 
 impl Results {
     pub(super) fn read(output: &str) -> Self {
         let mut results = Self::default();
-        // The names come last before the summary, below a line of their own. The lines of the tests themselves may
-        // have anything before and behind them that other tests print.
+        // The names of failed tests are in the last `failures:` block before the summary. The line of a test cannot be
+        // used: the output of other tests may come before and after it on the same line.
         let mut names = Vec::new();
         for line in output.lines() {
             if line == "failures:" {

@@ -1,24 +1,24 @@
-//! Test programs on their way from the build to those who run them.
+//! The queue of test programs between the build and the runner.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 
 use super::program::Program;
 
-/// What has been built and has not run yet.
+/// Programs that are built and have not started: the channel from the build, and those already taken out of it.
 #[derive(Debug)]
 pub(super) struct Queue(Mutex<(Receiver<Program>, Vec<Program>)>);
 
 impl Queue {
-    /// The sender of what is built, and the queue, which ends when the sender is dropped.
+    /// Returns the sender for the build, and the queue. The queue ends when the sender is dropped.
     pub(super) fn new() -> (Sender<Program>, Self) {
         let (sender, receiver) = mpsc::channel();
         (sender, Self(Mutex::new((receiver, Vec::new()))))
     }
 
-    /// The slowest program of those that are there. Waits for one; `None` once there will be none.
+    /// Takes the slowest program of the queue. Waits for one if the queue is empty; `None` once the build has ended.
     pub(super) fn next(&self) -> Option<Program> {
-        // Whoever waits for the lock would wait for a program as well.
+        // Held while waiting for a program: another thread that wants the lock has to wait for one too.
         let mut locked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (receiver, waiting) = &mut *locked;
         if waiting.is_empty() {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slowest_program_comes_first_and_the_others_as_they_were_built() {
+    fn slowest_program_comes_first_and_the_others_in_build_order() {
         let (built, queue) = Queue::new();
         let program = |name: &str| Program::of(name.into(), ".".into());
         for name in ["mounted", "writers", "examples", "cli"] {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn program_is_there_before_the_build_has_ended() {
+    fn program_can_be_taken_before_the_build_has_ended() {
         let (built, queue) = Queue::new();
         built.send(Program::of("early".into(), ".".into())).unwrap();
         assert!(queue.next().is_some());

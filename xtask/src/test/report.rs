@@ -1,16 +1,16 @@
-//! What is printed during a run, and once more at its end.
+//! The report of a run: printed as results come, and as a summary at the end.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many tests may fail and then pass alone.
+/// A run with more flaky tests than this fails.
 const MAX_FLAKY_TESTS: usize = 2;
 
-/// The lines of a log that are printed when something failed; the whole of it stays in its file.
+/// The number of lines that are printed of a failed step's log. The file keeps all of it.
 const MAX_LOG_LINES: usize = 200;
 
-/// Shared by everything that runs side by side.
+/// The results so far. All threads of a run write to it.
 #[derive(Debug, Default)]
 pub(super) struct Report(Mutex<Lists>);
 
@@ -23,14 +23,15 @@ struct Lists {
 }
 
 impl Report {
-    /// Something to say at the end: a test that ran without the real server is as good as left out.
+    /// A line for the summary, such as a test that did not run against the real server.
     pub(super) fn note(&self, note: &str) {
         println!("{note}");
         self.lock().notes.push(note.to_owned());
     }
 
-    pub(super) fn skip(&self, component: &str) {
-        self.note(&format!("LEFT OUT: {component} is not installed here (rustup component add {component})"));
+    /// A step that cannot run here, with the reason.
+    pub(super) fn skip(&self, reason: &str) {
+        self.note(&format!("LEFT OUT: {reason}"));
     }
 
     pub(super) fn passed(&self, count: u64) {
@@ -43,18 +44,18 @@ impl Report {
         self.lock().failed.push(name);
     }
 
-    /// A test that failed, and then passed alone.
+    /// A test that failed, and passed when it ran alone.
     pub(super) fn flaky(&self, name: String) {
         println!("FLAKY: {name}");
         self.lock().flaky.push(name);
     }
 
-    /// Something has ended, well or not.
+    /// A step or a program that has ended, with or without success.
     pub(super) fn step(&self, name: &str, took: Duration) {
         println!("=== {:6.1} s  {name}", took.as_secs_f64());
     }
 
-    /// Prints the end of a log.
+    /// Prints the last lines of a log, without those of passed tests.
     pub(super) fn show(&self, log: &Path) {
         let _one_at_a_time = self.lock();
         let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
@@ -65,17 +66,17 @@ impl Report {
         println!("---");
     }
 
-    /// Prints what matters, and says whether the run has passed.
+    /// Prints the summary. Returns whether the run has passed.
     pub(super) fn finish(&self) -> bool {
         let lists = self.lock();
         println!();
         lists.notes.iter().for_each(|note| println!("{note}"));
         for name in &lists.flaky {
-            println!("FLAKY: {name} failed, and passed when it ran again alone. Remove the cause.");
+            println!("FLAKY: {name} failed, and passed when it ran alone. Remove the cause.");
         }
         lists.failed.iter().for_each(|name| println!("FAILED: {name}"));
         if lists.flaky.len() > MAX_FLAKY_TESTS {
-            println!("FAILED: {} tests are flaky, and at most {MAX_FLAKY_TESTS} may be.", lists.flaky.len());
+            println!("FAILED: {} tests are flaky, at most {MAX_FLAKY_TESTS} are allowed.", lists.flaky.len());
         }
         println!("{} passed, {} failed, {} flaky", lists.passed, lists.failed.len(), lists.flaky.len());
         lists.failed.is_empty() && lists.flaky.len() <= MAX_FLAKY_TESTS
@@ -106,15 +107,5 @@ mod tests {
         report.passed(5000);
         report.failed("clippy".to_owned());
         assert!(!report.finish());
-    }
-
-    #[test]
-    fn missing_component_is_named_with_its_remedy() {
-        let report = Report::default();
-        report.skip("clippy");
-        assert_eq!(
-            report.lock().notes,
-            ["LEFT OUT: clippy is not installed here (rustup component add clippy)"]
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Runs test programs, several at a time if that is asked for.
+//! The runner of test programs: several at a time, each failed test once more alone.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,38 +12,38 @@ use super::program::Program;
 use super::queue::Queue;
 use super::report::Report;
 
-/// A program that has printed nothing for so long is ended: a test hangs. A program prints a line when a test ends, and
-/// the slowest test takes a third of this on two busy cores.
+/// A program that prints nothing for this long is killed, because one of its tests hangs. Each test prints a line when
+/// it ends, and the slowest takes a third of this time on two busy cores.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(8 * 60);
 
-/// More failed tests than this are not tried again: something is broken, and they would take their time.
+/// If more tests fail, none is run a second time: something is broken, and the repetition would take long.
 const MAX_RETRIES: usize = 20;
 
-/// How tests are run.
+/// How the test programs run.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
     /// How many programs run at a time.
     pub(super) jobs: usize,
-    /// Where tests find their servers. None: tests that need one are left out.
+    /// The environment variables that name the servers. `None`: tests that need a server do not run.
     pub(super) servers: Option<Vec<(String, String)>>,
     pub(super) filter: Option<String>,
-    /// The number of seeds of the simulation, where it is not the usual one.
+    /// The number of simulation seeds. `None`: the default of the simulation.
     pub(super) seeds: Option<&'static str>,
 }
 
-/// A program that has run.
+/// The outcome of one program.
 #[derive(Debug)]
 struct Run {
     results: Results,
-    /// Why it has ended without a result.
+    /// Why it ended without a result.
     crashed: Option<String>,
-    /// It had to be ended.
+    /// Whether it was killed because it printed nothing more.
     is_hung: bool,
     log: PathBuf,
 }
 
 impl Runner {
-    /// Runs all programs as they come, then each test that failed once more and alone.
+    /// Runs all programs in the order of the queue, then each failed test once more, alone.
     pub(super) fn run(&self, programs: &Queue, report: &Report) {
         let failed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ impl Runner {
         }
         if is_hung {
             println!(
-                "{program} printed nothing for {} minutes, and was ended.",
+                "{program} printed nothing for {} minutes and was killed.",
                 SILENCE_TIMEOUT.as_secs() / 60
             );
         }
@@ -101,8 +101,8 @@ impl Runner {
         results.failed
     }
 
-    /// Where a program had to be ended, the tests that have not ended have failed. If they are many, the program has:
-    /// most of them may only have waited for their turn.
+    /// If a program was killed, the tests that had not ended have failed. If there are many of them, the program itself
+    /// has failed: most of them had probably not started.
     fn name_hung_tests(&self, program: &Program, mut run: Run) -> io::Result<Run> {
         if !run.is_hung {
             return Ok(run);
@@ -131,17 +131,17 @@ impl Runner {
     fn command(&self, program: &Program) -> Command {
         let mut command = program.command();
         command.envs(self.seeds.map(|seeds| ("POSTHASTE_SIM_SEEDS", seeds)));
-        // For trybuild, which compiles all dependencies again, in a workspace without our profiles.
+        // For trybuild: it compiles all dependencies again in a workspace of its own, without our profiles.
         command.env("CARGO_PROFILE_DEV_DEBUG", "0");
         if let Some(servers) = &self.servers {
-            // Ignored tests are those that need a server.
+            // The ignored tests are those that need a server.
             command.arg("--include-ignored").envs(servers.iter().cloned());
         }
         command
     }
 }
 
-/// Runs a program to its end, with its output in a file, as long as it goes on printing.
+/// Runs a program with its output in a file, and kills it once it has printed nothing for the time `silence`.
 fn run(mut command: Command, log_name: &str, silence: Duration) -> io::Result<Run> {
     let log = log_file(log_name)?;
     let file = File::create(&log)?;
@@ -157,7 +157,7 @@ fn run(mut command: Command, log_name: &str, silence: Duration) -> io::Result<Ru
     Ok(Run { results, crashed, is_hung: status.is_none(), log })
 }
 
-/// None if it had to be ended.
+/// Returns `None` if the program was killed.
 fn wait(mut command: Command, log: &File, silence: Duration) -> io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
     let (mut printed, mut since) = (0, Instant::now());
@@ -176,7 +176,7 @@ fn wait(mut command: Command, log: &File, silence: Duration) -> io::Result<Optio
     Ok(None)
 }
 
-/// How many tests of a list have passed, and the names of the others.
+/// The number of passed tests of a list, and the names of the others.
 fn ended_tests(list: &str, log: &str) -> (u64, Vec<String>) {
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let has = |end: &str| log.lines().any(|line| line.ends_with(end));
@@ -184,7 +184,7 @@ fn ended_tests(list: &str, log: &str) -> (u64, Vec<String>) {
     (passed.len() as u64, others.into_iter().map(str::to_owned).collect())
 }
 
-/// Bytes, not text: a test may print anything.
+/// Reads bytes, because a test may print invalid UTF-8.
 fn read(log: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(log)?).into_owned())
 }
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn status_counts_where_no_test_failed() {
+    fn exit_status_counts_if_no_test_failed() {
         let run = shell("echo 'test result: ok. 2 passed; 0 failed;'; exit 3", "exits.log");
         assert!(run.crashed.unwrap().contains('3'));
     }
 
     #[test]
-    fn program_that_prints_nothing_more_is_ended() {
+    fn program_that_prints_nothing_more_is_killed() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test a ... ok'; exec sleep 600"]);
         let run = run(command, "hangs.log", Duration::from_millis(300)).unwrap();
@@ -249,7 +249,7 @@ mod tests {
 
     /// Each of two programs waits for the other.
     #[test]
-    fn programs_run_side_by_side() {
+    fn programs_run_at_the_same_time() {
         let folder = tempfile::tempdir().unwrap();
         let program = |mine: &str, other: &str| {
             let file = folder.path().join(format!("{mine}.sh"));

@@ -1,4 +1,4 @@
-//! Which targets of the workspace are built as test programs.
+//! The targets of the workspace that are built as test programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::options::Options;
-use crate::cargo::Cargo;
+use crate::cargo::{Cargo, packages};
 
-/// A target of a package, as cargo knows it.
+/// A target of a package, from `cargo metadata`.
 #[derive(Clone, Debug)]
 struct Target {
     package: String,
@@ -18,10 +18,10 @@ struct Target {
     source: PathBuf,
 }
 
-/// The command that builds the test programs that are asked for. `None` if there are none.
+/// The command that builds the wanted test programs. `None` if there are none.
 ///
-/// Always of the whole workspace, and narrowed by target: with `-p`, cargo would choose the features of dependencies
-/// for that package alone, and build them again.
+/// It always selects the whole workspace, and narrows that by target. With `-p`, cargo would resolve the features of
+/// dependencies for that package alone, and compile them again.
 pub(super) fn build_command(options: &Options) -> Option<Cargo> {
     let targets = all();
     let wanted = targets.iter().filter(|target| target.is_wanted(options));
@@ -32,11 +32,18 @@ pub(super) fn build_command(options: &Options) -> Option<Cargo> {
     (!filters.is_empty()).then(|| command.args(&filters.concat()))
 }
 
+/// The names of a package and of one of its binaries.
+pub(super) type Binary = (String, String);
+
+/// The binaries that tests may run.
+pub(super) fn binaries() -> Vec<Binary> {
+    let binaries = all().into_iter().filter(|target| target.kind == "bin");
+    binaries.map(|target| (target.package, target.name)).collect()
+}
+
 fn all() -> Vec<Target> {
-    let metadata = Cargo::new("metadata --locked --no-deps --format-version 1").output().unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
     let mut targets = Vec::new();
-    for package in metadata["packages"].as_array().into_iter().flatten() {
+    for package in packages() {
         let found = package["targets"].as_array().into_iter().flatten();
         targets.extend(found.filter_map(|target| Target::read(package["name"].as_str()?, target)));
     }
@@ -57,9 +64,9 @@ impl Target {
         options.want_program(&self.package, &self.name)
             && match self.kind.as_str() {
                 "lib" | "proc-macro" | "test" => true,
-                // The tests of its package build it as a program, with all warnings: it need not be one of tests too.
+                // Integration tests build the binary itself, so that its warnings are seen without a test build.
                 "bin" => has_tests(&self.source),
-                // Nothing else compiles them.
+                // No other step compiles them.
                 "example" => !options.quick && !options.is_narrow(),
                 _ => false,
             }
@@ -75,7 +82,7 @@ impl Target {
     }
 }
 
-/// Whether a program has tests of its own, in its file or, if that is `main.rs`, in its folder.
+/// Whether a binary has unit tests: in its file, or in the folder of its `main.rs`.
 fn has_tests(source: &Path) -> bool {
     let files = match source.file_name().is_some_and(|name| name == "main.rs") {
         true => source.parent().map(files_below).unwrap_or_default(),
@@ -99,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_the_programs_with_tests_and_no_others() {
+    fn full_build_has_the_programs_with_tests_and_no_others() {
         let command = command(&[]);
         for filter in
             ["--lib", "--bin posthaste", "--bin service_tests", "--test cli", "--example kafka_mock"]
@@ -119,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn library_is_asked_for_by_its_name() {
+    fn library_is_selected_by_its_name() {
         assert!(command(&["--test", "posthaste_sqlx"]).ends_with("json --lib"));
         assert_eq!(command(&["--test", "no_such_program"]), "");
     }

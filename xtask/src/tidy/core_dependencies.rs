@@ -1,4 +1,6 @@
-//! Rule: the core names no database and no broker, not even through a dependency.
+//! Rule: the core crate depends on no driver of a database or broker, not even indirectly.
+
+use std::collections::BTreeSet;
 
 use super::Violation;
 use super::tree::Tree;
@@ -6,25 +8,9 @@ use crate::cargo::Cargo;
 
 const CORE_MANIFEST: &str = "crates/posthaste/Cargo.toml";
 
-/// A `*` at the end stands for any ending.
-const DENIED_CRATES: &[&str] = &[
-    "async-nats",
-    "axum",
-    "diesel*",
-    "fred",
-    "hyper",
-    "lapin",
-    "libsqlite3-sys",
-    "mysql*",
-    "postgres*",
-    "rdkafka*",
-    "redis",
-    "reqwest",
-    "rusqlite",
-    "sea-orm*",
-    "sqlx*",
-    "tokio-postgres",
-];
+/// Names of crates. A `*` matches any ending.
+const DENIED_CRATES: &str = "async-nats axum diesel* fred hyper lapin libsqlite3-sys mysql* postgres* rdkafka* redis reqwest \
+     rusqlite sea-orm* sqlx* tokio-postgres";
 
 pub(super) fn check(_tree: &Tree) -> Vec<Violation> {
     let cargo = Cargo::new("tree --locked -p posthaste -e normal --all-features --prefix none");
@@ -34,28 +20,19 @@ pub(super) fn check(_tree: &Tree) -> Vec<Violation> {
     }
 }
 
-/// Every line of `listing` opens with a crate's name.
+/// The violations in the output of `cargo tree`, whose lines start with the name of a crate.
 fn denied_in(listing: &str) -> Vec<Violation> {
-    let mut names: Vec<&str> = listing
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| is_denied(name))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-        .into_iter()
-        .map(|name| {
-            let advice = format!("the core depends on {name}: move what needs it to its own crate");
-            Violation::new(CORE_MANIFEST, 1, advice)
-        })
-        .collect()
+    let names = listing.lines().filter_map(|line| line.split_whitespace().next());
+    let denied: BTreeSet<&str> = names.filter(|name| is_denied(name)).collect();
+    let advice =
+        |name| format!("the core depends on {name}: move the code that needs it to a crate of its own");
+    denied.into_iter().map(|name| Violation::new(CORE_MANIFEST, 1, advice(name))).collect()
 }
 
 fn is_denied(name: &str) -> bool {
-    DENIED_CRATES.iter().any(|denied| match denied.strip_suffix('*') {
+    DENIED_CRATES.split_whitespace().any(|denied| match denied.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
-        None => name == *denied,
+        None => name == denied,
     })
 }
 

@@ -1,11 +1,11 @@
-//! Rule: SQL is put together at run time in few places, so that all of them can be read.
+//! Rule: only a few files build SQL at run time, so that a reviewer can read all of them.
 
 use super::tree::Tree;
-use super::{Violation, has_word, numbered};
+use super::{Violation, has_word, judge_lines};
 
 const DYNAMIC_SQL_TYPE: &str = "AssertSqlSafe";
 
-/// The stores' own place, the plans of their statements, and the benchmarks' tables and databases of random
+/// The SQL module of the stores, the tests of query plans, and the benchmarks, whose tables and databases have random
 /// names.
 const ALLOWED_FILES: &[&str] = &[
     "crates/posthaste-sqlx/src/sql.rs",
@@ -19,22 +19,11 @@ const ALLOWED_FILES: &[&str] = &[
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    tree.rust_files_but_the_rules()
-        .filter(|(path, _)| path.contains("/src/") && !ALLOWED_FILES.contains(path))
-        .flat_map(|(path, text)| {
-            let found = numbered(text).filter(|(_, line)| has_word(line, DYNAMIC_SQL_TYPE));
-            found.map(move |(line, _)| {
-                Violation::new(
-                    path,
-                    line,
-                    format!(
-                        "`{DYNAMIC_SQL_TYPE}` belongs into {}: write the statement there",
-                        ALLOWED_FILES[0]
-                    ),
-                )
-            })
-        })
-        .collect()
+    let files = tree.rust_files_but_the_rules();
+    let files = files.filter(|(path, _)| path.contains("/src/") && !ALLOWED_FILES.contains(path));
+    let advice =
+        format!("`{DYNAMIC_SQL_TYPE}` is allowed in few files: move the statement to {}", ALLOWED_FILES[0]);
+    judge_lines(files, |line| has_word(line, DYNAMIC_SQL_TYPE).then(|| advice.clone()))
 }
 
 #[cfg(test)]
@@ -42,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dynamic_sql_is_reported_outside_its_places() {
+    fn dynamic_sql_is_reported_outside_the_allowed_files() {
         let text = "fn f() { sqlx::query(AssertSqlSafe(name)); }";
         let tree =
             Tree::of(&[("crates/x/src/a.rs", text), (ALLOWED_FILES[0], text), ("crates/x/tests/t.rs", text)]);

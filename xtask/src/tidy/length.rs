@@ -5,16 +5,8 @@ use super::{Violation, numbered};
 
 const MAX_LINES: usize = 600;
 
-/// Path and the reason why this one may be longer. Catalogues only.
-const LONGER_FILES: &[(&str, &str)] = &[];
-
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    check_with(tree, LONGER_FILES)
-}
-
-fn check_with(tree: &Tree, may_be_longer: &[(&str, &str)]) -> Vec<Violation> {
     tree.rust_files()
-        .filter(|(path, _)| !may_be_longer.iter().any(|(longer, _)| longer == path))
         .filter_map(|(path, text)| {
             let (first_too_many, _) = numbered(text).nth(MAX_LINES)?;
             let lines = text.lines().count();
@@ -29,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_past_the_limit_is_reported_unless_listed() {
+    fn file_past_the_limit_is_reported() {
         let longest = "\n".repeat(600);
         let too_long = "\n".repeat(601);
         let tree =
@@ -37,6 +29,5 @@ mod tests {
         let found = check(&tree);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].path.as_str(), found[0].line), ("a/too_long.rs", 601));
-        assert!(check_with(&tree, &[("a/too_long.rs", "a catalogue")]).is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Rule: a link from the documentation to a file of this repository leads to a file.
+//! Rule: every link from the documentation to a path of this repository has a target.
 
 use super::tree::Tree;
-use super::{Violation, numbered};
+use super::{Violation, prose};
 
 const ROOT_PAGES: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 
@@ -25,7 +25,7 @@ fn check_page(tree: &Tree, page: &str, text: &str) -> Vec<Violation> {
                 continue;
             };
             if !tree.has(&path) {
-                let advice = format!("the link to {target} leads nowhere: there is no `{path}`");
+                let advice = format!("the link to {target} is broken: there is no `{path}`");
                 violations.push(Violation::new(page, line_no, advice));
             }
         }
@@ -33,20 +33,10 @@ fn check_page(tree: &Tree, page: &str, text: &str) -> Vec<Violation> {
     violations
 }
 
-/// The lines outside fenced code.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut in_code = false;
-    numbered(text).filter(move |(_, line)| {
-        let is_fence = line.trim_start().starts_with("```");
-        in_code ^= is_fence;
-        !in_code && !is_fence
-    })
-}
-
-/// What `[text](target)` and `[name]: target` point at.
+/// The targets of `[text](target)` and `[name]: target`.
 fn targets(line: &str) -> Vec<&str> {
     let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
-    // Every second part stands between backticks, and is no link.
+    // Every second part is between backticks and is code.
     let inline = line.split('`').step_by(2).flat_map(|outside| {
         let after_text = outside.split("](").skip(1);
         after_text.filter_map(|rest| rest.split(')').next())
@@ -54,7 +44,7 @@ fn targets(line: &str) -> Vec<&str> {
     inline.chain(definition).collect()
 }
 
-/// The path from the root that a link names, if it names one at all.
+/// The path of a link from the root of the repository. `None` if the link leaves the repository.
 fn local_path(page: &str, target: &str) -> Option<String> {
     let target = target.split_whitespace().next()?;
     let target = target.trim_start_matches('<').trim_end_matches('>');
@@ -97,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_leads_somewhere_holds() {
+    fn link_with_a_target_passes() {
         for link in [
             "[a](guide.md)",
             "[a](./guide.md#part)",
@@ -114,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn code_holds_no_links() {
+    fn code_contains_no_links() {
         assert!(found("README.md", "`map[key](gone)` and\n```\n[a](gone.md)\n```\n").is_empty());
         assert_eq!(found("README.md", "```\n```\n[a](gone.md)\n"), [3]);
     }
 
     #[test]
-    fn only_pages_are_judged() {
+    fn only_pages_are_checked() {
         assert!(found("crates/a/notes.md", "[a](gone.md)").is_empty());
         assert!(found("docs/deep/notes.md", "[a](gone.md)").is_empty());
     }

@@ -1,4 +1,4 @@
-//! Rule: every crate takes the workspace's lints.
+//! Rule: every crate inherits the lints of the workspace.
 
 use super::Violation;
 use super::tree::Tree;
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_is_judged_and_the_workspace_is_not() {
+    fn every_crate_is_checked_and_the_workspace_is_not() {
         assert_eq!(check(&Tree::of(&[("examples/Cargo.toml", "")])).len(), 1);
         assert!(check(&Tree::of(&[("Cargo.toml", "[workspace]\n")])).is_empty());
     }

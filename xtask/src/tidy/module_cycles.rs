@@ -1,4 +1,4 @@
-//! Rule: modules that stand side by side import each other in one direction only. A module may use its parent.
+//! Rule: sibling modules use each other in one direction only. A module may use its parent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,26 +9,28 @@ use super::source::{self, Path, is_for_tests};
 use super::tree::Tree;
 use super::{Violation, has_word, numbered};
 
-/// For each module the modules beside it that it uses, with the file and the item of one such use.
+/// The siblings that each module uses, with the file and the item of one such use.
 type Uses<'t> = BTreeMap<String, BTreeMap<String, (&'t str, String)>>;
 
-/// How many re-exports are followed from one to the next.
+/// The length of the longest chain of re-exports that is followed.
 const MAX_REEXPORTS: usize = 8;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut crates: BTreeMap<&str, Crate<'_>> = BTreeMap::new();
-    for file in source::files(tree) {
-        let read = crates.entry(file.krate).or_default();
+    for file in tree.sources() {
+        // `public_api` reports a file that cannot be parsed.
+        let Ok(code) = &file.code else { continue };
+        let read = crates.entry(&file.krate).or_default();
         read.modules.insert(file.module.clone());
-        (read.file, read.at) = (file.path, file.module);
-        read.visit_file(&file.code);
+        (read.file, read.at) = (&file.path, file.module.clone());
+        read.visit_file(code);
     }
     crates.values().flat_map(Crate::uses).flat_map(|uses| violations(tree, &uses)).collect()
 }
 
 fn violations(tree: &Tree, uses: &Uses<'_>) -> Vec<Violation> {
     let cycles = uses.keys().filter_map(|start| cycle(uses, start));
-    // Of the ways to write a cycle, the one that begins with its first name.
+    // A cycle is found once from each of its modules: keep the one that starts with the first name.
     let cycles = cycles.filter(|cycle| cycle.iter().min() == cycle.first());
     let violation = |cycle: Vec<&str>| {
         let (file, item) = &uses[cycle[0]][cycle[1]];
@@ -37,13 +39,13 @@ fn violations(tree: &Tree, uses: &Uses<'_>) -> Vec<Violation> {
         let line = code.find(|(_, line)| has_word(line, item)).map_or(1, |(line, _)| line);
         let chain = cycle.join(" → ");
         let advice =
-            format!("modules use each other: {chain}: move what they share into one that uses neither");
+            format!("modules use each other: {chain}: move what they share to a module that uses neither");
         Violation::new(file, line, advice)
     };
     cycles.map(violation).collect()
 }
 
-/// The shortest way from a module back to it, with it at both ends.
+/// The shortest cycle through `start`, which is its first and its last name.
 fn cycle<'u>(uses: &'u Uses<'_>, start: &'u str) -> Option<Vec<&'u str>> {
     let (mut ways, mut seen) = (VecDeque::from([vec![start]]), BTreeSet::new());
     while let Some(way) = ways.pop_front() {
@@ -59,21 +61,23 @@ fn cycle<'u>(uses: &'u Uses<'_>, start: &'u str) -> Option<Vec<&'u str>> {
     None
 }
 
-/// What the files of a crate say; the last two are the file that is being read and its module.
+/// The modules of a crate and the paths in them.
 #[derive(Default)]
 struct Crate<'t> {
     modules: BTreeSet<Path>,
     test_modules: BTreeSet<Path>,
-    /// Where each imported name leads.
+    /// The target of each imported name.
     imports: BTreeMap<Path, Path>,
-    /// The module that has a path in it, and the path from the root; the file of the first such path.
+    /// Each path with the module that contains it, and the file of its first occurrence. Paths start at the crate root.
     references: BTreeMap<(Path, Path), &'t str>,
+    /// The file that is being read.
     file: &'t str,
+    /// The module that is being read.
     at: Path,
 }
 
 impl<'t> Crate<'t> {
-    /// The uses among the children of each module.
+    /// The uses between siblings, for each parent.
     fn uses(&self) -> Vec<Uses<'t>> {
         let mut uses: BTreeMap<&[String], Uses<'t>> = BTreeMap::new();
         for ((from, path), file) in &self.references {
@@ -88,7 +92,7 @@ impl<'t> Crate<'t> {
         uses.into_values().collect()
     }
 
-    /// The module in which the item stands that a path leads to.
+    /// The module that defines the target of a path.
     fn module_of(&self, mut path: Path) -> Path {
         for _ in 0..MAX_REEXPORTS {
             let is_no_module = |len: &usize| !self.modules.contains(&path[..*len]);
@@ -153,10 +157,10 @@ impl<'a> Visit<'a> for Crate<'_> {
         visit::visit_path(self, path);
     }
 
-    /// Who may see an item says nothing about what it uses.
+    /// A visibility such as `pub(in path)` is not a use.
     fn visit_visibility(&mut self, _: &'a Visibility) {}
 
-    /// The tokens of a macro can be anything: every path in them counts.
+    /// The tokens of a macro are not parsed: every path in them counts.
     fn visit_macro(&mut self, item: &'a Macro) {
         let tokens = item.tokens.to_string().replace(" :: ", "::");
         for word in tokens.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn use_of_a_parent_is_no_cycle() {
+    fn use_of_a_parent_is_not_a_cycle() {
         let root = ("a/src/lib.rs", "mod db;\nmod tx;\nuse tx::Tx;\npub struct Root;");
         let files = [
             root,

@@ -1,4 +1,4 @@
-//! Rule: every module of a crate, and every example, opens with a sentence that says what it is responsible for.
+//! Rule: every module of a crate, and every example, starts with a sentence that says what it is or does.
 
 use super::Violation;
 use super::tree::Tree;
@@ -7,7 +7,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     tree.rust_files()
         .filter(|(path, text)| is_module(path) && !opens_with_a_sentence(text))
         .map(|(path, _)| {
-            let advice = "open with `//! ` and a sentence that says what this module does";
+            let advice = "start with `//! ` and a sentence that says what this module is or does";
             Violation::new(path, 1, advice)
         })
         .collect()
@@ -22,7 +22,7 @@ fn is_module(path: &str) -> bool {
     }
 }
 
-/// A Markdown file that stands in for the doc comment counts as one.
+/// A Markdown file that is included as the doc comment passes.
 fn opens_with_a_sentence(text: &str) -> bool {
     if text.starts_with("#![doc = include_str!(") {
         return true;
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn module_opens_with_a_sentence() {
+    fn module_starts_with_a_sentence() {
         let path = "crates/a/src/deep/b.rs";
         assert!(holds(path, "//! Keeps the rows.\n\nstruct Row;\n"));
         assert!(holds(path, "//! Keeps the rows\n//! and counts them.\n//!\n//! More\n"));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_modules_and_examples_are_judged() {
+    fn only_modules_and_examples_are_checked() {
         assert!(!holds("examples/src/bin/b.rs", "struct Row;\n"));
         assert!(holds("examples/tests/b.rs", "struct Row;\n"));
         assert!(holds("crates/a/tests/b.rs", "struct Row;\n"));

@@ -1,7 +1,9 @@
-//! Rule: what a library offers is what its file in `docs/internal/api` lists, so that no change of it goes unseen.
+//! Rule: `docs/internal/api` lists the public API of every published library, so that a review sees each change of it.
 //!
-//! The lists are made from the source, not by rustdoc: its JSON changes with the compiler, and needs a build. What a
-//! macro writes is therefore not in them.
+//! The lists are made from the source with syn, because rustdoc's JSON depends on the compiler and needs a build. They
+//! contain all features; an item that needs one has its `#[cfg]` before it. They do not contain the output of macros
+//! (except derives and thiserror's `#[from]`), auto traits such as `Send`, blanket implementations of other crates, or
+//! attributes inside `cfg_attr` other than derives.
 
 mod full_paths;
 mod library;
@@ -13,18 +15,20 @@ use std::fs;
 
 use library::Library;
 
-use super::source;
 use super::tree::Tree;
 use super::{Violation, numbered};
 
 const FOLDER: &str = "docs/internal/api";
 const COMMAND: &str = "cargo xtask api";
 
-/// More changes than these are counted, not shown.
+/// The number of changes that are shown; the others are counted.
 const MAX_SHOWN_CHANGES: usize = 40;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    let current = lists(tree);
+    let current = match lists(tree) {
+        Ok(current) => current,
+        Err(unparsed) => return vec![unparsed],
+    };
     let files = tree.files().filter_map(|(path, _)| path.strip_prefix(FOLDER)?.strip_prefix('/'));
     let names: BTreeSet<&str> = current.keys().map(String::as_str).chain(files).collect();
     let text = |name| current.get(name).map(String::as_str).unwrap_or_default();
@@ -51,26 +55,32 @@ fn compare(tree: &Tree, path: &str, current: &str) -> Option<Violation> {
     Some(Violation::new(path, line, advice))
 }
 
-/// Writes the lists of all libraries, and removes those of libraries that are gone.
+/// Writes the lists of all libraries, and removes those of libraries that no longer exist.
 pub(super) fn write(tree: &Tree) -> std::io::Result<()> {
+    let lists = lists(tree).map_err(|unparsed| std::io::Error::other(unparsed.to_string()))?;
     let folder = crate::cargo::root().join(FOLDER);
     fs::create_dir_all(&folder)?;
     for file in fs::read_dir(&folder)? {
         fs::remove_file(file?.path())?;
     }
-    lists(tree).iter().try_for_each(|(name, list)| fs::write(folder.join(name), list))
+    lists.iter().try_for_each(|(name, list)| fs::write(folder.join(name), list))
 }
 
-/// The name of a file and its text, for each library that is published.
-fn lists(tree: &Tree) -> BTreeMap<String, String> {
-    let mut libraries: BTreeMap<&str, Library> = BTreeMap::new();
-    for file in source::files(tree) {
-        if is_published_library(tree, file.krate) {
+/// The file name and the text of the list of each published library. A source file that syn cannot parse is an error,
+/// because its items would be missing.
+fn lists(tree: &Tree) -> Result<BTreeMap<String, String>, Violation> {
+    let mut libraries: BTreeMap<&str, Library<'_>> = BTreeMap::new();
+    for file in tree.sources() {
+        let code = file.code.as_ref().map_err(|error| {
+            Violation::new(&file.path, 1, format!("syn cannot parse this file: {error}. Correct it."))
+        })?;
+        if is_published_library(tree, &file.krate) {
             let name = file.krate.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            libraries.entry(name).or_insert_with(|| Library::new(name)).add(file.module, file.code.items);
+            let library = libraries.entry(name).or_insert_with(|| Library::new(name));
+            library.add(&file.module, &code.items, &code.attrs);
         }
     }
-    libraries.iter().map(|(name, library)| (format!("{name}.txt"), listing::of(library))).collect()
+    Ok(libraries.iter().map(|(name, library)| (format!("{name}.txt"), listing::of(library))).collect())
 }
 
 fn is_published_library(tree: &Tree, krate: &str) -> bool {
@@ -96,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn list_that_is_up_to_date_holds() {
+    fn list_that_is_up_to_date_passes() {
         assert_eq!(found("pub fn f() {}", &[(NOTED, "pub fn a::f()\n")]), []);
     }
 
@@ -120,7 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_published_has_no_list() {
+    fn file_that_cannot_be_parsed_is_reported() {
+        let violations =
+            check(&Tree::of(&[("crates/a/src/lib.rs", "pub fn f( {}"), ("crates/a/src/b.rs", "")]));
+        assert_eq!(violations.len(), 1);
+        assert_eq!(violations[0].path, "crates/a/src/lib.rs");
+        assert!(violations[0].advice.starts_with("syn cannot parse this file: "), "{}", violations[0].advice);
+    }
+
+    #[test]
+    fn crate_that_is_not_published_has_no_list() {
         let manifest = ("crates/a/Cargo.toml", "[package]\npublish = false\n");
         assert_eq!(found("pub fn f() {}", &[manifest]), []);
     }

@@ -1,7 +1,7 @@
 //! Rule: tests do not wait for real time.
 //!
-//! A thread never sleeps; a task sleeps only where Tokio's clock is paused: in the same file, or,
-//! for a module of a test, in every test that uses it.
+//! A thread never sleeps. A task sleeps only if Tokio's clock is paused: in the same file, or, for a module of a test
+//! program, in every test that uses it.
 
 use super::tree::Tree;
 use super::{Violation, has_word, numbered};
@@ -15,8 +15,8 @@ fn is_paused(text: &str) -> bool {
     text.contains("start_paused") || text.contains("pause()")
 }
 
-/// Whether this file is in a folder below `tests/`, and whoever uses the folder pauses time: its
-/// `main.rs`, or every test that declares it as a module or, being a module too, imports it.
+/// Whether this file is in a folder below `tests/` and every user of the folder pauses time. The users are its
+/// `main.rs`, the tests that declare it as a module, and the other modules that import it.
 fn users_are_paused(tree: &Tree, path: &str) -> bool {
     let Some((tests, inner)) = path.rsplit_once("tests/") else { return false };
     let Some((folders, _)) = inner.rsplit_once('/') else { return false };
@@ -41,7 +41,7 @@ fn check_file(path: &str, text: &str, is_paused: bool) -> Vec<Violation> {
     test_lines(path, text).filter_map(report).collect()
 }
 
-/// The whole file where it is a test, otherwise what follows `mod tests {`.
+/// The lines of tests: all lines of a test file, and otherwise those after `mod tests {`.
 fn test_lines<'a>(path: &str, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let whole = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs");
     numbered(text).skip_while(move |(_, line)| !whole && !line.starts_with("mod tests {"))
@@ -52,7 +52,7 @@ fn advice(line: &str, is_paused: bool) -> Option<&'static str> {
     let of_tokio = line.contains("time::")
         && ["sleep", "sleep_until", "advance"].iter().any(|name| has_word(line, name));
     if of_thread {
-        Some("a test never sleeps on a thread: wait for a signal, or pause Tokio's time")
+        Some("a test must not let a thread sleep: wait for a signal, or pause Tokio's time")
     } else if of_tokio && !is_paused {
         Some("this waits for real time: pause it, `#[tokio::test(start_paused = true)]`")
     } else {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn module_of_a_program_with_modules_sleeps_only_if_all_who_import_it_pause_time() {
+    fn module_of_a_test_program_sleeps_only_if_all_its_importers_pause_time() {
         let (main, module) = ("crates/a/tests/all/main.rs", "crates/a/tests/all/support/mod.rs");
         let found = |users: &[(&str, &str)]| {
             let program = [(main, "mod b;\nmod support;\n"), (module, "tokio::time::sleep(long).await;\n")];

@@ -1,29 +1,27 @@
-//! The Rust code of a crate, parsed: its modules, and where the paths in them lead.
+//! Parsed Rust files: the module of each, and its imports.
 
 use syn::{Attribute, UseTree};
 
-use super::tree::Tree;
-
-/// The names on the way from the root of a crate to a module, or to an item in one.
+/// The names from the root of a crate to a module or an item.
 pub(super) type Path = Vec<String>;
 
 /// A file of a crate's `src` folder.
-pub(super) struct SourceFile<'t> {
-    pub(super) path: &'t str,
-    /// The folder of the crate, with a slash at its end.
-    pub(super) krate: &'t str,
+pub(super) struct SourceFile {
+    pub(super) path: String,
+    /// The folder of the crate, which ends with a slash.
+    pub(super) krate: String,
     pub(super) module: Path,
-    pub(super) code: syn::File,
+    pub(super) code: syn::Result<syn::File>,
 }
 
-/// Every file of every crate that can be parsed: the compiler complains about the others.
-pub(super) fn files(tree: &Tree) -> impl Iterator<Item = SourceFile<'_>> {
-    tree.rust_files().filter_map(|(path, text)| {
+impl SourceFile {
+    /// Parses a Rust file. `None` if it is not in a `src` folder.
+    pub(super) fn parse(path: &str, text: &str) -> Option<Self> {
         let (krate, file) = path.split_once("src/")?;
         let names = file.trim_end_matches(".rs").split('/').map(str::to_owned);
         let module = names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect();
-        Some(SourceFile { path, krate, module, code: syn::parse_file(text).ok()? })
-    })
+        Some(Self { path: path.to_owned(), krate: krate.to_owned(), module, code: syn::parse_file(text) })
+    }
 }
 
 pub(super) fn is_for_tests(attrs: &[Attribute]) -> bool {
@@ -40,11 +38,11 @@ pub(super) fn is_for_tests(attrs: &[Attribute]) -> bool {
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) path: Path,
-    /// What it is called here; `None` for everything that is in there.
+    /// Its name in this module; `None` for a glob import.
     pub(super) name: Option<String>,
 }
 
-/// The names of a `use`, whose groups are taken apart.
+/// The names of a `use`, without groups.
 pub(super) fn imports(tree: &UseTree) -> Vec<Import> {
     let mut imports = Vec::new();
     add_imports(tree, Path::new(), &mut imports);
@@ -74,7 +72,7 @@ fn add_imports(tree: &UseTree, mut path: Path, imports: &mut Vec<Import>) {
     imports.push(Import { path, name });
 }
 
-/// A path of the module `at`, from the root of the crate.
+/// A path in the module `at`, made absolute: it starts at the crate root.
 pub(super) fn absolute(at: &[String], path: impl IntoIterator<Item = String>) -> Path {
     let mut absolute = at.to_vec();
     for name in path {

@@ -1,11 +1,11 @@
-//! Rule: a requirement that the code mentions exists. `docs/spec-ids.txt` lists them all.
+//! Rule: every requirement id in a comment exists. `docs/internal/spec-ids.txt` lists all of them.
 
 use std::collections::BTreeSet;
 
 use super::tree::Tree;
-use super::{Violation, numbered};
+use super::{Violation, judge_lines};
 
-pub(super) const IDS_FILE: &str = "docs/spec-ids.txt";
+pub(super) const IDS_FILE: &str = "docs/internal/spec-ids.txt";
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let Some(list) = tree.text(IDS_FILE) else {
@@ -13,16 +13,16 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
         return vec![Violation::new(IDS_FILE, 1, advice)];
     };
     let known: BTreeSet<&str> = list.lines().collect();
-    tree.rust_files_but_the_rules()
-        .flat_map(|(path, text)| numbered(text).map(move |(line_no, line)| (path, line_no, line)))
-        .flat_map(|(path, line_no, line)| {
-            let unknown = ids_in(line).filter(|id| !known.contains(id));
-            unknown.map(move |id| {
-                let advice = format!("{id} is no requirement: correct it, {IDS_FILE} has them all");
-                Violation::new(path, line_no, advice)
-            })
-        })
-        .collect()
+    judge_lines(tree.rust_files_but_the_rules(), |line| {
+        let unknown: Vec<&str> = ids_in(line).filter(|id| !known.contains(id)).collect();
+        let advice = || {
+            format!(
+                "{} is not the id of a requirement: correct it, {IDS_FILE} lists all ids",
+                unknown.join(", ")
+            )
+        };
+        (!unknown.is_empty()).then(advice)
+    })
 }
 
 /// Every word of the form `S3-41`.
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn known_ids_and_other_words_hold() {
+    fn known_ids_and_other_words_pass() {
         assert!(found("// S3-01..S3-143, see AWS-S3-999, S3-1a, T9, S-1, S33-1\n").is_empty());
     }
 
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_this_repository_is_whole_and_in_order() {
+    fn list_of_this_repository_is_complete_and_in_order() {
         let tree = Tree::load(&crate::cargo::root()).unwrap();
         let documents = [("S0-", 28), ("S1-", 45), ("S2-", 57), ("S3-", 143), ("S4-", 17)];
         let mut expected: Vec<String> = documents

@@ -1,4 +1,4 @@
-//! Rule: `docs/spec-map.md` answers for every requirement, with a test or with a reason.
+//! Rule: `docs/internal/spec-map.md` names tests for every requirement, or a reason why there is none.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use super::spec_ids::{self, is_id};
 use super::tree::Tree;
 use super::{Violation, numbered};
 
-const MAP_FILE: &str = "docs/spec-map.md";
+const MAP_FILE: &str = "docs/internal/spec-map.md";
 const REASON_OPENINGS: &[&str] = &["not applicable, because ", "later: "];
 const MIN_REASON_CHARS: usize = 15;
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let Some(map) = tree.text(MAP_FILE) else {
-        let advice = "this file is missing: it says which test proves which requirement";
+        let advice = "this file is missing: it names the tests of each requirement";
         return vec![Violation::new(MAP_FILE, 1, advice)];
     };
     let ids = tree.text(spec_ids::IDS_FILE).unwrap_or_default();
@@ -36,7 +36,7 @@ struct Row<'a> {
     proof: &'a str,
 }
 
-/// Every row of every table, without the heads and the rules below them.
+/// The rows of all tables, without their heads.
 fn rows(map: &str) -> Vec<Row<'_>> {
     let lines: BTreeMap<usize, Vec<&str>> =
         numbered(map).filter_map(|(line_no, line)| Some((line_no, cells(line)?))).collect();
@@ -62,7 +62,7 @@ fn cells(line: &str) -> Option<Vec<&str>> {
     Some(row.split('|').map(str::trim).collect())
 }
 
-/// Each id has exactly one row, and each row an id.
+/// The violations of: each id has exactly one row, and each row has one id.
 fn faults_of_ids(ids: &str, rows: &[Row<'_>]) -> Vec<Violation> {
     let mut first_rows: BTreeMap<&str, Option<usize>> = ids.lines().map(|id| (id, None)).collect();
     let mut violations = Vec::new();
@@ -72,9 +72,9 @@ fn faults_of_ids(ids: &str, rows: &[Row<'_>]) -> Vec<Violation> {
                 *first = Some(row.line_no);
                 continue;
             }
-            Some(Some(first)) => format!("{} is already on line {first}: join the rows", row.id),
+            Some(Some(first)) => format!("{} is already on line {first}: merge the rows", row.id),
             None if is_id(row.id) => format!("{} is not in {}: correct it", row.id, spec_ids::IDS_FILE),
-            None => format!("`{}` is no id: a row opens with exactly one id", row.id),
+            None => format!("`{}` is not an id: a row starts with exactly one id", row.id),
         };
         violations.push(Violation::new(MAP_FILE, row.line_no, advice));
     }
@@ -90,18 +90,18 @@ fn faults_of_proof(tree: &Tree, proof: &str) -> Vec<String> {
         }
         return vec![format!("give a reason of at least {MIN_REASON_CHARS} characters")];
     }
-    // Every second part stands between backticks.
+    // Every second part is between backticks.
     let tests: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
     if tests.is_empty() {
         let openings = REASON_OPENINGS.join("` or `");
-        return vec![format!("name tests as `path/to/file.rs::test_name`, or open with `{openings}`")];
+        return vec![format!("name tests as `path/to/file.rs::test_name`, or start with `{openings}`")];
     }
     tests.into_iter().filter_map(|test| fault_of_test(tree, test)).collect()
 }
 
 fn fault_of_test(tree: &Tree, test: &str) -> Option<String> {
     let Some((stem, name)) = test.split_once(".rs::") else {
-        return Some(format!("`{test}` does not read `path/to/file.rs::test_name`"));
+        return Some(format!("`{test}` does not have the form `path/to/file.rs::test_name`"));
     };
     let path = format!("{stem}.rs");
     let Some(text) = tree.text(&path) else {
@@ -122,7 +122,7 @@ mod tests {
 
     const MAP_HEAD: &str = "# Map\n\n| id | proof |\n|---|---|\n";
 
-    /// The advices for a map with these rows, which start on line 5, and the ids S3-01 and T1.
+    /// The violations of a map with these rows, which start on line 5, and the ids S3-01 and T1.
     fn found(rows: &str) -> Vec<String> {
         let map = format!("{MAP_HEAD}{rows}");
         let tree = Tree::of(&[
@@ -136,7 +136,7 @@ mod tests {
     const FIRST_ROW: &str = "| S3-01 | `crates/a/tests/b.rs::it_holds` |\n";
 
     #[test]
-    fn test_and_reason_are_answers() {
+    fn test_or_reason_is_enough() {
         let rows = "| T1 | `crates/a/tests/b.rs::it_holds`, `crates/a/tests/b.rs::m::generic` |\n";
         assert_eq!(found(&format!("{FIRST_ROW}{rows}")), [""; 0]);
         for reason in ["later: with the stores on real servers", "not applicable, because Rust has no null"] {
@@ -159,36 +159,36 @@ mod tests {
     #[test]
     fn id_with_two_rows_is_reported() {
         let found = found(&format!("{FIRST_ROW}{FIRST_ROW}| T1 | later: with the dashboard |\n"));
-        assert_eq!(found, ["6: S3-01 is already on line 5: join the rows"]);
+        assert_eq!(found, ["6: S3-01 is already on line 5: merge the rows"]);
     }
 
     #[test]
     fn row_of_an_unknown_id_is_reported() {
-        let answered = "| T1 | later: with the dashboard |\n";
+        let other = "| T1 | later: with the dashboard |\n";
         for (id, advice) in [
-            ("S3-02", "7: S3-02 is not in docs/spec-ids.txt: correct it"),
-            ("S3-01, T1", "7: `S3-01, T1` is no id: a row opens with exactly one id"),
+            ("S3-02", "7: S3-02 is not in docs/internal/spec-ids.txt: correct it"),
+            ("S3-01, T1", "7: `S3-01, T1` is not an id: a row starts with exactly one id"),
         ] {
             let row = format!("| {id} | later: with the dashboard |\n");
-            assert_eq!(found(&format!("{FIRST_ROW}{answered}{row}")), [advice]);
+            assert_eq!(found(&format!("{FIRST_ROW}{other}{row}")), [advice]);
         }
     }
 
     #[test]
-    fn answer_that_proves_nothing_is_reported() {
+    fn row_without_tests_or_a_reason_is_reported() {
         for (proof, advice) in [
             (
                 "",
                 "name tests as `path/to/file.rs::test_name`, \
-                 or open with `not applicable, because ` or `later: `",
+                 or start with `not applicable, because ` or `later: `",
             ),
             (
                 "it works",
                 "name tests as `path/to/file.rs::test_name`, \
-                 or open with `not applicable, because ` or `later: `",
+                 or start with `not applicable, because ` or `later: `",
             ),
             ("later: soon", "give a reason of at least 15 characters"),
-            ("`it_holds`", "`it_holds` does not read `path/to/file.rs::test_name`"),
+            ("`it_holds`", "`it_holds` does not have the form `path/to/file.rs::test_name`"),
             ("`crates/a/tests/c.rs::it_holds`", "there is no file crates/a/tests/c.rs"),
             ("`crates/a/tests/b.rs::it_hold`", "crates/a/tests/b.rs has no `fn it_hold`"),
         ] {

@@ -1,19 +1,13 @@
-//! Rule: nothing is left for later in the code. What remains to be done is an issue.
+//! Rule: the code contains no marks of unfinished work. Open work is an issue.
 
 use super::tree::Tree;
-use super::{Violation, has_word, numbered};
+use super::{Violation, has_word, judge_lines};
 
 const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 const MARKS: &[&str] = &["TODO", "FIXME", "XXX"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
-    tree.rust_files_but_the_rules()
-        .flat_map(|(path, text)| {
-            numbered(text).filter_map(move |(line_no, line)| {
-                advice(line).map(|advice| Violation::new(path, line_no, advice))
-            })
-        })
-        .collect()
+    judge_lines(tree.rust_files_but_the_rules(), advice)
 }
 
 fn advice(line: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Who may do what: bearer tokens with roles, or everybody on this machine.
+//! Access control: bearer tokens with roles. Without tokens, requests from this machine only.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,55 +12,57 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 use super::error::ApiError;
 use crate::Secret;
 
-/// What the holder of a token may do. An operator may do all that a viewer may.
+/// The permissions of a token. An operator may do all that a viewer may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Role {
-    /// Look, but not at payloads.
+    /// Reads everything except the headers and payloads of events.
     Viewer,
-    /// Look at everything, replay, discard, purge, pause and resume.
+    /// Reads everything, replays, discards, purges, pauses and resumes.
     Operator,
 }
 
-/// Which role a route needs.
+/// The role that an endpoint needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequiredRole {
-    /// None: everybody who can reach the listener.
+    /// No token at all.
     Nothing,
     Viewer,
     Operator,
 }
 
-/// One bearer token. It serializes as what a configuration has under its name, but for the secret.
+/// One bearer token. It serializes as in a configuration, under its name and without the secret.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Token {
-    /// Who has it: the audit names them `api:NAME`.
+    /// The name of its holder. The audit has it as `api:NAME`.
     #[serde(skip)]
     pub name: String,
-    /// What they may do.
+    /// The permissions.
     pub role: Role,
-    /// The token itself. Make it long and random.
+    /// The token itself. It should be long and random.
     #[serde(rename = "token")]
     pub secret: Secret,
 }
 
 impl Token {
-    /// A token of this holder with this role.
+    /// A token with this name of its holder, this role and this secret.
     pub fn new(name: impl Into<String>, role: Role, secret: impl Into<String>) -> Self {
         Self { name: name.into(), role, secret: Secret::new(secret) }
     }
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
-    /// None where nothing is needed.
+    /// `None` at endpoints that need no token.
     pub(super) role: Option<Role>,
-    /// As the audit names them.
+    /// The name for the audit.
     pub(super) actor: String,
 }
 
-/// The tokens, of which only digests are kept.
+/// The tokens. Only their digests are kept.
 pub(super) struct Access {
     entries: Vec<TokenEntry>,
 }
@@ -75,7 +77,7 @@ impl Access {
         Self { entries: tokens.iter().map(TokenEntry::new).collect() }
     }
 
-    /// Whether this request may go on to a route of this method that needs this role.
+    /// Admits or refuses a request to an endpoint with this method and this required role.
     pub(super) fn admit(
         &self,
         required_role: RequiredRole,
@@ -98,7 +100,8 @@ impl Access {
         if caller.role < Some(needed) { Err(too_low()) } else { Ok(caller.clone()) }
     }
 
-    /// The response to a request that has no route: without tokens, other machines do not get even this.
+    /// The error for a request to an unknown path or method. Without tokens, other machines get the refusal instead,
+    /// and so learn nothing about the paths.
     pub(super) fn refuse(&self, request: &Request, error: ApiError) -> ApiError {
         match self.entries.is_empty() {
             true => is_local(request).err().unwrap_or(error),
@@ -106,7 +109,7 @@ impl Access {
         }
     }
 
-    /// Whose token this is. Every token is compared, and every byte of it: how long it takes tells nothing.
+    /// The holder of this token. All digests are compared in constant time, so that the duration reveals nothing.
     fn holder(&self, token: &str) -> Option<&Caller> {
         let digest = digest(token);
         let mut found = u64::MAX;
@@ -131,7 +134,7 @@ impl TokenEntry {
     }
 }
 
-/// Of one length, whatever the length of the token.
+/// A digest has the same length for every token, as the comparison in constant time needs.
 fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
@@ -150,7 +153,7 @@ fn no_token() -> ApiError {
 
 fn too_low() -> ApiError {
     let error = "this needs the role operator";
-    ApiError::new(StatusCode::FORBIDDEN, error, "ask somebody who has a token with this role")
+    ApiError::new(StatusCode::FORBIDDEN, error, "use a token with this role")
 }
 
 fn is_local(request: &Request) -> Result<(), ApiError> {
@@ -158,8 +161,8 @@ fn is_local(request: &Request) -> Result<(), ApiError> {
     is_local_name(request.uri(), request.headers())
 }
 
-/// Without tokens, the other end of the connection must be on this machine. A server that does not say who it is may
-/// listen anywhere.
+/// Without tokens, the peer of the connection must be on this machine. A request without a known peer is refused,
+/// because the server may listen on any address.
 fn is_local_peer(request: &Request) -> Result<(), ApiError> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     if peer.as_ref().is_some_and(IpAddr::is_loopback) {
@@ -170,8 +173,8 @@ fn is_local_peer(request: &Request) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens only this machine is served", advice))
 }
 
-/// Without tokens, a name that leads to this machine today may be a trick: a web page can make its own name
-/// lead here, and its browser would let it read the answers.
+/// Without tokens, the name in `Host` must be one of this machine. This prevents DNS rebinding: a web page can make its
+/// own name resolve to this machine, and the browser would then let the page read the responses.
 fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok());
     let all_local = named.chain(uri.authority().map(|authority| Some(authority.as_str()))).all(|host| {
@@ -180,19 +183,24 @@ fn is_local_name(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     if all_local {
         return Ok(());
     }
-    let advice = "ask for 127.0.0.1, [::1] or localhost, or give the relay a token";
+    let advice = "send it to 127.0.0.1, [::1] or localhost, or give the relay a token";
     Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "without tokens only this machine is served", advice))
 }
 
-/// What a proxy adds for those who are behind it: it is on this machine, and they are not.
+/// Headers that a proxy adds. Without tokens such requests are refused: the proxy may be on this machine while its
+/// clients are not.
 const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
 fn is_not_passed_on(headers: &HeaderMap) -> Result<(), ApiError> {
     if !PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
         return Ok(());
     }
-    let error = "without tokens only this machine is served, and a proxy passed this on";
-    Err(ApiError::new(StatusCode::FORBIDDEN, error, "give the relay a token, and those behind the proxy too"))
+    let error = "without tokens only this machine is served, and this request came through a proxy";
+    Err(ApiError::new(
+        StatusCode::FORBIDDEN,
+        error,
+        "configure a token, and give it to the clients behind the proxy",
+    ))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -201,7 +209,8 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Without tokens, a web page that is open on this machine could send requests here. Browsers say so.
+/// Without tokens, a web page in a browser on this machine must not change anything. Browsers mark such requests with
+/// these headers.
 fn is_no_foreign_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let from_page = headers.contains_key(header::ORIGIN) || site.is_some_and(|site| site != b"none");
@@ -209,5 +218,5 @@ fn is_no_foreign_page(method: &Method, headers: &HeaderMap) -> Result<(), ApiErr
         return Ok(());
     }
     let advice = "send it from a program, or give the relay a token";
-    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens a web page may change nothing", advice))
+    Err(ApiError::new(StatusCode::FORBIDDEN, "without tokens a web page may not change anything", advice))
 }

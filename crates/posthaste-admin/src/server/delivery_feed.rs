@@ -1,24 +1,25 @@
-//! The feed of deliveries that `tail` follows. Without a follower it costs one load of a counter per delivery.
+//! Delivery feed: broadcasts the outcome of every delivery to the followers of `tail`. Without a follower it costs one
+//! load of a counter per delivery.
 
 use posthaste::{Delivery, Interceptor, Outcome, Timestamp};
 use tokio::sync::broadcast;
 
 use crate::wire::{TailLine, Time};
 
-/// How many lines a follower may be behind before it misses some; it then gets their number.
+/// The most lines that a follower may be behind. A slower one misses lines and gets their number.
 const MAX_LINES_BEHIND: usize = 4096;
 
-/// What an engine delivers, as it happens. Add it to the engine with `interceptor`; clones are the same feed.
+/// The deliveries of an engine as they happen. Add a clone to the engine with `interceptor`; all clones are one feed.
 #[derive(Clone, Debug)]
 pub struct DeliveryFeed(broadcast::Sender<TailLine>);
 
 impl DeliveryFeed {
-    /// Every delivery from now on.
+    /// Subscribes to every delivery from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<TailLine> {
         self.0.subscribe()
     }
 
-    /// Sends a line to all followers. An error would mean that the last of them has just left.
+    /// Sends a line to all followers. An error means that the last one has just left, and is ignored.
     pub(crate) fn send(&self, line: TailLine) {
         let _ = self.0.send(line);
     }

@@ -1,4 +1,4 @@
-//! Error responses: what is wrong, and what to do.
+//! Error responses: each says what is wrong and what to do.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,13 +6,13 @@ use posthaste::StoreError;
 
 use crate::{error_chain, wire};
 
-/// An error response. It shows no driver's text, which may hold a secret.
+/// An error response. It never contains the text of a driver's error, which may contain a secret.
 #[derive(Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) error: String,
     pub(super) advice: String,
-    /// What the store said: for the log alone.
+    /// The error of the store, for the log only.
     cause: Option<StoreError>,
 }
 
@@ -21,28 +21,28 @@ impl ApiError {
         Self { status, error: error.into(), advice: advice.into(), cause: None }
     }
 
-    /// The request breaks a rule of the table of routes.
+    /// The request breaks a rule of its endpoint.
     pub(super) fn bad(error: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, error, "see /openapi.json for what this route takes")
+        Self::new(StatusCode::BAD_REQUEST, error, "see /openapi.json for what this path takes")
     }
 
     pub(super) fn not_found(error: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, error, advice)
     }
 
-    /// For a while.
+    /// The request may succeed later.
     pub(super) fn unavailable(error: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, advice)
     }
 
     pub(super) fn panicked() -> Self {
-        let advice = "look into the relay's log; asking again may help";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the relay could not answer this", advice)
+        let advice = "see the relay's log; trying again may help";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the relay failed to handle this request", advice)
     }
 }
 
 impl ApiError {
-    /// Logs what the response leaves out.
+    /// Logs the error of the store, which the response leaves out.
     pub(super) fn log(&self, outbox: &str, operation: &str) {
         if let Some(cause) = &self.cause {
             log_failure(outbox, operation, cause);
@@ -50,19 +50,19 @@ impl ApiError {
     }
 }
 
-/// Logs that a store failed during a request.
+/// Logs that the store failed during a request.
 pub(super) fn log_failure(outbox: &str, operation: &str, error: &StoreError) {
     let error = error_chain(error);
-    tracing::warn!(outbox, operation, error, "the store failed, so a request was not answered");
+    tracing::warn!(outbox, operation, error, "the store failed, and a request with it");
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         if let StoreError::Unsupported { .. } = error {
-            let advice = "this kind of store has nothing of the sort: do without it";
+            let advice = "no store of this kind can do it: leave it out";
             return Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), advice);
         }
-        let advice = "see that the database is well and not busy, then ask again";
+        let advice = "check that the database is up and not busy, then try again";
         let response = Self::unavailable(error.to_string(), advice);
         Self { cause: Some(error), ..response }
     }

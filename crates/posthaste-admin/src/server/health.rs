@@ -1,5 +1,5 @@
-//! Handlers for probes: whether the process lives and whether it keeps up, and the metrics. Nothing of an event is in
-//! any of these.
+//! Handlers that need no token: liveness, readiness, metrics and the OpenAPI document. None of them shows anything of
+//! an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::ApiState;
+use super::admin_outbox::AdminOutbox;
 use super::error::{ApiError, log_failure};
-use super::outbox::AdminOutbox;
 use super::request::{ApiRequest, ApiResult, json, ok};
 use crate::wire::{Live, NotReady, OutboxReadiness, Ready};
 
-/// Stores are queried once in this time, however often probes come.
+/// The age at which a readiness report is made again. Stores are queried at most this often, however often probes come.
 const READINESS_MAX_AGE: Duration = Duration::from_secs(1);
 
-/// A store that takes longer counts as silent.
+/// The longest wait for a store in a probe. A slower store is reported as silent.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn live(_: ApiRequest) -> ApiResult {
@@ -28,7 +28,7 @@ pub(super) async fn live(_: ApiRequest) -> ApiResult {
 }
 
 pub(super) async fn ready(request: ApiRequest) -> ApiResult {
-    // A task of its own: a probe that has given up must not make the next one query the stores again.
+    // In its own task, so that the query goes on when the probe gives up, and the next probe can use its result.
     let state = request.state.clone();
     let look = tokio::spawn(async move { state.readiness.get(&state).await });
     let report = look.await.map_err(|_| ApiError::panicked())?;
@@ -45,12 +45,12 @@ pub(super) async fn openapi(request: ApiRequest) -> ApiResult {
     Ok(([(header::CONTENT_TYPE, "application/json")], request.state.document.clone()).into_response())
 }
 
-/// The last look at all outboxes, and when it was.
+/// The last readiness report and its time; `None` before the first probe. Locked while the stores are queried.
 #[derive(Debug, Default)]
 pub(super) struct Readiness(Mutex<Option<(Instant, Arc<Ready>)>>);
 
 impl Readiness {
-    /// Probes that come while the stores are queried wait for the same result.
+    /// The current report. Probes that come while the stores are queried wait for the same report.
     async fn get(&self, state: &ApiState) -> Arc<Ready> {
         if (state.api.is_stopping)() {
             return Arc::new(stopping(&state.api.outboxes));

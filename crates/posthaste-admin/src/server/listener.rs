@@ -1,4 +1,4 @@
-//! Serves the router: connections are bounded, probes have slots of their own, and a stop lets requests end.
+//! Listener: serves the router with bounded connections, reserved slots for probes, and a graceful stop.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,40 +18,42 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AdminApi, ApiState, endpoints};
 
-/// Connections at the same time.
+/// The most connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Of them from one address.
+/// The most of them from one address.
 const MAX_CONNECTIONS_PER_PEER: usize = 64;
 
-/// Connections beyond those, which get `/health/…` alone, so that clients that hold every other slot do not make
-/// a supervisor restart the relay. When these are taken as well, others wait to be accepted.
+/// The most further connections, which get `/health/…` only. They keep probes working while clients hold all other
+/// slots, so that no supervisor restarts a healthy relay. When these are taken too, further connections wait to be
+/// accepted.
 const MAX_PROBES: usize = 32;
 
-/// Of them from one address.
+/// The most of them from one address.
 const MAX_PROBES_PER_PEER: usize = 2;
 
-/// A probe is one short request. A connection in a probe's slot that sends none for so long is closed.
+/// A connection in a slot for probes is closed if it sends no request for this long. A probe is one short request.
 const PROBE_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection is closed after this if it sends nothing, or reads nothing of the response.
+/// A connection is closed if it sends no request, or reads nothing of the response, for this long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Requests that are being handled when the listener stops have this long.
+/// The longest that a stop waits for requests under way.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After an accept that failed: usually there are no more file descriptors, and some will be closed.
+/// The delay after an `accept` that failed. Usually the process is out of file descriptors until some are closed.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves the router until `shutdown`; then requests that were begun are finished, and followers are disconnected.
+/// Serves the router until `shutdown` completes. Then requests under way are finished, for at most 10 seconds, and
+/// followers of `tail` are disconnected.
 ///
-/// Connections are bounded, in all and per address, and `/health/…` has slots of its own: clients that hold every
-/// other connection do not make a supervisor restart the process.
+/// Connections are bounded, in total and per address. `/health/…` has reserved slots, so that probes work while clients
+/// hold all other connections.
 pub async fn serve(listener: TcpListener, api: AdminApi, shutdown: impl Future<Output = ()>) {
     serve_with_idle_timeout(listener, api, shutdown, IDLE_TIMEOUT).await;
 }
 
-/// The same with another idle timeout.
+/// As [`serve`], with another idle timeout.
 pub(super) async fn serve_with_idle_timeout(
     listener: TcpListener,
     api: AdminApi,
@@ -67,7 +69,7 @@ pub(super) async fn serve_with_idle_timeout(
     }
     drop(listener);
     stop.cancel();
-    // A connection that is slower than this is cut.
+    // Connections that are not done by then are cut.
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, connections.shutdown()).await;
 }
 
@@ -76,7 +78,7 @@ async fn accept(listener: &TcpListener, classes: &ConnectionClasses, connections
         classes.probes.slots.wait_for_one().await;
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // A connection from an address that has all its slots is closed immediately.
+                // Without a slot for its address, the connection is dropped and thereby closed.
                 if let Some((class, slot)) = classes.admit(peer.ip()) {
                     tokio::spawn(connection(stream, peer, class.clone(), connections.watcher(), slot));
                 }
@@ -89,7 +91,7 @@ async fn accept(listener: &TcpListener, classes: &ConnectionClasses, connections
     }
 }
 
-/// Its slot is free again when it has ended.
+/// Serves one connection. Its slot is freed when it ends.
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -100,21 +102,21 @@ async fn connection(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(class.idle).keep_alive(class.keep_alive);
     let mut stream = TimeoutStream::new(stream);
-    // Not for reading: a follower sends nothing.
+    // No timeout for reading, because a follower of `tail` sends nothing.
     stream.set_write_timeout(Some(class.idle));
     let service = TowerToHyperService::new(class.router.layer(Extension(ConnectInfo(peer))));
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    // An error means that the other side broke the protocol or the connection.
+    // An error means that the client broke the protocol or the connection, and concerns this connection only.
     let _ = watcher.watch(connection).await;
 }
 
-/// What a connection gets: everything while there is a slot, and then the routes for probes.
+/// The two classes of connections: with all endpoints while there is a slot, then with those of probes.
 struct ConnectionClasses {
     all: ConnectionClass,
     probes: ConnectionClass,
 }
 
-/// One of the two.
+/// The endpoints and the limits of a class.
 #[derive(Clone)]
 struct ConnectionClass {
     router: Router,
@@ -147,12 +149,14 @@ impl ConnectionClasses {
     }
 }
 
-/// Slots for connections, bounded in all and per address.
+/// Slots for connections, bounded in total and per address.
 #[derive(Clone, Debug)]
 struct Slots {
+    /// One permit per free slot.
     free: Arc<Semaphore>,
-    /// How many connections each address has.
+    /// The number of connections of each address that has any. A `Slot` decrements it when it is dropped.
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// The most slots of one address.
     per_peer: usize,
 }
 
@@ -161,13 +165,13 @@ impl Slots {
         Self { free: Arc::new(Semaphore::new(count)), peers: Arc::default(), per_peer }
     }
 
-    /// Returns when there is a free slot. One task alone takes slots, so it is still free then.
+    /// Waits for a free slot. Only the accepting task takes slots, so it is still free when this returns.
     async fn wait_for_one(&self) {
         // The semaphore is never closed.
         let _ = self.free.acquire().await;
     }
 
-    /// A slot for one more connection; `None` if all are taken, or all that this address can get.
+    /// Takes a slot; `None` if all are taken, or if this address has the most that it may have.
     fn take(&self, address: IpAddr) -> Option<Slot> {
         let permit = self.free.clone().try_acquire_owned().ok()?;
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +184,7 @@ impl Slots {
     }
 }
 
-/// A slot, which is free again when this is dropped.
+/// A taken slot. Dropping it frees the slot.
 #[derive(Debug)]
 struct Slot {
     _permit: OwnedSemaphorePermit,

@@ -1,29 +1,30 @@
-//! The router: health, metrics, and a JSON API equal to the command line.
+//! The router: health, metrics, and a JSON API with the functions of the command line.
 //!
-//! - `routes` lists every route: the router, the OpenAPI document and the tests are made from it.
-//! - `params` says what a parameter may be, `request` reads and checks a request by that.
-//! - `access` decides who may do what; `error` has every response that is not a success.
-//! - `health`, `read`, `write` and `tail` are the handlers; `openapi` describes them.
-//! - `outbox` is one outbox as the handlers see it, `delivery_feed` what `tail` follows.
+//! - `endpoints` is the table of all paths, each an `endpoint`. Router, OpenAPI document and tests are made from it.
+//! - `params` has the rules of parameters. `respond` reads and checks a request by them, and calls its handler with a
+//!   `request`.
+//! - `access` admits or refuses requests; `error` has every response that is not a success.
+//! - `health`, `read_handlers`, `change_handlers` and `tail_handler` are the handlers; `openapi` describes them.
+//! - `admin_outbox` is one outbox as the handlers see it; `delivery_feed` is the stream that `tail` follows.
 //! - `listener` serves the router with bounded connections.
 
 mod access;
+mod admin_outbox;
+mod change_handlers;
 mod delivery_feed;
+mod endpoint;
 mod endpoints;
 mod error;
 mod health;
 mod listener;
 mod openapi;
-mod outbox;
 mod params;
-mod read;
+mod read_handlers;
 mod request;
 mod respond;
-mod route;
-mod tail;
+mod tail_handler;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,17 +34,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use access::{Role, Token};
+pub use admin_outbox::AdminOutbox;
 pub use delivery_feed::DeliveryFeed;
 pub use listener::serve;
-pub use outbox::AdminOutbox;
 
-/// Requests that are handled at the same time; health and metrics do not count.
+/// The most requests that are handled at the same time. Endpoints that need no token do not count.
 const MAX_REQUESTS: usize = 64;
 
-/// Followers of a tail at the same time.
+/// The most followers of `tail` at the same time.
 const MAX_FOLLOWERS: usize = 16;
 
-/// What the API serves: outboxes, and who may use them.
+/// The settings of the API: the outboxes that it serves and the tokens that it accepts.
 pub struct AdminApi {
     outboxes: Vec<Arc<AdminOutbox>>,
     tokens: Vec<Token>,
@@ -70,33 +71,33 @@ impl AdminApi {
         Self::default()
     }
 
-    /// Adds an outbox.
+    /// Adds an outbox. Outboxes are listed in the order of these calls.
     pub fn outbox(mut self, outbox: Arc<AdminOutbox>) -> Self {
         self.outboxes.push(outbox);
         self
     }
 
-    /// Adds a token. Default: none, and only requests from this machine are served: the peer must be a loopback
-    /// address. A router that is mounted by a service knows its peers only if the service uses
+    /// Adds a token. Default: no tokens, and only requests from this machine are served, whose peer is a loopback
+    /// address. A router that is mounted in a service knows its peers only if the service uses
     /// `into_make_service_with_connect_info::<SocketAddr>()`.
     pub fn token(mut self, token: Token) -> Self {
         self.tokens.push(token);
         self
     }
 
-    /// The longest that a due event may have waited while the outbox counts as ready. Default: 5 minutes.
+    /// Sets the longest that a due event may have waited while the outbox is ready. Default: 5 minutes.
     pub fn ready_lag(mut self, lag: Duration) -> Self {
         self.ready_lag = lag;
         self
     }
 
-    /// Serves what this function returns at `/metrics`, in Prometheus' text format. Default: there is no `/metrics`.
+    /// Sets the function that renders `/metrics` in the text format of Prometheus. Default: there is no `/metrics`.
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Box::new(render));
         self
     }
 
-    /// Not ready from the moment when this function returns true. Default: never.
+    /// Sets a function that returns whether the process is stopping. If it is, `/health/ready` fails. Default: never.
     pub fn stopping_when(mut self, is_stopping: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.is_stopping = Box::new(is_stopping);
         self
@@ -113,27 +114,27 @@ impl fmt::Debug for AdminApi {
     }
 }
 
-/// A router with everything: `/health/live`, `/health/ready`, `/metrics`, `/openapi.json` and `/api/v1/…`.
+/// Builds a router with `/health/live`, `/health/ready`, `/metrics`, `/openapi.json` and `/api/v1/…`.
 ///
-/// It can be nested below any path. Requests are bounded in number, size and time; connections are the server's
-/// business, and [`serve`] bounds them too.
+/// It can be nested below any path. Requests are bounded in number, size and time. Connections are bounded only by
+/// [`serve`]; a service that mounts the router bounds its own.
 pub fn router(api: AdminApi) -> axum::Router {
     endpoints::router(Arc::new(ApiState::new(api, CancellationToken::new())))
 }
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 struct ApiState {
     api: AdminApi,
     access: access::Access,
     readiness: health::Readiness,
-    /// A permit for each request that is being handled.
+    /// One permit for each request that may still be accepted, out of [`MAX_REQUESTS`].
     requests: Arc<Semaphore>,
-    /// A permit for each follower of a tail.
+    /// One permit for each follower that may still be accepted, out of [`MAX_FOLLOWERS`].
     followers: Arc<Semaphore>,
-    /// The OpenAPI document.
+    /// The OpenAPI document, rendered once.
     document: String,
-    /// Cancelled when the listener stops: followers are disconnected.
+    /// Cancelled when the listener stops, which disconnects the followers.
     stop: CancellationToken,
 }
 
@@ -144,7 +145,7 @@ impl ApiState {
             readiness: health::Readiness::default(),
             requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
-            document: openapi::document(|route| route.is_served(&api)).to_string(),
+            document: openapi::document(|endpoint| endpoint.is_served(&api)).to_string(),
             api,
             stop,
         }

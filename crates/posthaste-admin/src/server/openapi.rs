@@ -1,22 +1,22 @@
-//! The OpenAPI document, made from the table of routes and the schemas of the documents.
+//! OpenAPI document, made from the table of endpoints and the schemas in `wire`.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::access::RequiredRole;
-use super::endpoints::{ROUTES, schema};
+use super::endpoint::{Endpoint, Success};
+use super::endpoints::{ENDPOINTS, schema};
 use super::params::{self, Param};
-use super::route::{Route, Success};
 use crate::wire;
 
-/// The document of these routes of the table.
-pub(super) fn document(is_served: impl Fn(&Route) -> bool) -> Value {
+/// The document of the endpoints that satisfy this condition.
+pub(super) fn document(is_served: impl Fn(&Endpoint) -> bool) -> Value {
     let mut schemas = generator();
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES.iter().filter(|route| is_served(route)) {
-        let path = paths.entry(route.path).or_insert_with(|| json!({}));
-        path[route.method.as_str().to_lowercase()] = operation(route, &mut schemas);
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| is_served(endpoint)) {
+        let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
+        path[endpoint.method.as_str().to_lowercase()] = operation(endpoint, &mut schemas);
     }
     json!({
         "openapi": "3.1.0",
@@ -35,26 +35,26 @@ pub(super) fn document(is_served: impl Fn(&Route) -> bool) -> Value {
     })
 }
 
-/// OpenAPI 3.1 has schemas of this draft, in a place of its own.
+/// OpenAPI 3.1 uses JSON Schema of this draft, with the definitions below `components`.
 fn generator() -> SchemaGenerator {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator()
 }
 
-fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+fn operation(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let mut operation = json!({
-        "operationId": route.id,
-        "summary": route.summary,
-        "description": role(route.required_role),
-        "security": match route.required_role {
+        "operationId": endpoint.id,
+        "summary": endpoint.summary,
+        "description": role(endpoint.required_role),
+        "security": match endpoint.required_role {
             RequiredRole::Nothing => json!([]),
             RequiredRole::Viewer | RequiredRole::Operator => json!([{"token": []}]),
         },
-        "parameters": parameters(route),
-        "responses": responses(route, schemas),
+        "parameters": parameters(endpoint),
+        "responses": responses(endpoint, schemas),
     });
-    if !route.body.is_empty() {
-        operation["requestBody"] = body(route);
+    if !endpoint.body.is_empty() {
+        operation["requestBody"] = body(endpoint);
     }
     operation
 }
@@ -67,9 +67,9 @@ fn role(required_role: RequiredRole) -> &'static str {
     }
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let of_path = route.path_params().map(|param| parameter(param, "path", true));
-    of_path.chain(route.query.iter().map(|param| parameter(param, "query", param.required))).collect()
+fn parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let of_path = endpoint.path_params().map(|param| parameter(param, "path", true));
+    of_path.chain(endpoint.query.iter().map(|param| parameter(param, "query", param.required))).collect()
 }
 
 fn parameter(param: &Param, place: &str, required: bool) -> Value {
@@ -79,21 +79,21 @@ fn parameter(param: &Param, place: &str, required: bool) -> Value {
     })
 }
 
-fn body(route: &Route) -> Value {
-    let forms: Vec<Value> = route.body.iter().map(|form| params::object(form)).collect();
+fn body(endpoint: &Endpoint) -> Value {
+    let forms: Vec<Value> = endpoint.body.iter().map(|form| params::object(form)).collect();
     let schema = json!({"oneOf": forms});
     json!({"required": true, "content": {"application/json": {"schema": schema}}})
 }
 
-fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
-    responses.insert("200".to_owned(), success(&route.success, schemas));
-    for (status, meaning) in errors(route) {
+    responses.insert("200".to_owned(), success(&endpoint.success, schemas));
+    for (status, meaning) in errors(endpoint) {
         let schema = schema::<wire::Error>(schemas);
         let error = json!({"description": meaning, "content": {"application/json": {"schema": schema}}});
         responses.insert(status.to_owned(), error);
     }
-    if let Success::Ready(schema) = route.success {
+    if let Success::Ready(schema) = endpoint.success {
         let content = json!({"application/json": {"schema": schema(schemas)}});
         responses.insert("503".to_owned(), json!({"description": "It is not ready", "content": content}));
     }
@@ -109,23 +109,23 @@ fn success(success: &Success, schemas: &mut SchemaGenerator) -> Value {
     json!({"description": "Success", "content": {media: {"schema": schema}}})
 }
 
-/// The errors of a route. Every route refuses a parameter that it does not know.
-pub(super) fn errors(route: &Route) -> Vec<(&'static str, &'static str)> {
+/// The errors of an endpoint. All refuse unknown parameters.
+pub(super) fn errors(endpoint: &Endpoint) -> Vec<(&'static str, &'static str)> {
     let mut errors = vec![
         ("400", "A parameter, or the body, breaks a rule"),
         ("403", "The role is too low, or there are no tokens and the request is not from this machine"),
         ("421", "There are no tokens, and Host is not a name of this machine"),
-        ("500", "The relay failed in a way that nobody expected"),
+        ("500", "The relay failed unexpectedly"),
     ];
-    if route.required_role != RequiredRole::Nothing {
-        errors.push(("401", "There is no token, or one that the relay does not know"));
-        errors.push(("503", "The store does not answer, or the relay has too much to do"));
+    if endpoint.required_role != RequiredRole::Nothing {
+        errors.push(("401", "The token is missing or unknown"));
+        errors.push(("503", "The store does not reply, or the relay is overloaded"));
     }
-    if route.path.contains('{') {
+    if endpoint.path.contains('{') {
         errors.push(("404", "There is no such outbox, event or route"));
         errors.push(("422", "This kind of store cannot do it"));
     }
-    if !route.body.is_empty() {
+    if !endpoint.body.is_empty() {
         errors.push(("413", "The body is too large"));
         errors.push(("415", "The body does not say that it is JSON"));
     }

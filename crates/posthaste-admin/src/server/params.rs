@@ -1,12 +1,13 @@
-//! What a request may say: the params of a path, a query or a body, each with its rule.
+//! Parameters of a path, a query or a body, each with its rule.
 //!
-//! The same rule checks the request and stands in the OpenAPI document, so the two cannot differ.
+//! The same rule checks the request and is in the OpenAPI document, so the two cannot differ.
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// One param.
+/// One parameter.
 #[derive(Debug)]
 pub(super) struct Param {
     pub(super) name: &'static str,
@@ -15,30 +16,30 @@ pub(super) struct Param {
     pub(super) about: &'static str,
 }
 
-/// What a param may hold.
+/// The type of a parameter.
 #[derive(Debug)]
 pub(super) enum ParamKind {
-    /// At least one character and at most so many. No NUL: not every store can be queried for it.
+    /// Text of 1 to this many characters. NUL is refused, because not every store accepts it in a query.
     Text(usize),
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// From, to, and what it is if it is left out.
+    /// A whole number: the least, the greatest, and the default.
     Number(i64, i64, Option<i64>),
     /// Such as `90s`, `5m`, `12h`, `7d` or `2w`.
     Age,
-    /// False if it is left out.
+    /// A boolean; `false` if it is left out.
     Flag,
-    /// At least one text and at most so many, each as long as an id.
+    /// A list of 1 to this many ids.
     Ids(usize),
-    /// Other params.
+    /// An object of other parameters.
     Object(&'static [Param]),
 }
 
-/// The longest id of an event that one can ask for. Ids that are written are shorter; rows of other programs
-/// have what their column can hold.
+/// The longest id of an event in a request. Ids that Posthaste writes are shorter, but rows of other programs may have
+/// longer ones.
 pub(super) const MAX_ID_CHARS: usize = 255;
 
-/// The most digits of an age, which keep it within all that a store can count.
+/// The most digits of an age. It keeps ages within the range of every store.
 const MAX_AGE_DIGITS: usize = 6;
 
 impl Param {
@@ -73,7 +74,7 @@ impl ParamKind {
         }
     }
 
-    /// In words, for an error.
+    /// The rule in words, for an error.
     fn rule(&self) -> String {
         match self {
             Self::Text(max) => format!("text of 1 to {max} characters without NUL"),
@@ -90,7 +91,7 @@ impl ParamKind {
         }
     }
 
-    /// As JSON Schema.
+    /// The rule as JSON Schema.
     pub(super) fn schema(&self) -> Value {
         match self {
             Self::Text(max) => {
@@ -115,7 +116,7 @@ impl ParamKind {
     }
 }
 
-/// JSON knows one kind of number: 5.0 is 5.
+/// The value as a whole number. JSON has one type of numbers, so 5.0 is 5.
 fn whole(value: &Value) -> Option<i64> {
     const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     let fraction =
@@ -134,7 +135,7 @@ fn age(text: &str) -> Option<Duration> {
     if plain { humantime::parse_duration(text).ok() } else { None }
 }
 
-/// The schema of an object with these params and no others.
+/// The schema of an object with these parameters and no other ones.
 pub(super) fn object(params: &[Param]) -> Value {
     let properties: Map<String, Value> =
         params.iter().map(|param| (param.name.to_owned(), described(param))).collect();
@@ -152,7 +153,7 @@ fn described(param: &Param) -> Value {
     schema
 }
 
-/// Whether these are values of these params.
+/// Checks that the values satisfy the rules of these parameters.
 fn check(params: &[Param], map: &Map<String, Value>) -> Result<(), String> {
     for name in map.keys() {
         if !params.iter().any(|param| param.name == name) {
@@ -175,17 +176,17 @@ fn unknown(params: &[Param], name: &str) -> String {
     let name: String = name.chars().take(40).collect();
     let known: Vec<&str> = params.iter().map(|param| param.name).collect();
     match known.is_empty() {
-        true => format!("there is no {name:?} here: this takes nothing"),
-        false => format!("there is no {name:?} here: there are {}", known.join(", ")),
+        true => format!("unknown parameter {name:?}: there are none here"),
+        false => format!("unknown parameter {name:?}: known are {}", known.join(", ")),
     }
 }
 
-/// What a request said, checked.
+/// The values of a request that passed the check.
 #[derive(Debug, Default)]
 pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    /// The values of a query or a path, in which everything is text.
+    /// The values of a query or a path, where every value is text.
     pub(super) fn of_pairs(params: &[Param], pairs: Vec<(String, String)>) -> Result<Self, String> {
         let mut map = Map::new();
         for (name, text) in pairs {
@@ -193,7 +194,7 @@ impl Params {
                 return Err(unknown(params, &name));
             };
             if map.insert(name, typed(&param.kind, text)).is_some() {
-                return Err(format!("{} is there more than once", param.name));
+                return Err(format!("{} is given more than once", param.name));
             }
         }
         Self::of_map(params, map)
@@ -202,7 +203,7 @@ impl Params {
     /// The values of a body that has one of these forms.
     pub(super) fn of_body(forms: &[&[Param]], body: Value) -> Result<Self, String> {
         let Value::Object(map) = body else { return Err("the body must be a JSON object".to_owned()) };
-        // What is required tells which form is meant.
+        // The required parameters tell which form is meant, so that errors are about that form only.
         let meant: Vec<_> = forms.iter().filter(|form| has_required(form, &map)).collect();
         let candidates = if meant.is_empty() { forms.iter().collect() } else { meant };
         let mut errors = Vec::new();
@@ -225,46 +226,42 @@ impl Params {
         Ok(Self(map))
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+    /// The value of a parameter; `None` if it is missing or has another type.
+    pub(super) fn value<'v, T: Deserialize<'v>>(&'v self, name: &str) -> Option<T> {
+        T::deserialize(self.0.get(name)?).ok()
     }
 
-    pub(super) fn owned(&self, name: &str) -> Option<String> {
-        self.text(name).map(str::to_owned)
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.value(name)
     }
 
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         whole(self.0.get(name)?)
     }
 
-    /// The param `limit`, which the table gives a default.
+    /// The parameter `limit`, which has a default in the table.
     pub(super) fn limit(&self) -> usize {
         self.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1)
     }
 
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+        self.value(name).unwrap_or(false)
     }
 
     pub(super) fn age(&self, name: &str) -> Option<Duration> {
         age(self.text(name)?)
     }
 
-    pub(super) fn texts(&self, name: &str) -> Vec<String> {
-        let values = self.0.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    }
-
     pub(super) fn object(&self, name: &str) -> Option<Self> {
-        self.0.get(name)?.as_object().cloned().map(Self)
+        self.value(name).map(Self)
     }
 }
 
-/// The text as what the param holds; what it cannot be stays text, which the check refuses.
+/// Converts a text to the type of its parameter. Text that cannot be converted stays text, which the check refuses.
 fn typed(kind: &ParamKind, text: String) -> Value {
     match kind {
         ParamKind::Number(..) => match text.parse::<i64>() {
-            // One way to write it: no sign, no zeros before it.
+            // Only the canonical form is accepted: no plus sign and no leading zeros.
             Ok(number) if number.to_string() == text => number.into(),
             _ => text.into(),
         },

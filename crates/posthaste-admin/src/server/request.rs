@@ -1,4 +1,4 @@
-//! What a handler gets, and the responses that it returns.
+//! Request as a handler gets it, and the responses that a handler returns.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use serde::Serialize;
 
 use super::ApiState;
 use super::access::Caller;
+use super::admin_outbox::AdminOutbox;
 use super::error::ApiError;
-use super::outbox::AdminOutbox;
 use super::params::Params;
 
 pub(super) type ApiResult = Result<Response, ApiError>;
 
-/// What a handler returns.
+/// The future of a handler.
 pub(super) type ApiFuture = Pin<Box<dyn Future<Output = ApiResult> + Send>>;
 
-/// One request, as its handler sees it.
+/// One request, admitted and checked.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
     pub(super) state: Arc<ApiState>,
+    /// The sender.
     pub(super) who: Caller,
     pub(super) path: Params,
     pub(super) query: Params,
@@ -35,14 +36,14 @@ impl ApiRequest {
         let name = self.path.text("outbox").unwrap_or_default();
         let found = self.state.api.outboxes.iter().find(|outbox| outbox.name() == name);
         found.map(|outbox| &**outbox).ok_or_else(|| {
-            ApiError::not_found("there is no outbox of this name", "see /api/v1/outboxes for their names")
+            ApiError::not_found("there is no outbox with this name", "see /api/v1/outboxes for their names")
         })
     }
 
     /// The store of the outbox that the path names.
     pub(super) fn admin(&self) -> Result<&dyn Admin, ApiError> {
         self.outbox()?.admin().ok_or_else(|| {
-            let advice = "the relay goes on trying: its log says what is wrong";
+            let advice = "the relay keeps trying: its log has the reason";
             ApiError::unavailable("the store of this outbox could not be opened yet", advice)
         })
     }

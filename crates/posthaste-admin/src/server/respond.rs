@@ -1,4 +1,4 @@
-//! Reads and checks a request by its route, and runs its handler within bounds.
+//! Reads and checks a request by its endpoint, and runs the handler within bounds of number, size and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,85 +13,90 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ApiState;
 use super::access::{Caller, RequiredRole};
+use super::endpoint::{Endpoint, PATH_PARAMS};
 use super::error::ApiError;
 use super::params::Params;
 use super::request::{ApiRequest, ApiResult};
-use super::route::{PATH_PARAMS, Route};
 
-/// The largest body.
+/// The largest body of a request.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// A request takes no longer, but for a tail.
+/// The longest that a request may take. The stream of a tail is not bounded by it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Handles a request by its route.
-pub(super) async fn respond(state: Arc<ApiState>, route: &'static Route, request: Request) -> Response {
-    match admit_and_handle(state, route, request).await {
+/// Handles a request to this endpoint.
+pub(super) async fn respond(state: Arc<ApiState>, endpoint: &'static Endpoint, request: Request) -> Response {
+    match admit_and_handle(state, endpoint, request).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }
 }
 
-async fn admit_and_handle(state: Arc<ApiState>, route: &'static Route, request: Request) -> ApiResult {
-    let who = state.access.admit(route.required_role, &route.method, &request)?;
-    if route.required_role == RequiredRole::Nothing {
-        return handle(read(state, who, route, request).await?, route).await;
+async fn admit_and_handle(state: Arc<ApiState>, endpoint: &'static Endpoint, request: Request) -> ApiResult {
+    let who = state.access.admit(endpoint.required_role, &endpoint.method, &request)?;
+    if endpoint.required_role == RequiredRole::Nothing {
+        return handle(read(state, who, endpoint, request).await?, endpoint).await;
     }
-    let busy =
-        |_| ApiError::unavailable("the relay answers too many requests at once", "ask again in a second");
-    let slow = |_| ApiError::unavailable("this took too long", "what was begun goes on; ask again");
+    let busy = |_| {
+        ApiError::unavailable("the relay has too many requests at the same time", "try again in a second")
+    };
+    let slow = |_| {
+        ApiError::unavailable("the request took too long", "a change that has begun is finished; try again")
+    };
     let (permit, end) =
         (state.requests.clone().try_acquire_owned().map_err(busy)?, Instant::now() + REQUEST_TIMEOUT);
-    let request = timeout_at(end, read(state, who, route, request)).await.map_err(slow)??;
-    // In a task of its own: a change that has begun is finished and put on record, also when the client is gone.
-    // It keeps its permit until then, because a database goes on with a query that is no longer waited for.
+    let request = timeout_at(end, read(state, who, endpoint, request)).await.map_err(slow)??;
+    // In its own task, so that a change that has begun is finished and audited also when the client disconnects. The
+    // task keeps its permit until then, because the database continues a query that the client no longer waits for.
     let handling = tokio::spawn(async move {
         let _permit = permit;
-        handle(request, route).await
+        handle(request, endpoint).await
     });
     timeout_at(end, handling).await.map_err(slow)?.unwrap_or_else(|_| Err(ApiError::panicked()))
 }
 
-async fn handle(request: ApiRequest, route: &Route) -> ApiResult {
-    let outbox = request.path.owned("outbox").unwrap_or_default();
-    let result = (route.handle)(request).await;
-    result.inspect_err(|error| error.log(&outbox, route.id))
+async fn handle(request: ApiRequest, endpoint: &Endpoint) -> ApiResult {
+    let outbox = request.path.text("outbox").unwrap_or_default().to_owned();
+    let result = (endpoint.handle)(request).await;
+    result.inspect_err(|error| error.log(&outbox, endpoint.id))
 }
 
 async fn read(
     state: Arc<ApiState>,
     who: Caller,
-    route: &Route,
+    endpoint: &Endpoint,
     request: Request,
 ) -> Result<ApiRequest, ApiError> {
     let (mut parts, body) = request.into_parts();
-    let path = path(&mut parts, route).await?;
-    let query = query(&parts, route)?;
-    let body = match route.body.is_empty() {
+    let path = path(&mut parts, endpoint).await?;
+    let query = query(&parts, endpoint)?;
+    let body = match endpoint.body.is_empty() {
         true => Params::default(),
-        false => Params::of_body(route.body, document(&parts.headers, body).await?).map_err(ApiError::bad)?,
+        false => {
+            Params::of_body(endpoint.body, document(&parts.headers, body).await?).map_err(ApiError::bad)?
+        }
     };
     Ok(ApiRequest { state, who, path, query, body })
 }
 
-async fn path(parts: &mut Parts, route: &Route) -> Result<Params, ApiError> {
+async fn path(parts: &mut Parts, endpoint: &Endpoint) -> Result<Params, ApiError> {
     let raw = RawPathParams::from_request_parts(parts, &()).await;
     let raw = raw.map_err(|_| ApiError::bad("the path is not valid UTF-8"))?;
-    // A service that mounts the router may have parameters of its own before ours.
+    // A service that mounts the router may have parameters of its own in the path before ours.
     let is_ours = |name: &str| PATH_PARAMS.iter().any(|param| param.name == name);
     let pairs = raw.iter().filter(|(name, _)| is_ours(name));
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Params::of_pairs(PATH_PARAMS, pairs)
-        .map_err(|error| ApiError::bad(format!("{error} (in the path of {})", route.id)))
+        .map_err(|error| ApiError::bad(format!("{error} (in the path of {})", endpoint.id)))
 }
 
-fn query(parts: &Parts, route: &Route) -> Result<Params, ApiError> {
+fn query(parts: &Parts, endpoint: &Endpoint) -> Result<Params, ApiError> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
     let Query(pairs) = pairs.map_err(|_| ApiError::bad("the query cannot be read"))?;
-    Params::of_pairs(route.query, pairs).map_err(ApiError::bad)
+    Params::of_pairs(endpoint.query, pairs).map_err(ApiError::bad)
 }
 
-/// The body, which must say that it is JSON: a form of a foreign web page cannot.
+/// Reads the body. It must be declared as JSON, which a form on another site's web page cannot do.
 async fn document(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
     if !says_json(headers) {
         let advice = "send JSON with the header Content-Type: application/json";
@@ -102,12 +107,12 @@ async fn document(headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
     let bytes = Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
             let error = format!("the body is larger than {MAX_BODY_BYTES} bytes");
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send less at once")
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error, "send less per request")
         }
         _ => ApiError::bad("the body cannot be read"),
     })?;
-    // Its error names a place, and what it expected there; it repeats no value.
-    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is no JSON: {error}")))
+    // The error of serde names the position and what was expected there, and repeats no value.
+    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("the body is not JSON: {error}")))
 }
 
 fn says_json(headers: &HeaderMap) -> bool {

@@ -1,31 +1,31 @@
-//! Payloads in the form that shows most of them.
+//! Payload of an event as JSON, text or hexadecimal digits.
 
 use posthaste::Event;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::json_format;
+use crate::json_text;
 
-/// A payload in the form that shows most of it.
+/// A payload in its most readable form.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Payload {
-    /// A JSON document on one line, number by number as it was written.
+    /// A JSON document on one line. Its numbers keep their digits.
     Json(#[schemars(with = "serde_json::Value")] Box<RawValue>),
     /// Text.
     Text(String),
-    /// Anything else, two hexadecimal digits per byte.
+    /// Other bytes, as two hexadecimal digits per byte.
     Hex(#[schemars(regex(pattern = "^([0-9a-f]{2})*$"))] String),
 }
 
 impl Payload {
-    /// The payload of this event.
+    /// The payload of this event, in the form that its content type and its bytes allow.
     pub fn of(event: &Event) -> Self {
         let bytes = event.payload();
         let content_type = event.content_type();
         if content_type.is_none_or(|media| media.contains("json"))
-            && let Some(raw) = json_format::document(bytes).map(json_format::compact).and_then(raw)
+            && let Some(raw) = json_text::document(bytes).map(json_text::compact).and_then(raw)
         {
             return Self::Json(raw);
         }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_is_shown_as_what_it_is() {
+    fn payload_is_shown_as_json_text_or_hex() {
         let json = Event::builder("A").json_text("{\"b\": 1.50,\n \"a\": 12345678901234567890}").build();
         assert_eq!(shown(&json.unwrap()), r#"{"json":{"b":1.50,"a":12345678901234567890}}"#);
         for (content_type, bytes, expected) in [

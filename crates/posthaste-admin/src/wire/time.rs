@@ -1,10 +1,10 @@
-//! Instants as RFC 3339 text.
+//! Time as RFC 3339 text.
 
 use posthaste::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An instant, written as RFC 3339 text in UTC.
+/// A point in time, as RFC 3339 text in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String")]
 pub struct Time(pub Timestamp);

@@ -46,8 +46,7 @@ struct AuditReport {
 
 impl AuditReport {
     fn of(page: &Page<AuditEntry>, first: bool) -> Self {
-        let entries = page.items.iter().map(wire::AuditEntry::from).collect();
-        Self { page: wire::Audit { entries, next: page.next }, first }
+        Self { page: page.into(), first }
     }
 }
 

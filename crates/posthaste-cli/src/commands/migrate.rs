@@ -218,6 +218,7 @@ impl SchemaCheckReport {
             SchemaState::Foreign { why, adoptable } => {
                 ("foreign", None, None, Some(foreign(why, *adoptable, &option)))
             }
+            _ => ("unknown", None, None, None),
         };
         Self { outbox, state: name, version, latest, advice }
     }

@@ -171,8 +171,8 @@ mod tests {
         let store = MemoryStore::new();
         let now = store.now();
         let row = |status, age| {
-            let done_at = Some(now - age);
-            RawRow { status, done_at, inserted_at: done_at, ..RawRow::default() }
+            let done_at = now - age;
+            RawRow::default().with_status_code(status).with_done_at(done_at).with_inserted_at(done_at)
         };
         for n in 0..done {
             store.insert_raw(row(1, n * ONE_DAY));

@@ -47,7 +47,7 @@ impl Shop {
         sqlx::query(CREATE_ORDERS_SQL).execute(&pool).await?;
         let store = SqliteStore::builder(&options).migrate().connect().await?;
         let outbox = build(&store, &destinations)?;
-        let writer = store.writer(&outbox);
+        let writer = SqliteWriter::new(&store, &outbox);
         Ok(Self { pool, store, outbox, writer, destinations })
     }
 

@@ -95,7 +95,7 @@ posthaste.toml:8:11: outbox.shop.workers: must be a whole number, zero or more
   8 | workers = "many"
     |           ^^^^^^
 
-posthaste.toml:11:12: outbox.shop.poller.interval: is no duration: write it as in "5s", "200ms" or "1h 30m"
+posthaste.toml:11:12: outbox.shop.poller.interval: is not a duration: write it as in "5s", "200ms" or "1h 30m"
   11 | interval = "5 parsecs"
      |            ^^^^^^^^^^^
 
@@ -103,7 +103,7 @@ posthaste.toml:12:9: outbox.shop.poller.batch: is 0, must be between 1 and 10000
   12 | batch = 0
      |         ^
 
-posthaste.toml:16:11: outbox.shop.route[0].publish: publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
+posthaste.toml:16:11: outbox.shop.route[0].publish: publisher: the URL has an unknown scheme: write one of kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
   16 | publish = …
      |           ^
 
@@ -126,7 +126,7 @@ posthaste.toml:21:11: outbox.shop.route[1].publish: the variable NOT_SET is not 
 fn file_with_ten_mistakes_gets_ten_errors_in_json() {
     let output = run(CONFIG_WITH_TEN_MISTAKES, "check --config posthaste.toml --output json");
     assert_snapshot!(output, @r#"
-{"good":false,"problems":[{"source":"posthaste.toml","line":3,"column":10,"setting":"admin.listen","what":"other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1"},{"source":"posthaste.toml","line":4,"column":1,"setting":"admin.redy_lag","what":"no such setting: did you mean `ready_lag`?"},{"source":"posthaste.toml","line":7,"column":1,"setting":"outbox.shop.stroe","what":"no such setting: did you mean `store`?"},{"source":"posthaste.toml","line":8,"column":11,"setting":"outbox.shop.workers","what":"must be a whole number, zero or more"},{"source":"posthaste.toml","line":11,"column":12,"setting":"outbox.shop.poller.interval","what":"is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\""},{"source":"posthaste.toml","line":12,"column":9,"setting":"outbox.shop.poller.batch","what":"is 0, must be between 1 and 10000"},{"source":"posthaste.toml","line":16,"column":11,"setting":"outbox.shop.route[0].publish","what":"publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file"},{"source":"posthaste.toml","line":17,"column":8,"setting":"outbox.shop.route[0].rate","what":"rate must be a number above zero"},{"source":"posthaste.toml","line":19,"column":1,"setting":"outbox.shop.route[1]","what":"another route takes the same events: remove one of them"},{"source":"posthaste.toml","line":21,"column":11,"setting":"outbox.shop.route[1].publish","what":"the variable NOT_SET is not set: set it, or write $${ for the text ${"}]}
+{"good":false,"problems":[{"source":"posthaste.toml","line":3,"column":10,"setting":"admin.listen","what":"other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1"},{"source":"posthaste.toml","line":4,"column":1,"setting":"admin.redy_lag","what":"no such setting: did you mean `ready_lag`?"},{"source":"posthaste.toml","line":7,"column":1,"setting":"outbox.shop.stroe","what":"no such setting: did you mean `store`?"},{"source":"posthaste.toml","line":8,"column":11,"setting":"outbox.shop.workers","what":"must be a whole number, zero or more"},{"source":"posthaste.toml","line":11,"column":12,"setting":"outbox.shop.poller.interval","what":"is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\""},{"source":"posthaste.toml","line":12,"column":9,"setting":"outbox.shop.poller.batch","what":"is 0, must be between 1 and 10000"},{"source":"posthaste.toml","line":16,"column":11,"setting":"outbox.shop.route[0].publish","what":"publisher: the URL has an unknown scheme: write one of kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file"},{"source":"posthaste.toml","line":17,"column":8,"setting":"outbox.shop.route[0].rate","what":"rate must be a number above zero"},{"source":"posthaste.toml","line":19,"column":1,"setting":"outbox.shop.route[1]","what":"another route takes the same events: remove one of them"},{"source":"posthaste.toml","line":21,"column":11,"setting":"outbox.shop.route[1].publish","what":"the variable NOT_SET is not set: set it, or write $${ for the text ${"}]}
 --- exit code 1
 "#);
 }
@@ -156,17 +156,17 @@ fn invalid_toml_is_reported_with_its_position() {
 --- stderr
 posthaste.toml has 4 problems
 
-posthaste.toml:2:45: is no TOML: invalid basic string, expected `"`
+posthaste.toml:2:45: is not TOML: invalid basic string, expected `"`
   2 | store = …
     |         ^
 
-posthaste.toml:3:9: is no TOML: key with no value, expected `=`
+posthaste.toml:3:9: is not TOML: key with no value, expected `=`
   3 | workers …
     |         ^
 
-posthaste.toml:4:5: is no TOML: extra `=`, expected nothing
+posthaste.toml:4:5: is not TOML: extra `=`, expected nothing
 
-posthaste.toml:4:7: is no TOML: unexpected key or value, expected newline, `#`
+posthaste.toml:4:7: is not TOML: unexpected key or value, expected newline, `#`
 --- exit code 1
 "#);
 }
@@ -317,7 +317,7 @@ the configuration has 2 problems
 
 --listen: admin.listen: other hosts can reach this address, and there is no token: add [admin.tokens.NAME] with role and token, or listen on 127.0.0.1
 
---publish: outbox.outbox.route[0].publish: publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
+--publish: outbox.outbox.route[0].publish: publisher: the URL has an unknown scheme: write one of kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file
 --- exit code 1
 "#);
 }
@@ -357,7 +357,7 @@ error: there is nothing to deliver: name a file with --config posthaste.toml, or
 --- stderr
 error: missing.toml has 1 problem
 
-missing.toml: is not there: see whether the path is right
+missing.toml: does not exist: check the path
 --- exit code 2
 "#);
 }
@@ -385,7 +385,7 @@ fn environment_overrides_the_file() {
 --- stderr
 posthaste.toml has 1 problem
 
-POSTHASTE__OUTBOX__SHPO__WORKERS: outbox.shpo.workers: leads nowhere: there is no outbox `shpo`: did you mean `shop`?
+POSTHASTE__OUTBOX__SHPO__WORKERS: outbox.shpo.workers: matches no setting: there is no outbox `shpo`: did you mean `shop`?
 --- exit code 1
 "#);
 }

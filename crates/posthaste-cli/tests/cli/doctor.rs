@@ -239,7 +239,7 @@ fn missing_stream_of_the_broker_is_a_finding() {
     let nats = nats.split(',').next().expect("a server");
     let output = shop.run_args("doctor --publish", &[&format!("Order.*={nats}/no.such.subject")]);
     let expected = format!(
-        "problem: the route \"Order.*\" to {nats}/no.such.subject: no stream takes the subject no.such.subject, so \
+        "problem: the route \"Order.*\" to {nats}/no.such.subject: no stream stores the subject no.such.subject, so \
          that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
     );
     assert!(output.stdout.ends_with(&expected), "{output}");

@@ -83,7 +83,7 @@ fn classic_table_is_adopted_on_request(kind: StoreKind) {
     let (schema, option, json) = schema_words(kind);
     let shop = Shop::bare(kind);
     shop.sql(&document_table_sql(kind));
-    let why = "it has the columns of document 003, and no schema version";
+    let why = "it is a classic 15-column outbox table without a schema version";
     let foreign = format!(
         "the table {schema}outbox_event is foreign: another program made it ({why}): see the statements with \
          `posthaste migrate print --adopt{option}`, then run `posthaste migrate apply --adopt{option}`\n"
@@ -97,7 +97,8 @@ fn classic_table_is_adopted_on_request(kind: StoreKind) {
     shop.run("migrate apply").assert_error(
         &format!("the outbox table {schema}outbox_event in {url} cannot be migrated"),
         &[&format!(
-            "there is a table outbox_event that is not Posthaste's ({why}): `posthaste migrate apply --adopt` upgrades it, \
+            "there is a table outbox_event that Posthaste did not create ({why}): `posthaste migrate apply \
+             --adopt` upgrades it, \
              or choose another table name"
         )],
     );
@@ -144,7 +145,8 @@ fn foreign_table_is_refused() {
         ("status", "the outbox in sqlite:shop.db cannot be opened"),
     ] {
         let cause = format!(
-            "there is a table outbox_event that is not Posthaste's ({why}): choose another table name for the outbox"
+            "there is a table outbox_event that Posthaste did not create ({why}): choose another table name \
+             for the outbox"
         );
         shop.run(args).assert_error(error, &[&cause]);
     }

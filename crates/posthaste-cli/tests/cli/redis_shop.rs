@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use posthaste::{Event, Outbox, Routes};
-use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder};
+use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder, RedisWriter};
 use posthaste_testkit::sample_rows::{PAST_SECONDS, Row};
 use redis::{Cmd, FromRedisValue, cmd};
 use serde::Serialize;
@@ -41,7 +41,10 @@ impl Shop {
     pub(crate) fn write_to(&self, builder: RedisStoreBuilder, events: impl IntoIterator<Item = Event>) {
         let written: anyhow::Result<()> = block_on(async {
             let store = builder.name(OutboxName::new(self.name())?).connect().await?;
-            let writer = store.writer(&Outbox::builder(store.clone(), Routes::new()).writer_only().build()?);
+            let writer = RedisWriter::new(
+                &store,
+                &Outbox::builder(store.clone(), Routes::new()).writer_only().build()?,
+            );
             for event in events {
                 writer.write(event).await?;
             }

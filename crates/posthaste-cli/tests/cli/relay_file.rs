@@ -92,5 +92,5 @@ fn every_mistake_in_the_file_is_reported() {
         assert!(output.stderr.contains(part), "{part}: {output}");
     }
     let output = shop.run("status --config missing.toml");
-    assert!(output.stderr.contains("is not there"), "{output}");
+    assert!(output.stderr.contains("does not exist"), "{output}");
 }

@@ -121,7 +121,8 @@ fn server_is_down(kind: StoreKind) {
     let Words { scheme, outbox, url, .. } = words(kind);
     let down = Shop::bare(kind).with_url(format!("{scheme}://ann:{SENTINEL}@{}/shop", unused_address()));
     let causes = [
-        "the database shop on db.example cannot be reached: see that the server runs, and that host and port are right",
+        "the database shop on db.example cannot be reached: check that the server runs, and that host and \
+         port are correct",
         "error communicating with database: Connection refused (os error 111)",
     ];
     down.run("status").assert_error(&format!("the outbox in {url} cannot be opened"), &causes);

@@ -51,8 +51,8 @@ fn read_only_database() {
     for args in ["dead replay d-1", "purge --done --older-than 1d --yes"] {
         let causes = [
             "the SQLite store failed",
-            "the database shop.db cannot be written: see the rights of the file and of its folder, and that the URL does \
-             not say mode=ro",
+            "the database shop.db cannot be written: check the permissions of the file and of its folder, \
+             and that the URL does not contain mode=ro",
         ];
         shop.run(&format!("{args} --store sqlite:shop.db?mode=ro"))
             .assert_error("nothing was changed", &causes);
@@ -65,7 +65,7 @@ fn file_that_is_not_a_database() {
     let text = "a letter to the bank, longer than the header of a database ".repeat(9);
     shop.write_file("shop.db", text);
     for (args, error) in [("status", NOT_OPENED), ("migrate apply", NOT_MIGRATED)] {
-        let cause = "shop.db is not a SQLite database, or is encrypted: see whether the path is right";
+        let cause = "shop.db is not a SQLite database, or is encrypted: check the path";
         shop.run(args).assert_error(error, &[cause]);
     }
 }
@@ -93,8 +93,8 @@ fn locked_database() {
         let tx = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
         let causes = [
             "the SQLite store failed",
-            "the database shop.db is locked by another connection for longer than the busy timeout: end the transaction \
-             that holds it, then try again",
+            "the database shop.db has been locked by another connection for longer than the busy timeout: \
+             end the transaction that holds the lock, then try again",
         ];
         shop.run("dead discard d-1").assert_error("nothing was changed", &causes);
         assert_eq!(shop.run("status").code, 0, "reading commands do not wait");

@@ -22,28 +22,28 @@ fn missing_store_is_wrong_usage() {
 
 #[test]
 fn unknown_store_is_refused_without_its_password() {
-    assert_snapshot!(refused("status --store oracle://ann:sEcret@db.example/shop"), @r#"error: this build of Posthaste knows no store "oracle": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
-    assert_snapshot!(refused("status --store ann:sEcret@db.example"), @r#"error: this build of Posthaste knows no store "ann": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
-    assert_snapshot!(refused("status --store shop.db"), @r#"error: "shop.db" is no store URL: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store oracle://ann:sEcret@db.example/shop"), @r#"error: this build of Posthaste does not know the kind of store "oracle": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store ann:sEcret@db.example"), @r#"error: this build of Posthaste does not know the kind of store "ann": write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
+    assert_snapshot!(refused("status --store shop.db"), @r#"error: "shop.db" is not a store URL: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db"#);
     assert_snapshot!(refused("status --store sqlite:shop.db?mode=odd"), @r#"error: the store URL cannot be read: error with configuration: unknown value "odd" for `mode`"#);
     assert_snapshot!(refused("status --store sqlite:"), @"error: the store URL names no file: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
 }
 
 #[test]
 fn postgres_url_that_would_be_misread_is_refused_without_its_password() {
-    assert_snapshot!(refused("status --store postgres:ann:sEcret@db.example/shop"), @"error: a PostgreSQL URL has // after its scheme: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
+    assert_snapshot!(refused("status --store postgres:ann:sEcret@db.example/shop"), @"error: a PostgreSQL URL needs // after its scheme: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
     assert_snapshot!(refused("status --store postgres://ann:12/sEcret@db.example/shop"), @"error: the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F and @ as %40");
     assert_snapshot!(refused("status --store postgres://ann:sEcret@db.example:x/shop"), @"error: the store URL cannot be read: error with configuration: invalid port number");
-    assert_snapshot!(refused("status --store postgres://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that PostgreSQL URLs cannot have here: known are sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name, options");
+    assert_snapshot!(refused("status --store postgres://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that PostgreSQL URLs do not support here: supported are sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name, options");
 }
 
 #[test]
 fn mysql_url_that_would_be_misread_is_refused_without_its_password() {
-    assert_snapshot!(refused("status --store mysql:ann:sEcret@db.example/shop"), @"error: a MySQL URL has // after its scheme: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
+    assert_snapshot!(refused("status --store mysql:ann:sEcret@db.example/shop"), @"error: a MySQL URL needs // after its scheme: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
     assert_snapshot!(refused("status --store mariadb://ann:12/sEcret@db.example/shop"), @"error: the store URL cannot be read: in its user and password write # as %23, / as %2F, ? as %3F and @ as %40");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example:x/shop"), @"error: the store URL cannot be read: error with configuration: invalid port number");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example"), @"error: the store URL names no database: write postgres://user@host/database, mysql://user@host/database, redis://host:port/0, redis+cluster://host:port,host:port/, sqlite:///path/to/file.db or sqlite:file.db");
-    assert_snapshot!(refused("status --store mysql://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that MySQL URLs cannot have here: known are ssl-mode, ssl-ca, ssl-cert, ssl-key, socket");
+    assert_snapshot!(refused("status --store mysql://db.example/shop?pasword=sEcret"), @"error: the store URL has a parameter that MySQL URLs do not support here: supported are ssl-mode, ssl-ca, ssl-cert, ssl-key, socket");
     assert_snapshot!(refused("status --store mysql://ann:sEcret@db.example/shop?ssl-mode=odd"), @r#"error: the store URL cannot be read: error with configuration: error with configuration: unknown value "odd" for `ssl_mode`"#);
 }
 
@@ -51,9 +51,9 @@ fn mysql_url_that_would_be_misread_is_refused_without_its_password() {
 fn postgres_options_are_refused_for_other_stores() {
     let mysql = "--store mysql://ann:sEcret@db.example/shop";
     assert_snapshot!(refused(&format!("status --schema billing {mysql}")), @"error: --schema is for PostgreSQL, and on MySQL a schema is a database: leave it out, and name the database in the URL");
-    assert_snapshot!(refused(&format!("migrate check --pgbouncer {mysql}")), @"error: --pgbouncer is for PostgreSQL, and this store is none: leave it out");
+    assert_snapshot!(refused(&format!("migrate check --pgbouncer {mysql}")), @"error: --pgbouncer is for PostgreSQL only: leave it out");
     assert_snapshot!(refused("status --schema billing"), @"error: --schema is for PostgreSQL, and this store has no schemas: leave it out");
-    assert_snapshot!(refused("migrate check --pgbouncer"), @"error: --pgbouncer is for PostgreSQL, and this store is none: leave it out");
+    assert_snapshot!(refused("migrate check --pgbouncer"), @"error: --pgbouncer is for PostgreSQL only: leave it out");
     refused("status --store postgres://db.example/shop --schema pg_catalog");
 }
 

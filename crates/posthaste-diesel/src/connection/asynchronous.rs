@@ -1,4 +1,4 @@
-//! Asynchronous connections: those of diesel-async. A caller may drop a call before it has ended.
+//! Asynchronous connections (diesel-async). A caller may drop a call before it returns.
 
 use diesel::QueryResult;
 use diesel::connection::TransactionManagerStatus;
@@ -15,7 +15,7 @@ fn status<C: AsyncConnection>(connection: &mut C) -> &mut TransactionManagerStat
     Manager::<C>::transaction_manager_status_mut(connection)
 }
 
-/// `$begin` begins a transaction with a statement.
+/// Implements `DieselConnection`. `$begin` is a function that begins a transaction with a given statement.
 macro_rules! diesel_connection {
     ($connection:ty, $database:ty, $begin:expr) => {
         impl DieselConnection for $connection {
@@ -65,28 +65,28 @@ macro_rules! diesel_connection {
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> QueryResult<Vec<i64>> {
-                statement.answering::<BigInt>().load(self).await
+                statement.returning::<BigInt>().load(self).await
             }
 
             async fn texts<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> QueryResult<Vec<String>> {
-                statement.answering::<Text>().load(self).await
+                statement.returning::<Text>().load(self).await
             }
 
             async fn pairs<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> QueryResult<Vec<(i64, String)>> {
-                statement.answering::<(BigInt, Text)>().load(self).await
+                statement.returning::<(BigInt, Text)>().load(self).await
             }
 
             async fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> QueryResult<Vec<(i64, String, String)>> {
-                statement.answering::<(BigInt, Text, Text)>().load(self).await
+                statement.returning::<(BigInt, Text, Text)>().load(self).await
             }
         }
     };
@@ -107,7 +107,7 @@ diesel_connection!(
 #[cfg(feature = "async-sqlite")]
 diesel_connection!(crate::AsyncSqliteConnection, posthaste_sql_writer::Sqlite, begin_on_its_thread);
 
-/// The transactions of a wrapped connection are counted by the connection inside.
+/// The inner connection counts the transactions of a wrapped connection.
 #[cfg(feature = "async-sqlite")]
 async fn begin_on_its_thread(
     connection: &mut crate::AsyncSqliteConnection,

@@ -1,4 +1,4 @@
-//! Blocking connections: those of diesel.
+//! Blocking connections (diesel).
 
 use std::future::ready;
 use std::pin::pin;
@@ -13,11 +13,12 @@ use diesel::{QueryResult, RunQueryDsl as _};
 use super::{BackendOf, DieselConnection};
 use crate::statement::Statement;
 
-/// The output of a future that waits for nothing but connections of this module, and so is ready when first polled.
+/// The output of a future that awaits only calls of blocking connections. Such a future is ready when it is first
+/// polled.
 pub(crate) fn expect_ready<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => unreachable!("a connection that answers at once"),
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("a call of a blocking connection is ready when it is first polled"),
     }
 }
 
@@ -74,28 +75,28 @@ macro_rules! diesel_connection {
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> impl Future<Output = QueryResult<Vec<i64>>> + Send {
-                ready(statement.answering::<BigInt>().load(self))
+                ready(statement.returning::<BigInt>().load(self))
             }
 
             fn texts<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> impl Future<Output = QueryResult<Vec<String>>> + Send {
-                ready(statement.answering::<Text>().load(self))
+                ready(statement.returning::<Text>().load(self))
             }
 
             fn pairs<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> impl Future<Output = QueryResult<Vec<(i64, String)>>> + Send {
-                ready(statement.answering::<(BigInt, Text)>().load(self))
+                ready(statement.returning::<(BigInt, Text)>().load(self))
             }
 
             fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
                 &mut self,
                 statement: Statement<'_, V>,
             ) -> impl Future<Output = QueryResult<Vec<(i64, String, String)>>> + Send {
-                ready(statement.answering::<(BigInt, Text, Text)>().load(self))
+                ready(statement.returning::<(BigInt, Text, Text)>().load(self))
             }
         }
     };

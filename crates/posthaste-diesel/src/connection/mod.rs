@@ -1,7 +1,7 @@
-//! A connection of diesel or of diesel-async: what a transaction needs of it.
+//! `DieselConnection`: what a transaction needs from a connection of diesel or diesel-async.
 //!
-//! Everything above is written once, for both kinds of connections. What a connection of diesel's answers is
-//! there when the call returns, so a future of it is ready when it is polled first: see [`expect_ready`].
+//! The code that uses this trait is written once for both kinds of connections. A call of a diesel connection has its
+//! result when it returns, so its future is ready when it is first polled: see [`expect_ready`].
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod asynchronous;
@@ -17,31 +17,39 @@ pub(crate) use blocking::expect_ready;
 
 use crate::statement::Statement;
 
-/// A database that diesel knows.
+/// A database that diesel supports.
 pub trait DieselDatabase: Database {
-    /// What diesel calls it.
+    /// The backend of diesel for this database.
     type Backend: diesel::backend::Backend;
 }
 
-/// What diesel calls the database behind a connection.
+/// The backend of diesel for the database of a connection.
 pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as DieselDatabase>::Backend;
 
-/// A connection of diesel's or of diesel-async's.
+/// A connection of diesel or diesel-async.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a connection that events can be written on",
+    label = "not a supported connection of diesel or diesel-async",
+    note = "supported are `PgConnection`, `MysqlConnection` and `SqliteConnection` of diesel, and \
+            `AsyncPgConnection`, `AsyncMysqlConnection` and `SyncConnectionWrapper<SqliteConnection>` of diesel-async",
+    note = "each needs a feature of posthaste-diesel, such as `postgres` or `async-postgres`",
+    note = "of a pooled connection pass what is inside: `&mut *connection`"
+)]
 pub trait DieselConnection: Send + Sized {
-    /// The database behind it.
+    /// The database that it connects to.
     type Database: DieselDatabase;
 
-    /// Whether what an INSERT answers can be read. Diesel's own connection to MySQL wants to know the columns
-    /// when it prepares a statement, and MariaDB tells those of an INSERT only when it runs.
+    /// Whether the rows that an INSERT returns can be read. Diesel's blocking connection to MySQL reads the columns of
+    /// a statement when it prepares it, but MariaDB reports those of an INSERT only when it executes it.
     const READS_INSERTS: bool;
 
-    /// How many transactions and savepoints diesel counts on it.
+    /// The number of open transactions and savepoints, as diesel counts them.
     fn depth(&mut self) -> QueryResult<u32>;
 
-    /// Lets nobody begin or commit a transaction on it any more: pools throw it away.
+    /// Marks the connection as broken: no transaction can begin or commit on it any more, and pools close it.
     fn give_up(&mut self);
 
-    /// Whether a transaction can begin: none is open, and no call was left in the middle of one.
+    /// Whether a transaction can begin: none is open, and no call was dropped before its end.
     fn is_free(&mut self) -> bool;
 
     /// Begins a transaction with this statement.
@@ -53,37 +61,37 @@ pub trait DieselConnection: Send + Sized {
     /// Commits the transaction, or releases the innermost savepoint.
     fn commit(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// Rolls back to the innermost savepoint, or everything if there is none.
+    /// Rolls back to the innermost savepoint, or the whole transaction if there is no savepoint.
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// Executes a text as it is, unprepared.
+    /// Executes an SQL text without preparing it.
     fn execute_text(&mut self, text: &str) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// Executes a statement, and answers how many rows it changed.
+    /// Executes a statement; returns the number of rows that it changed.
     fn execute<V: QueryFragment<BackendOf<Self>> + Send>(
         &mut self,
         statement: Statement<'_, V>,
     ) -> impl Future<Output = QueryResult<usize>> + Send;
 
-    /// What a statement answers, as numbers.
+    /// Executes a statement; returns its number column.
     fn numbers<V: QueryFragment<BackendOf<Self>> + Send>(
         &mut self,
         statement: Statement<'_, V>,
     ) -> impl Future<Output = QueryResult<Vec<i64>>> + Send;
 
-    /// What a statement answers, as texts.
+    /// Executes a statement; returns its text column.
     fn texts<V: QueryFragment<BackendOf<Self>> + Send>(
         &mut self,
         statement: Statement<'_, V>,
     ) -> impl Future<Output = QueryResult<Vec<String>>> + Send;
 
-    /// What a statement answers, as numbers with a text.
+    /// Executes a statement; returns its two columns, a number and a text.
     fn pairs<V: QueryFragment<BackendOf<Self>> + Send>(
         &mut self,
         statement: Statement<'_, V>,
     ) -> impl Future<Output = QueryResult<Vec<(i64, String)>>> + Send;
 
-    /// What a statement answers, as numbers with two texts.
+    /// Executes a statement; returns its three columns, a number and two texts.
     fn triples<V: QueryFragment<BackendOf<Self>> + Send>(
         &mut self,
         statement: Statement<'_, V>,

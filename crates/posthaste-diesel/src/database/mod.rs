@@ -1,4 +1,4 @@
-//! What the databases have in common, and where they differ.
+//! `Dialect`: the operations that differ from database to database.
 
 #[cfg(any(feature = "mysql", feature = "async-mysql"))]
 mod mysql;
@@ -16,24 +16,23 @@ use posthaste::{CommitError, StoreError};
 
 use crate::connection::{DieselConnection, DieselDatabase};
 
-/// How a Writer speaks to a database, whatever the connection.
+/// The statements of a Writer in one database, on connections of both kinds.
 pub trait Dialect: DieselDatabase + Sized {
     /// The name of the database in errors.
     const NAME: &'static str;
 
-    /// Begins a transaction that may write.
+    /// The statement that begins a transaction.
     const BEGIN: &'static str;
 
-    /// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-    /// where the id existed already.
+    /// Inserts rows into the open transaction of this connection; returns their `seq`s, `None` where the id existed
+    /// already.
     fn insert<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Self::Statements,
         rows: &[NewRow],
     ) -> impl Future<Output = QueryResult<Vec<Option<i64>>>> + Send;
 
-    /// Whether a row that is inserted now can be rolled back: a transaction is open, or the INSERT itself
-    /// fails without one.
+    /// Whether an INSERT is safe: a transaction is open, or the INSERT itself fails without one.
     fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Self::Statements,
@@ -48,36 +47,37 @@ pub trait Dialect: DieselDatabase + Sized {
         std::future::ready(Ok(()))
     }
 
-    /// What an INSERT that failed means: that no transaction is open, for example, or that this is another
-    /// database than that of the outbox.
+    /// Explains the error of an INSERT: no transaction is open, for example, or this is another database than that of
+    /// the outbox.
     fn refused<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Self::Statements,
         error: Error,
     ) -> impl Future<Output = StoreError> + Send;
 
-    /// The proof before COMMIT: which of the rows written the transaction still sees. A transaction that can
-    /// not be committed any more is an error, if this database would say `Ok` to its COMMIT.
+    /// The proof before COMMIT: the rows of the ledger that the transaction still sees. A transaction that cannot be
+    /// committed any more is an error, if this database would return `Ok` for its COMMIT.
     fn prove<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Self::Statements,
         ledger: &Ledger,
     ) -> impl Future<Output = Result<HashSet<i64>, CommitError>> + Send;
 
-    /// What a COMMIT that failed means. Right before it the transaction saw these of its rows.
+    /// Explains the error of a COMMIT. `present` are the rows that the transaction saw immediately before it.
     fn explain<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         error: Error,
         present: &HashSet<i64>,
     ) -> impl Future<Output = CommitError> + Send;
 
-    /// The connection is the service's own, so its errors are passed on as they are.
+    /// The connection belongs to the service, so its errors are passed on unchanged.
     fn failed(error: Error) -> StoreError {
         StoreError::backend(Self::NAME, error)
     }
 }
 
-/// A connection to a database whose dialect is known.
+/// A connection on which events can be written. Implemented for the connections of diesel and diesel-async whose
+/// feature is enabled.
 pub trait OutboxConnection: DieselConnection<Database: Dialect> {}
 
 impl<C: DieselConnection<Database: Dialect>> OutboxConnection for C {}

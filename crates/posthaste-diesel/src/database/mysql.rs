@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! The Writer on MySQL and MariaDB.
 
 use std::collections::HashSet;
 
@@ -33,14 +33,14 @@ impl Dialect for MySql {
         mysql::insert(&mut WriterSession(connection), statements, rows).await
     }
 
-    /// MariaDB says it in the INSERT itself.
+    /// On MariaDB the INSERT itself fails outside a transaction.
     async fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
     ) -> QueryResult<bool> {
         match mysql::flavour(&mut WriterSession(connection), statements).await? {
             Flavour::MariaDb => Ok(true),
-            Flavour::MySql => can_hold_a_savepoint(connection).await,
+            _ => can_hold_a_savepoint(connection).await,
         }
     }
 
@@ -53,8 +53,9 @@ impl Dialect for MySql {
         refused.unwrap_or_else(Self::failed)
     }
 
-    /// A savepoint may have taken some rows back, and a deadlock all of them. If nothing was written, nobody
-    /// knows whether a deadlock ended the transaction or a statement such as CREATE TABLE committed it.
+    /// A savepoint may have rolled some rows back, and a deadlock all of them. If nothing was written, the outcome is
+    /// unknown: a deadlock may have rolled the transaction back, or a statement such as CREATE TABLE may have committed
+    /// it.
     async fn prove<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
@@ -72,15 +73,15 @@ impl Dialect for MySql {
         Ok(present)
     }
 
-    /// A server that is shutting down may say no after it has committed. A cluster in which another node has
-    /// won calls it a deadlock, and that is the only refusal which diesel lets us tell from others.
+    /// A server that is shutting down may report that after it has committed. A cluster in which another node has won
+    /// reports a deadlock, which is the only refusal that can be recognized in the errors of diesel.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,
         _: &HashSet<i64>,
     ) -> CommitError {
         match &error {
-            Error::DatabaseError(_, said) if said.message().starts_with("Deadlock found") => {
+            Error::DatabaseError(_, info) if info.message().starts_with("Deadlock found") => {
                 CommitError::RolledBack(Self::failed(error))
             }
             _ => CommitError::Unknown(Self::failed(error)),
@@ -88,12 +89,11 @@ impl Dialect for MySql {
     }
 }
 
-/// Outside a transaction a savepoint is gone before it can be released. The error says its name in every
-/// language.
+/// Outside a transaction a savepoint is gone before it can be released. The error contains its name in every language.
 async fn can_hold_a_savepoint<C: DieselConnection>(connection: &mut C) -> QueryResult<bool> {
     match connection.execute_text(&IS_IN_TRANSACTION.join("; ")).await {
         Ok(()) => Ok(true),
-        Err(Error::DatabaseError(_, said)) if said.message().contains("posthaste") => Ok(false),
+        Err(Error::DatabaseError(_, info)) if info.message().contains("posthaste") => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -107,8 +107,8 @@ impl<C: DieselConnection<Database = MySql>> MySqlSession for WriterSession<'_, C
 
     fn has_no_id(error: &Error) -> bool {
         match error {
-            Error::DatabaseError(DatabaseErrorKind::NotNullViolation, said) => {
-                said.message().contains("event_id")
+            Error::DatabaseError(DatabaseErrorKind::NotNullViolation, info) => {
+                info.message().contains("event_id")
             }
             _ => false,
         }

@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! The Writer on PostgreSQL.
 
 use std::collections::HashSet;
 
@@ -43,8 +43,9 @@ impl Dialect for Postgres {
         Ok(seqs_by_id(rows, inserted.into_iter().map(|(seq, id)| (id, seq)).collect()))
     }
 
-    /// What diesel has begun is asked of diesel. What else is open can hold a savepoint; diesel does not show
-    /// the code of an error, so an error of PostgreSQL's own is told from others by what comes next.
+    /// Diesel counts the transactions that it began itself. For all others, a savepoint shows whether a transaction is
+    /// open. Diesel does not expose the code of an error, so a second statement shows whether the savepoint failed
+    /// because no transaction is open or because the connection is broken.
     async fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         _: &Statements,
@@ -65,14 +66,14 @@ impl Dialect for Postgres {
         error: Error,
     ) -> StoreError {
         let other = match &error {
-            Error::DatabaseError(_, said) => statements.other_database(said.message()),
+            Error::DatabaseError(_, info) => statements.other_database(info.message()),
             _ => None,
         };
         other.unwrap_or_else(|| Self::failed(error))
     }
 
-    /// In a transaction that a failed statement has aborted, this fails too, so it is asked even if nothing
-    /// was written: the failed statement may have been the write.
+    /// This query fails in a transaction that a failed statement has aborted. It therefore runs even if nothing was
+    /// written: the failed statement may have been the write.
     async fn prove<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
@@ -87,9 +88,9 @@ impl Dialect for Postgres {
         Ok(present.into_iter().collect())
     }
 
-    /// Diesel does not show the code of an error, but what it calls a violated constraint or a conflict with
-    /// another transaction the server itself has said. Everything else a pooler may have said for a server
-    /// that it has lost.
+    /// Diesel does not expose the code of an error. An error that diesel classifies as a violated constraint or as a
+    /// conflict with another transaction comes from the server itself. Every other error may come from a pooler that
+    /// has lost its server.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,
@@ -112,12 +113,12 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// Whether the server answers, and is in no transaction that it has aborted.
+/// Whether the connection works and is not in an aborted transaction.
 async fn is_well<C: DieselConnection>(connection: &mut C) -> bool {
     connection.execute_text("SELECT 1").await.is_ok()
 }
 
-/// One value, or the values of a column.
+/// One value, or all values of a column.
 #[derive(Debug)]
 enum PgValue<'v> {
     One(Value<'v>),

@@ -1,4 +1,4 @@
-//! SQLite.
+//! The Writer on SQLite.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ impl NumbersRows for Sqlite {
 
 impl Dialect for Sqlite {
     const NAME: &'static str = "SQLite";
-    /// With the write lock from the start, so that nothing fails later because somebody else is writing.
+    /// Takes the write lock at the start, so that no later statement fails because another connection is writing.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     async fn insert<C: DieselConnection<Database = Self>>(
@@ -35,18 +35,18 @@ impl Dialect for Sqlite {
         sqlite::insert(&mut WriterSession(connection), statements, rows).await
     }
 
-    /// Asks SQLite itself. Diesel's own count misses a raw BEGIN, a raw COMMIT, and the rollback that follows
+    /// Asks SQLite itself, because diesel's count misses a BEGIN or COMMIT sent as an SQL text, and the rollback after
     /// a full disk.
     ///
-    /// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
-    /// temporary database's. Not a prepared statement: SQLite looks when it parses the text.
+    /// SQLite refuses this setting inside a transaction. Outside one it has no effect, because it belongs to the
+    /// temporary database. It must not be prepared: SQLite checks it when it parses the text.
     async fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         _: &Statements,
     ) -> QueryResult<bool> {
         match connection.execute_text("PRAGMA temp.synchronous = OFF").await {
             Ok(()) => Ok(false),
-            Err(Error::DatabaseError(_, said)) if said.message().contains("inside a transaction") => Ok(true),
+            Err(Error::DatabaseError(_, info)) if info.message().contains("inside a transaction") => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -72,7 +72,7 @@ impl Dialect for Sqlite {
         Self::failed(error)
     }
 
-    /// A savepoint may have taken some rows back. If all is lost COMMIT says so.
+    /// A savepoint may have rolled some rows back. If the whole transaction is lost, COMMIT returns an error.
     async fn prove<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         statements: &Statements,
@@ -82,8 +82,8 @@ impl Dialect for Sqlite {
         present.map_err(|error| CommitError::RolledBack(Self::failed(error)))
     }
 
-    /// Diesel rolls back what SQLite refuses to commit. Only where there was no transaction left to commit,
-    /// the rows themselves tell how it had ended.
+    /// Diesel rolls back a transaction that SQLite refuses to commit. If no transaction was open any more, whether the
+    /// rows exist shows how it ended.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,
@@ -98,8 +98,8 @@ impl Dialect for Sqlite {
 
 fn is_refusal(error: &Error, present: &HashSet<i64>) -> bool {
     match error {
-        Error::DatabaseError(_, said) => {
-            !said.message().contains("no transaction is active") || present.is_empty()
+        Error::DatabaseError(_, info) => {
+            !info.message().contains("no transaction is active") || present.is_empty()
         }
         Error::RollbackErrorOnCommit { commit_error, .. } => is_refusal(commit_error, present),
         _ => false,

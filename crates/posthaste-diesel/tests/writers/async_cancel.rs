@@ -1,5 +1,5 @@
-//! Callers of diesel-async that go away: nothing of theirs is left to the next borrower of a connection, and
-//! nothing is delivered that was not committed.
+//! Cancelled calls of diesel-async: they leave no open transaction to the next borrower of a connection, and nothing is
+//! delivered that was not committed.
 
 macro_rules! cases {
     ($module:ident, $db:ident, $connection:ty $(, #[$ignore:meta])?) => {
@@ -23,19 +23,19 @@ macro_rules! cases {
                         tx.write(event(&id)).await?;
                         Ok::<_, EarlyEnd>(())
                     });
-                    if drop_after(n % 12, work).await.is_some_and(|answer| answer.is_ok()) {
+                    if drop_after(n % 12, work).await.is_some_and(|result| result.is_ok()) {
                         committed.push(id.clone());
                     }
                     drop(connection);
                     let before = harness.db.orders().await;
                     let mut next = pool.get().await.expect("a connection");
                     next.batch_execute($db::STATEMENTS.business).await.expect("the connection works");
-                    assert!(harness.db.orders().await > before, "{n}: it is committed by itself");
+                    assert!(harness.db.orders().await > before, "{n}: the INSERT was not committed by itself");
                 }
-                harness.scene.outbox().idle().await.expect("the store answers");
+                harness.scene.outbox().idle().await.expect("the store works");
                 for id in &committed {
                     let row = harness.db.store.get(&EventId::from(id.as_str())).await;
-                    assert!(row.expect("the store answers").is_some(), "{id} was committed");
+                    assert!(row.expect("the store works").is_some(), "{id} was committed");
                 }
                 pool.close();
                 harness.scene.outbox().shutdown().await;
@@ -61,10 +61,10 @@ macro_rules! cases {
                 }
                 let refused = tx.write(event("late")).await;
                 assert!(matches!(refused, Err(WriteError::Store(StoreError::NoTransaction))), "{refused:?}");
-                let answer = tx.commit().await;
-                assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+                let result = tx.commit().await;
+                assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
                 drop(connection);
-                assert_eq!(harness.db.store.stats().await.expect("the store answers").new, 0);
+                assert_eq!(harness.db.store.stats().await.expect("the store works").new, 0);
                 let next = harness.run(Script { steps: vec![Step::Write(event("kept"))], end: End::Commit });
                 assert_eq!(next.await.expect("the commit works"), [EventId::from("kept")]);
                 harness.scene.outbox().shutdown().await;

@@ -1,4 +1,4 @@
-//! The Writers' suite on MySQL and MariaDB, through diesel-async.
+//! The Writer conformance suite on diesel-async and MySQL and MariaDB.
 
 async_harness!(MySql, diesel_async::AsyncMysqlConnection);
 

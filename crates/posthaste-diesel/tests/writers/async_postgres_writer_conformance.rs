@@ -1,4 +1,4 @@
-//! The Writers' suite on PostgreSQL, through diesel-async.
+//! The Writer conformance suite on diesel-async and PostgreSQL.
 
 async_harness!(Postgres, diesel_async::AsyncPgConnection);
 

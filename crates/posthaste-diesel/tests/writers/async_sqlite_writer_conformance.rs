@@ -1,4 +1,4 @@
-//! The Writers' suite on SQLite, through diesel-async.
+//! The Writer conformance suite on diesel-async and SQLite.
 
 async_harness!(Sqlite, posthaste_diesel::AsyncSqliteConnection);
 

@@ -1,5 +1,5 @@
-//! A service with the least rights on PostgreSQL, as `migrations/postgres/grants.sql` gives them: its
-//! connections are those of a writer, and its engine is a relay.
+//! A service with minimal privileges on PostgreSQL, granted by `migrations/postgres/grants.sql`: its connections have
+//! the role of a writer, its engine that of a relay.
 
 use diesel::Connection as _;
 use diesel_async::AsyncConnection as _;
@@ -11,7 +11,7 @@ use posthaste_testkit::within_timeout;
 
 use crate::support::{Postgres, event};
 
-fn write_at_once(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError> {
+fn write_blocking(writer: &PgWriter, url: &str) -> Result<Vec<Receipt>, BoxError> {
     let mut connection = diesel::PgConnection::establish(url)?;
     writer.transaction(&mut connection, |tx| {
         tx.write(event("own"))?;
@@ -38,7 +38,7 @@ async fn write_async(writer: &AsyncPgWriter, url: &str) -> Result<Receipt, BoxEr
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
+async fn writer_with_minimal_privileges_can_write_in_transactions_and_savepoints() {
     let db = Postgres::open().await;
     let schema = db.schema().to_string();
     db.execute(&create_roles_sql(&schema)).await;
@@ -48,10 +48,10 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
     let url = url_as(&schema, "writer");
-    let (writer, at_once) = (PgWriter::new(store.writer_context(&outbox)), url.clone());
-    let receipts = tokio::task::spawn_blocking(move || write_at_once(&writer, &at_once)).await.unwrap();
+    let (writer, writer_url) = (PgWriter::new(&store, &outbox), url.clone());
+    let receipts = tokio::task::spawn_blocking(move || write_blocking(&writer, &writer_url)).await.unwrap();
     receipts.unwrap().into_iter().for_each(|receipt| outbox.committed(receipt));
-    let writer = AsyncPgWriter::new(store.writer_context(&outbox));
+    let writer = AsyncPgWriter::new(&store, &outbox);
     outbox.committed(write_async(&writer, &url).await.unwrap());
     within_timeout("all are delivered", recorder.wait_for(8)).await;
     outbox.shutdown().await;

@@ -1,9 +1,11 @@
-//! The Writers of diesel and of diesel-async on every database. One program for all of them: linking it is most of the
-//! work.
+//! Tests of the Writers of diesel and diesel-async on every database, in one program because linking takes most of the
+//! build time.
 
 #[macro_use]
 mod support;
 
+#[cfg(feature = "async-sqlite")]
+mod any_transaction;
 #[cfg(all(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod async_cancel;
 #[cfg(feature = "async-mysql")]

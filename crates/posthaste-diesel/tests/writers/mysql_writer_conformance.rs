@@ -1,4 +1,4 @@
-//! The Writers' suite on MySQL and MariaDB, through diesel.
+//! The Writer conformance suite on diesel and MySQL and MariaDB.
 
 blocking_harness!(MySql, diesel::MysqlConnection);
 

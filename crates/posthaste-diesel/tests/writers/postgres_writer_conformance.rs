@@ -1,4 +1,4 @@
-//! The Writers' suite on PostgreSQL, through diesel.
+//! The Writer conformance suite on diesel and PostgreSQL.
 
 blocking_harness!(Postgres, diesel::PgConnection);
 

@@ -1,4 +1,4 @@
-//! The Writers' suite on SQLite, through diesel.
+//! The Writer conformance suite on diesel and SQLite.
 
 blocking_harness!(Sqlite, diesel::SqliteConnection);
 

@@ -1,4 +1,4 @@
-//! The settings, from a URL or one by one.
+//! Builder: reads the settings of an AMQP publisher from a URL or from setters, and checks them.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use super::settings::{MAX_SHORT_STRING_BYTES, Settings};
 use super::{AmqpPublisher, BROKER};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::template::Template;
 use crate::url::PublisherUrl;
 
 const PLAIN_PORT: u16 = 5672;
 const TLS_PORT: u16 = 5671;
-/// What RabbitMQ 4 takes unless it is told otherwise; RabbitMQ 3 takes 128 MiB.
+/// The default `max_message_size` of RabbitMQ 4. RabbitMQ 3 accepts 128 MiB by default.
 const DEFAULT_MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// Where events go in an exchange when no setting says so.
+/// The routing key of events that are sent to an exchange when no routing key is set.
 const DEFAULT_ROUTING_KEY: &str = "{aggregate_type}.{event_type}";
 
-/// Settings of an [`AmqpPublisher`].
+/// Settings of an [`AmqpPublisher`]. Create one with [`AmqpPublisher::builder`].
 #[derive(Clone, Debug)]
 pub struct AmqpBuilder {
     common: CommonSettings,
     hosts: Vec<String>,
-    login: Hidden<Login>,
+    login: Redacted<Login>,
     vhost: String,
     exchange: String,
     routing_key: Option<String>,
-    management: Option<Hidden<String>>,
+    management: Option<Redacted<String>>,
 }
 
 impl AmqpBuilder {
@@ -39,7 +39,7 @@ impl AmqpBuilder {
         Self {
             common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_MESSAGE_BYTES)),
             hosts,
-            login: Hidden(Login { user: "guest".to_owned(), password: "guest".to_owned() }),
+            login: Redacted(Login { user: "guest".to_owned(), password: "guest".to_owned() }),
             vhost: "/".to_owned(),
             exchange: String::new(),
             routing_key: None,
@@ -59,14 +59,14 @@ impl AmqpBuilder {
         }
         builder.exchange = url.take("exchange").unwrap_or_default();
         builder.routing_key = url.take("routing_key");
-        builder.management = url.take("management").map(Hidden);
+        builder.management = url.take("management").map(Redacted);
         url.finish()?;
         Ok(builder)
     }
 
-    /// Who we are to RabbitMQ. Default: `guest`, whom it lets in from its own host only.
+    /// The user and password. Default: `guest` and `guest`, which RabbitMQ accepts only from its own host.
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Hidden(Login { user: user.into(), password: password.into() });
+        self.login = Redacted(Login { user: user.into(), password: password.into() });
         self
     }
 
@@ -76,64 +76,69 @@ impl AmqpBuilder {
         self
     }
 
-    /// Whether to connect by TLS; the certificate must be good for the name of the host. Default: no.
+    /// Whether to connect with TLS. The server's certificate must be valid for the host name. Default: `false`.
     pub fn tls(mut self, tls: bool) -> Self {
         self.common.tls = tls;
         self
     }
 
-    /// Trusts these certificate authorities (PEM, one or more) instead of those that browsers trust, and
-    /// turns TLS on.
+    /// Trusts these certificate authorities (PEM, one or more) instead of the public ones, and turns TLS on.
+    /// Default: the authorities that browsers trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.common.tls = true;
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
     /// The exchange, a template: `events`, `shop.{aggregate_type}`. Default: the default exchange, in which the
-    /// routing key is the name of a queue; the routing key has to be set then.
+    /// routing key is the name of a queue. The routing key must be set in that case.
     ///
-    /// It has to be there: none is declared. A topic of the event changes the routing key, never the exchange.
+    /// The exchange must exist; the publisher declares none. An event's topic changes the routing key, never the
+    /// exchange.
     pub fn exchange(mut self, exchange: impl Into<String>) -> Self {
         self.exchange = exchange.into();
         self
     }
 
-    /// The routing key, a template; a topic of the event comes first. Default in an exchange:
-    /// `{aggregate_type}.{event_type}`, with [`Format::Debezium`] `outbox.event.{aggregate_type}`.
+    /// The routing key, a template. An event's own topic takes precedence over it. Default with an exchange:
+    /// `{aggregate_type}.{event_type}`, or `outbox.event.{aggregate_type}` with [`Format::Debezium`].
     pub fn routing_key(mut self, routing_key: impl Into<String>) -> Self {
         self.routing_key = Some(routing_key.into());
         self
     }
 
-    /// What a message looks like. Default: [`Format::Raw`].
+    /// The message format. Default: [`Format::Raw`].
     pub fn format(mut self, format: Format) -> Self {
         self.common.format = format;
         self
     }
 
-    /// How long a batch may take until it is confirmed, connecting included. Keep it below the route's timeout,
-    /// which is 10 s unless set. Default: 9 s.
+    /// How long a batch may take until it is confirmed, including the time to connect. Keep it below the route's
+    /// timeout, which is 10 s by default. Default: 9 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.common.timeout = timeout;
         self
     }
 
-    /// The largest message; larger ones are dead. Default: 16 MiB, as RabbitMQ 4 has it.
+    /// The largest message in bytes. An event with a larger message is DEAD. Default: 16 MiB, as in RabbitMQ 4.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.common.max_message_bytes = Some(bytes);
         self
     }
 
-    /// The URL of the management plugin, such as `http://rabbit-1:15672`, with a user and a password where those
-    /// of the broker are not let in. It is asked by [`Publisher::diagnose`](crate::Publisher::diagnose) alone, for
-    /// the queues behind the exchange. Default: nobody is asked.
+    /// The URL of the management plugin, such as `http://rabbit-1:15672`. Include a user and a password if the
+    /// plugin does not accept those of the broker. Only [`Publisher::diagnose`](crate::Publisher::diagnose) uses
+    /// it, to find the queues behind the exchange. Default: not set.
     pub fn management(mut self, url: impl Into<String>) -> Self {
-        self.management = Some(Hidden(url.into()));
+        self.management = Some(Redacted(url.into()));
         self
     }
 
-    /// Checks every setting. Nothing is connected yet.
+    /// Checks every setting and returns the publisher, which connects on first use.
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the first wrong setting and how to write it.
     pub fn build(self) -> Result<AmqpPublisher, PublisherError> {
         self.common.check(&BROKER)?;
         let port = if self.common.tls { TLS_PORT } else { PLAIN_PORT };
@@ -146,7 +151,7 @@ impl AmqpBuilder {
         let tls = self.common.tls.then(|| self.common.tls_client()).transpose().map_err(wrong)?;
         Ok(AmqpPublisher::new(Settings {
             hosts,
-            tls: tls.map(|tls| Hidden(RustlsConnector::from(tls))),
+            tls: tls.map(|tls| Redacted(RustlsConnector::from(tls))),
             exchange: self.exchange_template()?,
             routing_key: self.routing_key_template()?,
             management,
@@ -172,9 +177,9 @@ impl AmqpBuilder {
         BROKER.template("routing key", key, |_| Ok(()))
     }
 
-    fn management_at(&self, url: &str) -> Result<Hidden<Management>, PublisherError> {
+    fn management_at(&self, url: &str) -> Result<Redacted<Management>, PublisherError> {
         let tls = self.common.tls_client().map_err(wrong)?;
-        Management::new(url, &self.login, tls, self.common.timeout).map(Hidden).map_err(wrong)
+        Management::new(url, &self.login, tls, self.common.timeout).map(Redacted).map_err(wrong)
     }
 }
 
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn format_of_debezium_has_its_own_routing_key() {
+    fn debezium_format_has_its_own_default_routing_key() {
         let text = |url: &str| {
             AmqpPublisher::from_url(url).map(|publisher| publisher.settings.routing_key.to_string())
         };

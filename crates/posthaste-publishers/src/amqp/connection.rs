@@ -1,4 +1,4 @@
-//! One AMQP connection with its channels: made when it is needed, and given up when it does not answer.
+//! The AMQP connection and its channels: opened on first use, closed when the broker stops replying.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,21 +19,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::settings::Settings;
 use crate::address::Address;
-use crate::one_line::one_line;
+use crate::check_error::UNREACHABLE_ADVICE;
+use crate::operator_text::one_line;
 use crate::shared_connection::SharedConnection;
-use crate::unreached::UNREACHABLE_ADVICE;
 
-/// How long one host may take to let us in.
+/// How long one host may take for the connection and the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a goodbye may take.
+/// How long an orderly close may take before the socket is shut down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection must have been silent to be ended, if the timeout is not shorter still: a question
-/// that was asked when the time was nearly up says nothing about a connection that others use too.
+/// How long a request must have waited for its reply before the connection is closed; half of the publisher's
+/// timeout if that is shorter. A request that was sent shortly before its deadline proves nothing about the
+/// connection, and other deliveries use the same connection.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection over which nothing came for twice as long is lost.
+/// The heartbeat interval. A connection on which nothing arrives for two intervals is considered lost.
 const HEARTBEAT_SECS: u16 = 10;
 
-/// Connects to RabbitMQ, and keeps the connection that all deliveries share.
+/// Connects to RabbitMQ and holds the connection that all deliveries share.
 pub(super) struct Connector {
     settings: Arc<Settings>,
     shared: SharedConnection<AmqpConnection>,
@@ -44,22 +45,25 @@ impl Connector {
         Self { settings, shared: SharedConnection::default() }
     }
 
-    /// The connection, made if there is none.
+    /// Returns the connection. Opens one if there is none or if it is no longer alive.
     pub(super) async fn get(&self, deadline: Instant) -> Result<Arc<AmqpConnection>, String> {
         let late = |_| CONNECT_TIMEOUT_REASON.to_owned();
-        // Twice: who waits for another's attempt may have less time than that one.
+        // The deadline applies twice: a caller that waits for another caller's attempt may have less time than that
+        // attempt has.
         let connect = async { timeout_at(deadline, self.connect()).await.map_err(late)? };
         timeout_at(deadline, self.shared.get(AmqpConnection::is_alive, connect)).await.map_err(late)?
     }
 
-    /// Asks one host after the other.
+    /// Tries one host after the other, and returns the first connection that succeeds.
     async fn connect(&self) -> Result<AmqpConnection, String> {
         let mut problems = Vec::new();
         for host in &self.settings.hosts {
             let why = match timeout(CONNECT_TIMEOUT, AmqpConnection::open(&self.settings, host)).await {
                 Ok(Ok(connection)) => return Ok(connection),
                 Ok(Err(why)) => why,
-                Err(_) => format!("it did not let us in within {CONNECT_TIMEOUT:?}: {UNREACHABLE_ADVICE}"),
+                Err(_) => {
+                    format!("it did not complete the login within {CONNECT_TIMEOUT:?}: {UNREACHABLE_ADVICE}")
+                }
             };
             problems.push(format!("{host}: {why}"));
         }
@@ -67,38 +71,45 @@ impl Connector {
     }
 }
 
-/// One connection to RabbitMQ. It has as many channels as there are batches on the way at once: lapin numbers messages and
-/// queues them in two steps, so that two batches on one channel could get each other's confirmations.
+/// One connection to RabbitMQ. It has one channel per in-flight batch: lapin assigns a delivery tag and queues the
+/// message in two separate steps, so two batches on one channel could get each other's confirmations.
 pub(super) struct AmqpConnection {
-    /// lapin's own connection, there until this one is dropped.
+    /// lapin's connection. `None` only while this value is dropped.
     lapin: Option<Connection>,
     socket: Socket,
-    /// How long it may leave a question without an answer.
+    /// How long a request may wait for its reply before the connection is closed. See `SILENCE_TIMEOUT`.
     silence_timeout: Duration,
+    /// Set once a reply is overdue; the connection is then never used again.
     is_given_up: AtomicBool,
+    /// Open channels in confirm mode without a message in flight. A batch takes one and gives it back when every
+    /// message was confirmed.
     idle: Mutex<Vec<Channel>>,
-    /// Exchanges that were there when we looked.
+    /// Exchanges that existed when they were last looked up on this connection. Cleared after a channel error.
     pub(super) known_exchanges: Mutex<HashSet<ShortString>>,
 }
 
-/// Why there is no channel.
+/// Reasons why no channel could be opened.
 pub(super) enum NoChannel {
+    /// The broker has blocked the connection because it is short of memory or of disk space.
     Blocked,
+    /// The broker did not reply before the deadline.
     NoAnswer,
     NoConnection(String),
 }
 
 impl NoChannel {
-    /// For operators who asked whether the broker is there.
+    /// The text for an operator who runs a check.
     pub(super) fn why(&self) -> String {
         match self {
             Self::Blocked => BLOCKED_REASON.to_owned(),
-            Self::NoAnswer => format!("RabbitMQ let us in, but does not answer: {UNREACHABLE_ADVICE}"),
+            Self::NoAnswer => {
+                format!("RabbitMQ accepted the login, but does not reply: {UNREACHABLE_ADVICE}")
+            }
             Self::NoConnection(why) => format!("{why}: {UNREACHABLE_ADVICE}"),
         }
     }
 
-    /// What that means for a message.
+    /// The outcome of a message that was to be sent on the channel.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Blocked => Outcome::no_answer(BLOCKED_REASON),
@@ -113,7 +124,7 @@ impl AmqpConnection {
         let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
         let addresses = tokio::net::lookup_host((host.host.as_str(), host.port)).await;
         let addresses: Vec<_> = addresses
-            .map_err(|error| format!("its name is not known: {error}: {UNREACHABLE_ADVICE}"))?
+            .map_err(|error| format!("its name cannot be resolved: {error}: {UNREACHABLE_ADVICE}"))?
             .collect();
         let stream = AsyncTcpStream::connect(&runtime, addresses).await;
         let stream = stream.map_err(|error| format!("{error}: {UNREACHABLE_ADVICE}"))?;
@@ -124,7 +135,7 @@ impl AmqpConnection {
             }
             _ => return Err("a new socket speaks TLS already".to_owned()),
         };
-        // From here on, whoever drops this future ends the connection.
+        // From here on, dropping this future shuts the socket down.
         let socket = Socket(Some(socket.into()));
         let stream = match &settings.tls {
             None => stream,
@@ -133,7 +144,7 @@ impl AmqpConnection {
                 secured.map_err(|error| format!("TLS failed: {error}: {UNREACHABLE_ADVICE}"))?
             }
         };
-        // lapin would connect by itself, on a thread that nobody can end before it has.
+        // lapin would open the socket itself, on a thread that cannot be stopped before it has connected.
         let stream = Mutex::new(Some(stream));
         let connect = async move |_, _| {
             disable_logging_on_this_thread();
@@ -160,18 +171,18 @@ impl AmqpConnection {
         is_connected && !self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// Whether the broker takes nothing at the moment, because it is short of memory or of disk.
+    /// Whether the broker has stopped reading messages because it is short of memory or of disk space.
     fn is_blocked(&self) -> bool {
         self.lapin().is_some_and(|connection| connection.status().blocked())
     }
 
-    /// The most bytes of one frame.
+    /// The largest frame in bytes that the broker accepts.
     pub(super) fn largest_frame(&self) -> usize {
         let largest = self.lapin().map_or(0, |connection| connection.configuration().frame_max());
         usize::try_from(largest).unwrap_or(usize::MAX)
     }
 
-    /// A channel that confirms, and that nobody else uses.
+    /// Returns a channel in confirm mode for exclusive use: an idle one, or a new one.
     pub(super) async fn channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
         check_deadline(deadline)?;
         let idle = || lock(&self.idle).pop();
@@ -185,12 +196,12 @@ impl AmqpConnection {
 
     async fn new_channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
         let channel = self.plain_channel(deadline).await?;
-        self.ask(channel.confirm_select(ConfirmSelectOptions::default()), deadline).await?;
+        self.reply_to(channel.confirm_select(ConfirmSelectOptions::default()), deadline).await?;
         Ok(channel)
     }
 
-    /// Opens a channel even if there is one: only an answer says that the broker is there. It is kept if the
-    /// next batch would have to open one.
+    /// Opens a new channel even if one is idle, because only a reply proves that the broker is there. Keeps the
+    /// channel if the next batch would have to open one.
     pub(super) async fn warm_up(&self, deadline: Instant) -> Result<(), NoChannel> {
         let channel = self.new_channel(deadline).await?;
         let mut idle = lock(&self.idle);
@@ -200,58 +211,60 @@ impl AmqpConnection {
         Ok(())
     }
 
-    /// A channel for a question.
+    /// Opens a channel for a single request, without confirm mode.
     pub(super) async fn plain_channel(&self, deadline: Instant) -> Result<Channel, NoChannel> {
         check_deadline(deadline)?;
         if self.is_blocked() {
             return Err(NoChannel::Blocked);
         }
         let gone = || NoChannel::NoConnection(CONNECTION_CLOSED_REASON.to_owned());
-        self.ask(self.lapin().ok_or_else(gone)?.create_channel(), deadline).await
+        self.reply_to(self.lapin().ok_or_else(gone)?.create_channel(), deadline).await
     }
 
-    /// Takes a channel back on which nothing is on the way.
+    /// Takes back a channel that has no message in flight.
     pub(super) fn give_back(&self, channel: Channel) {
         if channel.status().connected() {
             lock(&self.idle).push(channel);
         }
     }
 
-    async fn ask<T>(
+    async fn reply_to<T>(
         &self,
-        question: impl Future<Output = lapin::Result<T>>,
+        request: impl Future<Output = lapin::Result<T>>,
         deadline: Instant,
     ) -> Result<T, NoChannel> {
-        let asked = Instant::now();
-        match timeout_at(deadline, question).await {
+        let sent_at = Instant::now();
+        match timeout_at(deadline, request).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(NoChannel::NoConnection(connection_error(&error))),
-            Err(_) => Err(self.no_answer(asked)),
+            Err(_) => Err(self.no_answer(sent_at)),
         }
     }
 
-    /// Nothing came in time to what was asked then.
-    pub(super) fn no_answer(&self, asked: Instant) -> NoChannel {
-        self.give_up_if_silent(asked);
+    /// The error for a request that was sent at `sent_at` and got no reply before its deadline.
+    pub(super) fn no_answer(&self, sent_at: Instant) -> NoChannel {
+        self.give_up_if_silent(sent_at);
         NoChannel::NoAnswer
     }
 
-    /// Ends a connection that does not answer what it was asked then, with all that is queued for it. While the
-    /// broker is blocked its silence is no surprise, and another connection would have no better luck.
-    pub(super) fn give_up_if_silent(&self, asked: Instant) {
-        if asked.elapsed() >= self.silence_timeout && !self.is_blocked() {
+    /// Closes the connection, with everything queued on it, if the reply to a request sent at `sent_at` is overdue.
+    /// A blocked broker is exempt: it is expected not to reply, and another connection would be blocked too.
+    pub(super) fn give_up_if_silent(&self, sent_at: Instant) {
+        if sent_at.elapsed() >= self.silence_timeout && !self.is_blocked() {
             self.is_given_up.store(true, Ordering::Relaxed);
             self.socket.end();
         }
     }
 }
 
-/// An error after the deadline: what is asked too late gets no answer, and that is not the broker's fault.
+/// Returns an error after the deadline. The connection is kept, because no request was sent that the broker could
+/// have missed.
 fn check_deadline(deadline: Instant) -> Result<(), NoChannel> {
     if Instant::now() < deadline { Ok(()) } else { Err(NoChannel::NoAnswer) }
 }
 
-/// Says goodbye if there is a runtime to do it on, and is gone in any case.
+/// Closes the connection with AMQP's handshake if there is a runtime to run it on. The socket is shut down in any
+/// case.
 impl Drop for AmqpConnection {
     fn drop(&mut self) {
         let Some(connection) = self.lapin.take() else { return };
@@ -268,7 +281,7 @@ impl Drop for AmqpConnection {
     }
 }
 
-/// The socket of a connection. lapin's thread lives as long as it, so it ends when this is dropped.
+/// The socket of a connection, shut down on drop. lapin's I/O thread runs until then.
 struct Socket(Option<TcpStream>);
 
 impl Socket {
@@ -289,10 +302,10 @@ impl Drop for Socket {
     }
 }
 
-/// lapin's thread logs each message that comes back, with its payload and headers.
+/// Turns tracing off on lapin's I/O thread: lapin logs each returned message with its payload and headers.
 fn disable_logging_on_this_thread() {
     let nothing = tracing::dispatcher::set_default(&tracing::Dispatch::none());
-    // For as long as the thread lives, which is ours alone.
+    // The guard is leaked so that the setting lasts until the thread ends. Only lapin's code runs on this thread.
     std::mem::forget(nothing);
 }
 
@@ -310,7 +323,7 @@ fn uri(settings: &Settings, host: &Address) -> AMQPUri {
     }
 }
 
-/// Why a broker that answered did not let us in.
+/// The text for a login that the broker refused.
 fn login_error(error: &lapin::Error) -> String {
     let ErrorKind::ProtocolError(refusal) = error.kind() else { return error.to_string() };
     match refusal.kind() {
@@ -326,12 +339,12 @@ fn login_error(error: &lapin::Error) -> String {
 
 pub(super) const NO_ANSWER_REASON: &str = "RabbitMQ did not confirm the message in time";
 const BLOCKED_REASON: &str =
-    "RabbitMQ takes no messages at the moment: it is short of memory or of disk space";
+    "RabbitMQ accepts no messages at the moment: it is short of memory or of disk space";
 const CONNECT_TIMEOUT_REASON: &str =
-    "no host of RabbitMQ let us in before the timeout ended: check host, port and TLS, and that it runs";
+    "no RabbitMQ host completed the login before the timeout: check host, port and TLS, and that it runs";
 const CONNECTION_CLOSED_REASON: &str = "the connection to RabbitMQ is closed";
 
-/// The text for a connection that is gone.
+/// The text for a connection that was lost.
 pub(super) fn connection_error(error: &lapin::Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(refusal) => one_line(format!("RabbitMQ closed the connection: {refusal}")),
@@ -342,7 +355,7 @@ pub(super) fn connection_error(error: &lapin::Error) -> String {
     }
 }
 
-/// The broker's own words.
+/// The broker's own error text, in one line.
 pub(super) fn broker_text(error: &lapin::Error) -> String {
     match error.kind() {
         ErrorKind::ProtocolError(refusal) => one_line(refusal.to_string()),
@@ -350,7 +363,7 @@ pub(super) fn broker_text(error: &lapin::Error) -> String {
     }
 }
 
-/// Nothing that these guard is left half done.
+/// Locks a mutex, also after a panic: no critical section here leaves its data half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

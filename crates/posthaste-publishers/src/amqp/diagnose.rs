@@ -1,4 +1,5 @@
-//! Whether there is a queue behind the publisher, and whether it keeps what it confirms.
+//! Diagnosis of the queues behind a publisher: that there are any, and that a node failure does not lose their
+//! messages.
 
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
@@ -9,29 +10,29 @@ use super::AmqpPublisher;
 use super::connection::{AmqpConnection, broker_text};
 use super::management::Queue;
 use super::message::short_string;
-use crate::one_line::one_line;
+use crate::operator_text::one_line;
 use crate::template::Template;
 
-/// Names that one finding lists.
+/// How many queue names one finding lists; the rest are counted.
 const MAX_NAMES_LISTED: usize = 5;
 
 impl AmqpPublisher {
-    /// AMQP tells of queues whose names are known. Which of them are behind an exchange, only the management plugin
-    /// knows.
+    /// AMQP describes only queues whose names are known. The queues that are bound to an exchange can be listed
+    /// only through the management plugin.
     pub(super) async fn diagnose_queues(&self) -> Vec<Finding> {
         let settings = &*self.settings;
-        let asked = match (&settings.exchange, &settings.management) {
+        let queues = match (&settings.exchange, &settings.management) {
             (None, _) => match settings.routing_key.as_text() {
                 Some(queue) => self.queue_named(queue).await,
-                None => Err(format!("the routing key {} names them", settings.routing_key)),
+                None => Err(format!("each event names its queue by {}", settings.routing_key)),
             },
             (Some(exchange), Some(management)) => match exchange.as_text() {
                 Some(exchange) => management.queues(&settings.vhost, exchange).await,
                 None => Err(format!("each event names its exchange by {exchange}")),
             },
-            (Some(_), None) => Err("AMQP does not say which are behind an exchange".to_owned()),
+            (Some(_), None) => Err("AMQP does not list the queues that are bound to an exchange".to_owned()),
         };
-        match asked {
+        match queues {
             Ok(queues) if queues.is_empty() => vec![self.no_queue()],
             Ok(queues) => findings(&queues),
             Err(why) => vec![unknown(&why)],
@@ -54,34 +55,36 @@ impl AmqpPublisher {
         Finding::problem(
             "rabbitmq-no-queue",
             one_line(format!("{place}, so that every event for it fails")),
-            "create the queue and bind it: RabbitMQ returns what no queue takes",
+            "create the queue and bind it: RabbitMQ returns messages that no queue takes",
         )
     }
 }
 
 impl AmqpConnection {
-    /// The queue of this name, if there is one.
+    /// Returns the queue of this name, or `None` if it does not exist.
     async fn queue(&self, name: &ShortString, deadline: Instant) -> Result<Option<Queue>, String> {
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        if let Some(answer) = self.declare(name, passive, FieldTable::default(), deadline).await?
-            && answer.contains("NOT_FOUND")
+        if let Some(refusal) = self.declare(name, passive, FieldTable::default(), deadline).await?
+            && refusal.contains("NOT_FOUND")
         {
             return Ok(None);
         }
-        // A declaration that agrees with no queue and can make none: the broker says in what it differs first, and
-        // refuses this locator where there is no queue any more.
+        // AMQP has no request that describes a queue. This declaration has arguments that match no queue, so the
+        // broker refuses it and names the first difference, which reveals the queue's properties. It cannot create
+        // a queue either: if the queue was deleted in the meantime, the broker refuses the invalid leader locator.
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
         arguments.insert("x-queue-leader-locator".into(), AMQPValue::LongString("none: only asked".into()));
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        let answer = self.declare(name, durable, arguments, deadline).await?;
-        let answer = answer.ok_or("the broker tells nothing of it")?;
+        let refusal = self.declare(name, durable, arguments, deadline).await?;
+        let refusal = refusal.ok_or("the broker did not describe it")?;
         let (durable, kind) =
-            parse_difference(&answer).ok_or_else(|| format!("the broker says: {answer}"))?;
+            parse_difference(&refusal).ok_or_else(|| format!("the broker replied: {refusal}"))?;
         Ok(Some(Queue { name: name.to_string(), durable, kind: kind.to_owned() }))
     }
 
-    /// On a channel of its own, because the answer "no" closes it. Answers what the broker objects to.
+    /// Declares a queue and returns the broker's refusal, if any. Uses a channel of its own, because a refusal
+    /// closes it.
     async fn declare(
         &self,
         name: &ShortString,
@@ -94,14 +97,16 @@ impl AmqpConnection {
             Ok(Ok(_)) => Ok(None),
             Ok(Err(error)) if error.is_amqp_soft_error() => Ok(Some(broker_text(&error))),
             Ok(Err(error)) => Err(broker_text(&error)),
-            Err(_) => Err("the broker did not answer in time".to_owned()),
+            Err(_) => Err("the broker did not reply in time".to_owned()),
         }
     }
 }
 
-/// Whether a queue is durable, and its kind, from what the broker says is different about it.
-fn parse_difference(answer: &str) -> Option<(bool, &'static str)> {
-    let (_, rest) = answer.split_once("inequivalent arg '")?;
+/// Parses whether a queue is durable, and its kind, from the difference that the broker names. It names one only:
+/// the leader locator if durability and type agree with the declaration, so that the queue is a durable quorum
+/// queue.
+fn parse_difference(refusal: &str) -> Option<(bool, &'static str)> {
+    let (_, rest) = refusal.split_once("inequivalent arg '")?;
     let (argument, rest) = rest.split_once('\'')?;
     let current = rest.rsplit_once("current is ").map_or("", |(_, current)| current);
     match argument {
@@ -124,15 +129,15 @@ fn findings(queues: &[Queue]) -> Vec<Finding> {
         "rabbitmq-transient-queue",
         "transient",
         transient,
-        "what it confirmed is gone when its node restarts",
-        "create it anew as a durable quorum queue",
+        "confirmed messages are lost when its node restarts",
+        "recreate it as a durable quorum queue",
     );
     let classic = warn(
         "rabbitmq-classic-queue",
         "classic",
         classic,
-        "it is on one node, and what it confirmed is lost with that node's disk",
-        "create it anew with x-queue-type=quorum, which confirms when most nodes have the message",
+        "it is on one node, and confirmed messages are lost with that node's disk",
+        "recreate it with x-queue-type=quorum, which confirms when most nodes have the message",
     );
     transient.into_iter().chain(classic).collect()
 }
@@ -149,8 +154,8 @@ fn list_names(kind: &str, queues: &[&Queue]) -> String {
 fn unknown(why: &str) -> Finding {
     Finding::note(
         "rabbitmq-queues-unknown",
-        one_line(format!("whether the queues keep what they confirm cannot be said: {why}")),
-        "see that they are durable quorum queues (rabbitmqctl list_queues name type durable), or name the management \
+        one_line(format!("whether the queues keep confirmed messages is unknown: {why}")),
+        "check that they are durable quorum queues (rabbitmqctl list_queues name type durable), or name the management \
          plugin in the URL: management=http://host:15672",
     )
 }
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn difference_tells_the_kind_of_a_queue() {
+    fn difference_reveals_the_kind_of_a_queue() {
         let broker_text = |argument: &str, current: &str| {
             format!(
                 "PRECONDITION_FAILED - inequivalent arg '{argument}' for queue 'q' in vhost '/': received 'x' but current is {current}"
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn many_queues_are_counted_and_few_are_named() {
+    fn finding_names_five_queues_and_counts_the_rest() {
         let queue = |n: usize| Queue { name: format!("q{n}"), durable: true, kind: "classic".to_owned() };
         let queues: Vec<Queue> = (0..7).map(queue).collect();
         let what = findings(&queues).remove(0).what;

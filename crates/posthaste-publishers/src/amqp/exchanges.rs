@@ -1,5 +1,5 @@
-//! Which exchanges exist, asked before a message is sent to one. A message for an exchange that does not exist closes
-//! the channel, and with it the fate of all others on it is unknown.
+//! Exchange lookup before a message is sent. A message to an exchange that does not exist makes the broker close
+//! the channel, and then the result of every other message on that channel is unknown.
 
 use lapin::ExchangeKind;
 use lapin::options::ExchangeDeclareOptions;
@@ -11,11 +11,11 @@ use super::connection::{AmqpConnection, NoChannel, broker_text, connection_error
 use super::message::PreparedMessage;
 use crate::unsendable::Unsendable;
 
-/// Exchanges that we remember. Where a template makes more of them, it is asked again.
+/// How many exchanges the cache holds. It is emptied when a template produces more.
 const MAX_KNOWN_EXCHANGES: usize = 1_000;
 
 impl AmqpConnection {
-    /// Takes out messages whose properties do not fit into one frame: the broker would close the connection.
+    /// Removes messages whose properties do not fit into one frame: the broker would close the connection on them.
     pub(super) fn refuse_large_headers(
         &self,
         messages: Vec<PreparedMessage>,
@@ -28,27 +28,29 @@ impl AmqpConnection {
                 fitting.push(message);
                 continue;
             }
-            let reason =
-                format!("the headers have about {} bytes, and RabbitMQ takes {most}", message.header_bytes);
+            let reason = format!(
+                "the headers have about {} bytes, and RabbitMQ accepts at most {most}",
+                message.header_bytes
+            );
             outcomes[message.at] = Some(Unsendable::new(reason).into());
         }
         fitting
     }
 
-    /// Takes out messages for exchanges that are not there.
+    /// Removes messages to exchanges that do not exist, and writes their outcomes.
     pub(super) async fn refuse_missing_exchanges(
         &self,
         messages: &mut Vec<PreparedMessage>,
         outcomes: &mut [Option<Outcome>],
         deadline: Instant,
     ) {
-        let mut asked: Vec<ShortString> = Vec::new();
+        let mut unknown: Vec<ShortString> = Vec::new();
         for message in messages.iter() {
-            if !asked.contains(&message.exchange) && !self.is_known(&message.exchange) {
-                asked.push(message.exchange.clone());
+            if !unknown.contains(&message.exchange) && !self.is_known(&message.exchange) {
+                unknown.push(message.exchange.clone());
             }
         }
-        for exchange in asked {
+        for exchange in unknown {
             let Err(why) = self.check_exchange(&exchange, deadline).await else { continue };
             messages.retain(|message| {
                 let goes_there = message.exchange == exchange;
@@ -60,35 +62,35 @@ impl AmqpConnection {
         }
     }
 
-    /// After a channel was closed, nothing is sure.
+    /// Empties the cache. After the broker closed a channel, an exchange may have been deleted.
     pub(super) fn forget_exchanges(&self) {
         lock(&self.known_exchanges).clear();
     }
 
-    /// Whether the exchange was there when we looked. The default exchange always is.
+    /// Whether the exchange is in the cache. The default exchange always exists.
     fn is_known(&self, exchange: &ShortString) -> bool {
         exchange.as_str().is_empty() || lock(&self.known_exchanges).contains(exchange)
     }
 
-    /// Asks whether the exchange exists, on a channel of its own, because the answer "no" closes it.
+    /// Looks the exchange up, on a channel of its own, because the broker closes the channel if it does not exist.
     pub(super) async fn check_exchange(
         &self,
         exchange: &ShortString,
         deadline: Instant,
     ) -> Result<(), ExchangeError> {
         let channel = self.plain_channel(deadline).await?;
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-        let there =
+        let lookup =
             channel.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default());
-        match timeout_at(deadline, there).await {
+        match timeout_at(deadline, lookup).await {
             Ok(Ok(())) => {
                 self.remember_exchange(exchange);
                 Ok(())
             }
             Ok(Err(error)) if error.is_amqp_soft_error() => Err(ExchangeError::Refused(broker_text(&error))),
             Ok(Err(error)) => Err(NoChannel::NoConnection(connection_error(&error)).into()),
-            Err(_) => Err(self.no_answer(asked).into()),
+            Err(_) => Err(self.no_answer(sent_at).into()),
         }
     }
 
@@ -101,15 +103,15 @@ impl AmqpConnection {
     }
 }
 
-/// Why nothing can be sent to an exchange.
+/// Reasons why nothing can be sent to an exchange.
 pub(super) enum ExchangeError {
-    /// In the broker's words.
+    /// The broker's error text: the exchange does not exist, or the user may not use it.
     Refused(String),
     NoChannel(NoChannel),
 }
 
 impl ExchangeError {
-    /// For operators who asked whether the broker is there.
+    /// The text for an operator who runs a check.
     pub(super) fn why(&self) -> String {
         match self {
             Self::Refused(why) => {

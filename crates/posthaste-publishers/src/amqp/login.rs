@@ -1,4 +1,4 @@
-//! The user and the password of a broker, and of its management plugin where that has none of its own.
+//! User and password for the broker, and for the management plugin unless its URL has its own.
 
 #[derive(Clone)]
 pub(super) struct Login {

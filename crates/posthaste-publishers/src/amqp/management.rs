@@ -1,4 +1,4 @@
-//! What the management plugin of RabbitMQ tells of the queues behind an exchange.
+//! Client for RabbitMQ's management plugin: finds the queues that are bound to an exchange.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,27 +9,28 @@ use serde::de::DeserializeOwned;
 
 use super::login::Login;
 
-/// How many exchanges and queues are asked for. An exchange may be bound to others.
+/// How many exchanges are followed. An exchange may be bound to other exchanges.
 const MAX_EXCHANGES: usize = 16;
+/// How many queues are looked up.
 const MAX_QUEUES: usize = 50;
-/// The largest answer that is read.
+/// The largest response body that is read.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The plugin of one node, or of a cluster.
+/// The management plugin of one node or of a cluster.
 pub(super) struct Management {
     client: Client,
     url: Url,
     login: Login,
 }
 
-/// Something that an exchange hands its messages to.
+/// A binding of an exchange to a queue or to another exchange.
 #[derive(Deserialize)]
 struct Binding {
     destination: String,
     destination_type: String,
 }
 
-/// A queue, as far as it matters here.
+/// The properties of a queue that decide whether it loses messages.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Queue {
     pub(super) name: String,
@@ -40,14 +41,14 @@ pub(super) struct Queue {
 }
 
 impl Management {
-    /// At this URL. A user and a password in it come before those of the broker.
+    /// Creates a client for this URL. A user and a password in the URL take precedence over those of the broker.
     pub(super) fn new(
         url: &str,
         login: &Login,
         tls: rustls::ClientConfig,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let wrong = "`management` is no URL of the management plugin: write http://host:15672";
+        let wrong = "`management` is not a URL of the management plugin: write http://host:15672";
         let url: Url = url.parse().map_err(|_| wrong.to_owned())?;
         if !["http", "https"].contains(&url.scheme()) || url.cannot_be_a_base() {
             return Err(wrong.to_owned());
@@ -62,7 +63,7 @@ impl Management {
         Ok(Self { client, url, login: login.clone() })
     }
 
-    /// The queues that get messages of this exchange, through other exchanges too.
+    /// Returns the queues that receive messages of this exchange, directly or through other exchanges.
     pub(super) async fn queues(&self, vhost: &str, exchange: &str) -> Result<Vec<Queue>, String> {
         let (mut exchanges, mut at) = (VecDeque::from([exchange.to_owned()]), 0);
         let mut names: Vec<String> = Vec::new();
@@ -93,26 +94,27 @@ impl Management {
         if self.url.username().is_empty() {
             request = request.basic_auth(&self.login.user, Some(&self.login.password));
         }
-        let silent = |error: reqwest::Error| {
-            format!("the management plugin cannot be asked: check its host and port: {}", error.without_url())
+        let unreachable = |error: reqwest::Error| {
+            format!(
+                "the management plugin is not reachable: check its host and port: {}",
+                error.without_url()
+            )
         };
-        let response = request.send().await.map_err(silent)?;
+        let response = request.send().await.map_err(unreachable)?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                return Err(
-                    "the management plugin does not let this user in: give it the tag management".to_owned()
-                );
+                return Err("the management plugin refuses this user: give it the tag management".to_owned());
             }
-            status => return Err(format!("the management plugin answers {status}: check its URL")),
+            status => return Err(format!("the management plugin responds with {status}: check its URL")),
         }
-        let body = read(response).await.map_err(silent)?;
+        let body = read(response).await.map_err(unreachable)?;
         serde_json::from_slice(&body)
-            .map_err(|_| "the management plugin answers what cannot be read: check its URL".to_owned())
+            .map_err(|_| "the response of the management plugin cannot be read: check its URL".to_owned())
     }
 }
 
-/// As much of a body as an answer can have.
+/// Reads the body, up to about `MAX_RESPONSE_BYTES`.
 async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await?.filter(|_| body.len() < MAX_RESPONSE_BYTES) {

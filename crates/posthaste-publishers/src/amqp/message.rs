@@ -1,4 +1,4 @@
-//! What RabbitMQ gets of an event, or why it gets nothing.
+//! Conversion of an event into an AMQP message.
 
 use bytes::Bytes;
 use lapin::BasicProperties;
@@ -8,16 +8,16 @@ use posthaste::Delivery;
 use super::settings::{MAX_SHORT_STRING_BYTES, Settings};
 use crate::unsendable::Unsendable;
 
-/// Survives a restart of the broker in a durable queue.
+/// A durable queue keeps messages of this mode across a restart of the broker.
 const DELIVERY_MODE_PERSISTENT: u8 = 2;
 
-/// RabbitMQ routes by these, and closes the channel when they are not lists.
+/// Headers that RabbitMQ routes by. It closes the channel if their values are not lists.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
-/// A message that can be sent.
+/// A message that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct PreparedMessage {
-    /// The place of its event in the batch.
+    /// The index of its event in the batch.
     pub(super) at: usize,
     pub(super) exchange: ShortString,
     pub(super) routing_key: ShortString,
@@ -25,7 +25,7 @@ pub(super) struct PreparedMessage {
     pub(super) id: ShortString,
     pub(super) properties: BasicProperties,
     pub(super) body: Bytes,
-    /// About how many bytes the properties have: they must fit into one frame.
+    /// The approximate size of the properties in bytes. They must fit into one frame.
     pub(super) header_bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl Settings {
         for (name, value) in &message.headers {
             if ROUTING_HEADERS.contains(&name.as_ref()) {
                 return Err(Unsendable::new(format!(
-                    "RabbitMQ takes the header {name} for a list of routing keys"
+                    "RabbitMQ reads the header {name} as a list of routing keys"
                 )));
             }
             header_bytes += HEADER_ENTRY_BYTES + name.len() + value.len();
@@ -57,7 +57,7 @@ impl Settings {
             .with_delivery_mode(DELIVERY_MODE_PERSISTENT)
             .with_message_id(id.clone())
             .with_timestamp(u64::try_from(delivery.occurred_at().as_micros() / 1_000_000).unwrap_or(0));
-        // The type stands in a header or in the body as well.
+        // A type that is too long for the property is left out: the format also puts it into a header or the body.
         if let Ok(name) = ShortString::try_new(delivery.event_type()) {
             properties = properties.with_type(name);
         }
@@ -73,15 +73,15 @@ impl Settings {
     }
 }
 
-/// The length of the name, the type of the value and its length.
+/// The overhead of one header in bytes: length of the name, type of the value, length of the value.
 const HEADER_ENTRY_BYTES: usize = 6;
-/// Three short strings, the time, the flags and the frame's own bytes, generously.
+/// An upper bound for the other properties: three short strings, the timestamp, the flags and the frame overhead.
 const OTHER_PROPERTIES_BYTES: usize = 3 * MAX_SHORT_STRING_BYTES + 64;
 
 pub(super) fn short_string(what: &str, text: &str) -> Result<ShortString, Unsendable> {
     ShortString::try_new(text).map_err(|_| {
         Unsendable::new(format!(
-            "the {what} has {} bytes, and {MAX_SHORT_STRING_BYTES} is the most",
+            "the {what} has {} bytes, and at most {MAX_SHORT_STRING_BYTES} are allowed",
             text.len()
         ))
     })
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn message_is_persistent_and_says_what_it_is() {
+    fn message_is_persistent_and_has_id_type_and_time() {
         let prepared = prepared("amqp://host/?exchange=shop.{tenant_id}", &order()).expect("a message");
         assert_eq!(prepared.exchange.as_str(), "shop.acme");
         assert_eq!(prepared.routing_key.as_str(), "Order.OrderPlaced");
@@ -118,16 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn what_amqp_cannot_carry_is_refused_with_the_reason() {
+    fn event_that_amqp_cannot_carry_is_refused_with_the_reason() {
         let long = "x".repeat(256);
         let with_header =
             |name: &str| order_with(|parts| parts.headers = [(name.to_owned(), String::new())].into());
-        let most = |what: &str| format!("the {what} has 256 bytes, and 255 is the most");
+        let most = |what: &str| format!("the {what} has 256 bytes, and at most 255 are allowed");
         for (delivery, reason) in [
             (order_with(|parts| parts.topic = Some(long.as_str().into())), most("routing key")),
             (order_with(|parts| parts.content_type = Some(long.as_str().into())), most("content type")),
             (with_header(&long), most("name of a header")),
-            (with_header("BCC"), "RabbitMQ takes the header BCC for a list of routing keys".to_owned()),
+            (with_header("BCC"), "RabbitMQ reads the header BCC as a list of routing keys".to_owned()),
         ] {
             let refused = prepared("amqp://host/?exchange=e", &delivery).expect_err(&reason);
             assert_eq!(refused.to_string(), reason);

@@ -1,11 +1,11 @@
-//! RabbitMQ, by AMQP 0.9.1.
+//! RabbitMQ destination (AMQP 0.9.1).
 //!
 //! - `builder` reads and checks the `settings`.
-//! - `message` makes what RabbitMQ gets of an event, or refuses it.
-//! - `exchanges` finds out which exchanges exist before anything is sent to them.
-//! - `connection` is one connection with its channels, and how it is made and given up.
-//! - `confirm` sends a batch and says what became of each message.
-//! - `check` asks whether the broker is there, `diagnose` whether its queues keep what they take.
+//! - `message` converts an event into a message, or refuses it.
+//! - `exchanges` looks exchanges up before anything is sent to them.
+//! - `connection` holds the connection and its channels.
+//! - `confirm` sends a batch and waits for the confirmations; `outcome` turns them into outcomes.
+//! - `check` implements the check of the broker, `diagnose` the diagnosis of its queues.
 //! - `management` asks the management plugin for the queues behind an exchange.
 
 mod builder;
@@ -17,6 +17,7 @@ mod exchanges;
 mod login;
 mod management;
 mod message;
+mod outcome;
 mod settings;
 
 use std::sync::Arc;
@@ -27,25 +28,27 @@ use tokio::time::Instant;
 
 pub use builder::AmqpBuilder;
 
-use confirm::Undecided;
 use connection::{AmqpConnection, Connector, NO_ANSWER_REASON};
 use message::PreparedMessage;
+use outcome::Undecided;
 use settings::Settings;
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 
 const BROKER: Broker = Broker { name: "RabbitMQ", scheme: "amqp", tls_scheme: "amqps" };
 
-/// Events per call.
+/// The largest batch, in events.
 const BATCH_EVENTS: usize = 500;
 
-/// Publishes to an exchange of RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
+/// Publishes to RabbitMQ: `amqp://user:password@host:5672/vhost?exchange=orders`.
 ///
-/// An event is delivered when RabbitMQ has confirmed its message, which is persistent and mandatory: one that
-/// no queue takes comes back and is a failed attempt. A broker that is not there spends no attempts, and neither
-/// does a queue that is full.
+/// An event is delivered when RabbitMQ has confirmed its message. Messages are persistent and mandatory: RabbitMQ
+/// returns a message that no queue takes, which is a failed attempt. A broker that is down costs no attempts, and
+/// neither does a queue that is full.
+///
+/// Clones share one connection.
 ///
 /// ```
 /// use posthaste_publishers::amqp::AmqpPublisher;
@@ -62,30 +65,35 @@ const BATCH_EVENTS: usize = 500;
 #[derive(Clone, Debug)]
 pub struct AmqpPublisher {
     settings: Arc<Settings>,
-    connector: Hidden<Arc<Connector>>,
+    connector: Redacted<Arc<Connector>>,
 }
 
 impl AmqpPublisher {
-    /// From `amqp://user:password@host:5672,host:5672/vhost?exchange=…&routing_key=…`, or `amqps://` for TLS.
+    /// Builds a publisher from `amqp://user:password@host:5672,host:5672/vhost?exchange=…&routing_key=…`, or from
+    /// `amqps://…` for TLS.
     ///
-    /// User and password are `guest` unless given, the ports 5672 and 5671, and the vhost `/`. The parameters
-    /// are `exchange`, `routing_key`, `format`, `timeout` in seconds, `max_message_bytes`, `ca` (the path of a
-    /// PEM file) and `management`, as in [`AmqpBuilder`].
+    /// Defaults: `guest` for user and password, port 5672 (5671 with TLS), and the vhost `/`. The parameters are
+    /// `exchange`, `routing_key`, `format`, `timeout` in seconds, `max_message_bytes`, `ca` (the path of a PEM
+    /// file) and `management`; see [`AmqpBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the wrong setting.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         AmqpBuilder::from_url(url)?.build()
     }
 
-    /// For these hosts, each `host` or `host:port`. The first that answers is taken.
+    /// Starts a builder for these hosts, each `host` or `host:port`. The first host that accepts the login is used.
     pub fn builder<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> AmqpBuilder {
         AmqpBuilder::new(hosts.into_iter().map(Into::into).collect())
     }
 
     fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
-        Self { connector: Hidden(Arc::new(Connector::new(Arc::clone(&settings)))), settings }
+        Self { connector: Redacted(Arc::new(Connector::new(Arc::clone(&settings)))), settings }
     }
 
-    /// Sends what can be sent; answers for the others stand in `outcomes` already.
+    /// Sends the messages and writes their outcomes. Events without a message have their outcomes already.
     async fn send(
         &self,
         messages: Vec<PreparedMessage>,
@@ -109,8 +117,8 @@ impl AmqpPublisher {
         }
     }
 
-    /// One of these made the broker close the channel or came back, and nothing says which: alone each answers for
-    /// itself.
+    /// Sends undecided messages again, one at a time. One of them made the broker close the channel or was
+    /// returned, and the broker does not say which; a message that is sent alone gets a result of its own.
     async fn send_one_by_one(
         &self,
         connection: &AmqpConnection,

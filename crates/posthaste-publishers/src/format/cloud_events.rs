@@ -1,4 +1,4 @@
-//! CloudEvents 1.0, in binary and in structured mode.
+//! The CloudEvents 1.0 formats: binary mode and structured mode.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +10,9 @@ use super::{Message, content_type, json};
 
 const SPEC_VERSION: &str = "1.0";
 
-/// The context attributes. Extensions have names of lower-case letters and digits, as the specification
-/// wants them; `partitionkey` and `traceparent` are its own documented ones.
+/// The context attributes of an event. CloudEvents allows only lower-case letters and digits in extension names.
+/// `partitionkey`, `traceparent` and `tracestate` are documented extensions; `tenantid` and `schemaversion` are
+/// ours.
 fn attributes(delivery: &Delivery) -> Vec<(&'static str, String)> {
     let mut attributes = vec![
         ("specversion", SPEC_VERSION.to_owned()),
@@ -30,7 +31,7 @@ fn attributes(delivery: &Delivery) -> Vec<(&'static str, String)> {
     attributes
 }
 
-/// A reference that is unique together with the id: `/` and the aggregate type.
+/// The attribute `source`: `/` and the aggregate type. CloudEvents requires that source and id together are unique.
 fn source(delivery: &Delivery) -> String {
     match delivery.aggregate_type() {
         "" | GLOBAL => "/".to_owned(),
@@ -71,7 +72,7 @@ pub(super) fn structured(delivery: &Delivery) -> Message<'_> {
         data_base64: data.is_none().then(|| STANDARD.encode(delivery.payload())),
     };
     let mut message = Message::payload(delivery);
-    // Text and JSON that was read before: there is nothing in it that cannot be written.
+    // Cannot fail: the object contains only strings and JSON that has been parsed.
     message.body = serde_json::to_vec(&event).unwrap_or_default().into();
     message.content_type = "application/cloudevents+json".into();
     message
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_data_is_base64_in_structured_mode() {
+    fn bytes_are_base64_in_structured_mode() {
         let event = Event::bytes("Scan", "image/png", vec![0_u8, 255]).expect("a good event");
         let delivery = Delivery::first(event);
         let message = Format::CloudEventsStructured.message(&delivery, "ce_");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn source_is_a_uri_reference_whatever_the_aggregate_type() {
+    fn source_is_a_uri_reference_for_any_aggregate_type() {
         let event =
             Event::builder("T").aggregate("注 文/..", "1").json_text("{}").build().expect("a good event");
         let delivery = Delivery::first(event);

@@ -1,10 +1,10 @@
-//! What Debezium's outbox event router writes, so that its consumers go on working.
+//! The Debezium format: the message of Debezium's outbox event router, so that its consumers keep working.
 
 use posthaste::Delivery;
 
 use super::Message;
 
-/// The router itself sets `id`; the type is a header in nearly every configuration of it.
+/// The router always sets `id`. Most configurations of it also put the event type into a header.
 pub(super) fn message(delivery: &Delivery) -> Message<'_> {
     let mut message = Message::payload(delivery);
     message.add("id", delivery.id().as_str());
@@ -18,7 +18,7 @@ mod tests {
     use super::super::tests::{headers, order, pairs};
 
     #[test]
-    fn id_and_type_are_the_headers_that_its_consumers_know() {
+    fn id_and_type_are_headers_under_the_names_of_the_router() {
         let delivery = order();
         let message = Format::Debezium.message(&delivery, "ce-");
         assert_eq!(message.body, delivery.payload());
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn topic_is_that_of_the_router_unless_one_is_set() {
+    fn default_topic_is_that_of_the_router() {
         assert_eq!(Format::Debezium.default_target(), Some("outbox.event.{aggregate_type}"));
         assert_eq!(Format::Raw.default_target(), None);
     }

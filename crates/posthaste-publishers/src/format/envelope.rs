@@ -1,4 +1,4 @@
-//! One JSON object with everything in it, for consumers that see no headers.
+//! The envelope format: one JSON object with all fields of the event, for consumers that cannot read headers.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{JSON_CONTENT_TYPE, Message, content_type, json, raw};
 
-/// The names are those of the library's accessors.
+/// The JSON object. Field names are those of the accessors of `Event`.
 #[derive(Serialize)]
 struct Envelope<'a> {
     id: &'a str,
@@ -23,10 +23,10 @@ struct Envelope<'a> {
     occurred_at: String,
     headers: Cow<'a, Headers>,
     content_type: &'a str,
-    /// JSON as it was written, digit for digit.
+    /// The JSON text as the service wrote it, without reformatting numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
-    /// Instead of `payload` where that is not JSON.
+    /// Set instead of `payload` if the payload is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_base64: Option<String>,
 }
@@ -47,14 +47,14 @@ pub(super) fn message(delivery: &Delivery) -> Message<'_> {
         payload_base64: payload.is_none().then(|| STANDARD.encode(delivery.payload())),
     };
     let mut message = Message::payload(delivery);
-    // Text, numbers and JSON that was read before: there is nothing in it that cannot be written.
+    // Cannot fail: the object contains only strings, numbers and JSON that has been parsed.
     message.body = serde_json::to_vec(&envelope).unwrap_or_default().into();
     message.content_type = JSON_CONTENT_TYPE.into();
     raw::describe(delivery, &mut message);
     message
 }
 
-/// The event's own, with the delivery's place in the trace: for lines they are all that there is.
+/// The event's headers and the delivery's `traceparent`. A JSON line has no headers other than these.
 fn headers(delivery: &Delivery) -> Cow<'_, Headers> {
     let Some(trace) = &delivery.trace else { return Cow::Borrowed(delivery.headers()) };
     let mut headers = delivery.headers().clone();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_in_one_object() {
+    fn envelope_contains_every_field() {
         let order = order();
         let (text, value) = body(&order);
         for (name, expected) in [
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_row_whose_json_is_none_is_kept_as_it_is() {
+    fn invalid_json_of_a_foreign_row_is_kept_as_base64() {
         let (_, value) = body(&order_with(|parts| parts.payload = "{not json".into()));
         assert_eq!(value["payload_base64"], "e25vdCBqc29u");
     }

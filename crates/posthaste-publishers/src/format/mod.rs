@@ -1,4 +1,4 @@
-//! What a message looks like: which bytes are its body, and what stands in its headers.
+//! Message formats: the body and the headers of the message that is sent for an event.
 
 mod cloud_events;
 mod debezium;
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use posthaste::Delivery;
 use posthaste::trace::{TRACEPARENT, TRACESTATE};
 
-/// How an event becomes a message. Whatever it is, the message carries the event's id, its headers, and the
-/// trace context of the delivery.
+/// The format of a message. Every format carries the event's id, its headers, and the trace context of the
+/// delivery.
 ///
 /// ```
 /// use posthaste_publishers::Format;
@@ -24,23 +24,23 @@ use posthaste::trace::{TRACEPARENT, TRACESTATE};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// The payload as it is, and everything else in headers that begin with `outbox-`.
+    /// The payload unchanged; all other fields in headers whose names begin with `outbox-`. The default.
     #[default]
     Raw,
-    /// One JSON object with everything in it; a payload that is not JSON stands there in base64.
+    /// One JSON object with all fields. A payload that is not JSON is in it as base64.
     Envelope,
-    /// CloudEvents 1.0 in binary mode: the payload as it is, attributes in headers.
+    /// CloudEvents 1.0 in binary mode: the payload unchanged, the attributes in headers.
     CloudEvents,
     /// CloudEvents 1.0 in structured mode: one JSON object.
     CloudEventsStructured,
-    /// As Debezium's outbox event router writes it: the payload as it is, the id in the header `id`, the
-    /// type in `eventType`. Unless a topic is set it goes to `outbox.event.` and the aggregate type.
+    /// The message of Debezium's outbox event router: the payload unchanged, the id in the header `id`, the type in
+    /// `eventType`. The default topic is `outbox.event.` and the aggregate type.
     Debezium,
 }
 
-/// The format is none of those that are known.
+/// The name is not the name of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such format: write raw, envelope, cloudevents, cloudevents-structured or debezium")]
+#[error("unknown format: write raw, envelope, cloudevents, cloudevents-structured or debezium")]
 #[non_exhaustive]
 pub struct UnknownFormat;
 
@@ -52,23 +52,24 @@ impl FromStr for Format {
     }
 }
 
-/// What a broker gets of an event. Where the content type goes is the broker's own business.
+/// The message of an event, before a publisher converts it for its broker. Brokers differ in where the content type
+/// goes.
 #[derive(Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) body: Bytes,
     pub(crate) content_type: Cow<'a, str>,
-    /// Names are as the format writes them; no name is there twice, in whatever case.
+    /// In the case that the format writes. Names are unique, compared without case.
     pub(crate) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
-/// What JSON payloads are, which name no content type.
+/// The content type of a payload that names none: it is JSON.
 pub(crate) const JSON_CONTENT_TYPE: &str = "application/json";
 
 impl Format {
     const ALL: [Self; 5] =
         [Self::Raw, Self::Envelope, Self::CloudEvents, Self::CloudEventsStructured, Self::Debezium];
 
-    /// As in a URL.
+    /// The name in URLs and settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -79,8 +80,8 @@ impl Format {
         }
     }
 
-    /// The message of an event. `ce` is what the names of CloudEvents' headers begin with at this broker:
-    /// `ce_` on Kafka, `ce-` on NATS and HTTP, `cloudEvents_` on AMQP.
+    /// Converts an event into a message. `ce` is the prefix of CloudEvents attributes on this broker: `ce_` on
+    /// Kafka, `ce-` on NATS and HTTP, `cloudEvents_` on AMQP.
     pub(crate) fn message<'a>(self, delivery: &'a Delivery, ce: &str) -> Message<'a> {
         let mut message = match self {
             Self::Raw => raw::message(delivery),
@@ -94,7 +95,7 @@ impl Format {
         message
     }
 
-    /// What the names of this format's own headers begin with.
+    /// The prefix that is reserved for this format's own headers.
     fn reserved(self, ce: &str) -> Option<&str> {
         match self {
             Self::Raw | Self::Envelope => Some(raw::HEADER_PREFIX),
@@ -103,7 +104,7 @@ impl Format {
         }
     }
 
-    /// Where events go when no setting says so; none means that one has to.
+    /// The default topic template. `None` means that the topic must be set.
     pub(crate) fn default_target(self) -> Option<&'static str> {
         matches!(self, Self::Debezium).then_some("outbox.event.{aggregate_type}")
     }
@@ -128,7 +129,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The delivery's own place in the trace, not that of the event's writer.
+    /// Adds the trace context of the delivery. It replaces that of the code that wrote the event.
     fn add_trace(&mut self, delivery: &'a Delivery) {
         if let Some(trace) = &delivery.trace {
             self.add(TRACEPARENT, trace.traceparent());
@@ -136,8 +137,9 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Headers that could be the format's own are left out, whether this event has them or not: who copies a
-    /// message's headers into a new event must not pass it off for the old one.
+    /// Adds the event's headers, except those whose names are reserved for the format or already present. A
+    /// reserved name is left out even if this event has no such header: a consumer that copies the headers of a
+    /// message into a new event must not give it the identity of the old one.
     fn add_headers_of_the_event(&mut self, delivery: &'a Delivery, reserved: Option<&str>) {
         let ours = self.headers.len();
         for (name, value) in delivery.headers() {
@@ -149,24 +151,24 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// How many bytes a broker gets, as far as we know them.
+    /// The size in bytes of body, content type and headers, without the overhead of the broker's protocol.
     pub(crate) fn size(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.body.len() + self.content_type.len() + headers
     }
 }
 
-/// In whatever case.
+/// Whether a name begins with a prefix, compared without case.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.as_bytes().get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// The media type of the payload.
+/// The media type of the payload; JSON if the event names none.
 fn content_type(delivery: &Delivery) -> &str {
     delivery.content_type().unwrap_or(JSON_CONTENT_TYPE)
 }
 
-/// The payload as JSON text, if that is what it is.
+/// The payload as JSON text, or `None` if its content type is not JSON or it does not parse.
 fn json(delivery: &Delivery) -> Option<&serde_json::value::RawValue> {
     let type_name = content_type(delivery);
     let is_json = type_name == JSON_CONTENT_TYPE
@@ -181,7 +183,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An event with something in every field.
+    /// An event with a value in every field.
     pub(crate) fn order() -> Delivery {
         let event = Event::builder("OrderPlaced")
             .id(EventId::from("0190-id"))
@@ -197,14 +199,15 @@ pub(crate) mod tests {
         Delivery::first(event.expect("a good event"))
     }
 
-    /// The same event with this change. It may hold what no event can be built with, as a row may.
+    /// The same event with this change. It may have values that the builder refuses, as a row of a foreign table
+    /// may.
     pub(crate) fn order_with(change: impl FnOnce(&mut EventParts)) -> Delivery {
         let mut parts = order().event.to_parts();
         change(&mut parts);
         Delivery::first(Event::from_parts(parts))
     }
 
-    /// The headers of a message but for the trace, which is new each time.
+    /// The headers of a message except `traceparent`, which is new each time.
     pub(crate) fn headers(message: &Message<'_>) -> Vec<(String, String)> {
         let headers = message.headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         headers.filter(|(name, _)| !name.ends_with("traceparent")).collect()
@@ -215,7 +218,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_format_sends_the_deliverys_own_trace_on() {
+    fn every_format_sends_the_trace_of_the_delivery() {
         let delivery = order();
         let trace = delivery.trace.as_ref().expect("a trace").traceparent();
         for format in Format::ALL {
@@ -231,7 +234,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_header_of_an_event_takes_the_place_of_ours() {
+    fn header_of_an_event_never_replaces_a_header_of_the_format() {
         let event = Event::builder("OrderPlaced")
             .header("Outbox-Event-Id", "forged")
             .header("CE-ID", "forged")
@@ -250,7 +253,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn headers_that_this_event_has_not_are_kept_from_others_too() {
+    fn reserved_header_is_dropped_even_if_the_format_sets_none() {
         let event = Event::builder("OrderPlaced")
             .header("Outbox-Tenant-Id", "another")
             .header("ce-subject", "another")
@@ -269,7 +272,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_of_formats_are_those_of_the_message() {
+    fn error_for_an_unknown_format_names_every_format() {
         for name in ["raw", "envelope", "cloudevents", "cloudevents-structured", "debezium"] {
             assert!(name.parse::<Format>().is_ok(), "{name}");
             assert!(UnknownFormat.to_string().contains(name), "{name}");

@@ -1,13 +1,13 @@
-//! The payload as it is; everything else in headers.
+//! The raw format: the payload unchanged, all other fields in headers.
 
 use posthaste::Delivery;
 
 use super::Message;
 
-/// What the names of our headers begin with.
+/// The prefix of the format's headers.
 pub(super) const HEADER_PREFIX: &str = "outbox-";
 
-/// The header with the event's id, by which a consumer recognises a repeat.
+/// The header with the event's id, by which a consumer recognises a duplicate.
 pub(crate) const EVENT_ID_HEADER: &str = "outbox-event-id";
 
 pub(super) fn message(delivery: &Delivery) -> Message<'_> {
@@ -16,7 +16,7 @@ pub(super) fn message(delivery: &Delivery) -> Message<'_> {
     message
 }
 
-/// The headers that say what the message is about.
+/// Adds the headers that describe the event.
 pub(super) fn describe<'a>(delivery: &'a Delivery, message: &mut Message<'a>) {
     message.add(EVENT_ID_HEADER, delivery.id().as_str());
     message.add("outbox-event-type", delivery.event_type());

@@ -1,8 +1,10 @@
-//! The filter of addresses that requests may go to: public ones, and networks that the settings name.
+//! Address filter (SSRF protection): requests may go only to public addresses and to networks that the settings
+//! allow.
 //!
-//! Who may set an endpoint must not reach what only this machine can reach: its own services, its
-//! network, the cloud's metadata. Names are looked up here, and only addresses that were checked are
-//! connected to, so that a name cannot lead elsewhere between the check and the connection.
+//! A person who may configure an endpoint must not reach what only this machine can reach: its own services, its
+//! network, the cloud's metadata service. The filter resolves names itself, and connections are made only to
+//! addresses that it has checked, so that a name cannot resolve to another address between the check and the
+//! connection.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,15 +14,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// The address is neither public nor in a network that is allowed.
+/// The address is neither public nor in an allowed network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a public address: name its network in allow_networks if events are meant to go there")]
 pub(super) struct NotPublic(IpAddr);
 
-/// A DNS lookup: from a name to its addresses.
+/// A DNS lookup: returns the addresses of a name. Tests replace it.
 pub(super) type DnsLookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// The system's own resolver.
+/// The system's resolver.
 pub(super) fn system_lookup() -> DnsLookup {
     Arc::new(|name| {
         Box::pin(async move {
@@ -30,7 +32,7 @@ pub(super) fn system_lookup() -> DnsLookup {
     })
 }
 
-/// Looks names up, and keeps those addresses that may be connected to.
+/// Resolves names and drops the addresses that requests must not go to.
 #[derive(Clone)]
 pub(super) struct AddressFilter {
     allowed: Arc<[Network]>,
@@ -47,6 +49,7 @@ impl AddressFilter {
         if is_allowed || is_public(address) { Ok(()) } else { Err(NotPublic(address)) }
     }
 
+    /// Returns the permitted addresses of a name, with port 0. Returns an error if there are none.
     pub(super) async fn addresses(self, name: String) -> Result<Vec<SocketAddr>, posthaste::BoxError> {
         let found = (self.lookup)(name).await?;
         let first = *found.first().ok_or("its name has no address")?;
@@ -66,7 +69,7 @@ impl Resolve for AddressFilter {
     }
 }
 
-/// An address and how many of its first bits count: `10.0.0.0/8`, or `10.1.2.3` alone.
+/// A network in CIDR notation, `10.0.0.0/8`, or a single address, `10.1.2.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     address: IpAddr,
@@ -75,7 +78,9 @@ pub(super) struct Network {
 
 /// A text that is not a network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`allow_networks` has something that is no network: write one as 10.0.0.0/8, fd00::/8 or 127.0.0.1")]
+#[error(
+    "`allow_networks` contains a text that is not a network: write one as 10.0.0.0/8, fd00::/8 or 127.0.0.1"
+)]
 pub(super) struct InvalidNetwork;
 
 impl Network {
@@ -100,7 +105,7 @@ impl Network {
     }
 }
 
-/// Whether two addresses differ in nothing but their last bits.
+/// Whether two addresses are equal apart from their last `last` bits.
 fn same_prefix(one: u128, other: u128, last: u32) -> bool {
     (one ^ other).checked_shr(last).unwrap_or(0) == 0
 }
@@ -120,45 +125,45 @@ impl FromStr for Network {
     }
 }
 
-/// Networks of IPv4 that are not the Internet.
+/// IPv4 networks that are not public.
 const NOT_PUBLIC_V4: &[Network] = &[
-    // This network, which many systems take for themselves.
+    // "This network", which many systems route to themselves.
     Network::v4(0, 0, 0, 8),
     // Private.
     Network::v4(10, 0, 0, 8),
     Network::v4(172, 16, 0, 12),
     Network::v4(192, 168, 0, 16),
-    // Between a provider and its customers.
+    // Carrier-grade NAT: between a provider and its customers.
     Network::v4(100, 64, 0, 10),
-    // This machine.
+    // Loopback.
     Network::v4(127, 0, 0, 8),
-    // This link, with the metadata of clouds.
+    // Link-local, which includes the metadata services of clouds.
     Network::v4(169, 254, 0, 16),
-    // Protocols.
+    // IETF protocol assignments.
     Network::v4(192, 0, 0, 24),
-    // Relays from IPv6.
+    // 6to4 relays.
     Network::v4(192, 88, 99, 24),
     // Documentation and benchmarks.
     Network::v4(192, 0, 2, 24),
     Network::v4(198, 51, 100, 24),
     Network::v4(203, 0, 113, 24),
     Network::v4(198, 18, 0, 15),
-    // Multicast; reserved and broadcast.
+    // Multicast, reserved and broadcast.
     Network::v4(224, 0, 0, 4),
     Network::v4(240, 0, 0, 4),
 ];
 
-/// All of the Internet by IPv6. What is outside is local, or carries an address of IPv4 in it.
+/// All global unicast addresses of IPv6. Addresses outside it are local or embed an IPv4 address.
 const PUBLIC_V6: Network = Network::v6(0x2000, 0, 3);
 
-/// Parts of it that are not.
+/// Networks within `PUBLIC_V6` that are not public.
 const NOT_PUBLIC_V6: &[Network] = &[
-    // Protocols: Teredo, benchmarks, identifiers.
+    // IETF protocol assignments: Teredo, benchmarks, identifiers.
     Network::v6(0x2001, 0, 23),
     // Documentation.
     Network::v6(0x2001, 0x0db8, 32),
     Network::v6(0x3fff, 0, 20),
-    // 6to4, with an address of IPv4 in it.
+    // 6to4, which embeds an IPv4 address.
     Network::v6(0x2002, 0, 16),
 ];
 
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_are_allowed_may_be_reached_and_no_others() {
+    fn only_allowed_networks_may_be_reached_besides_public_ones() {
         let address_filter = address_filter(&["10.1.0.0/16", "127.0.0.1", "fd00::/8", "::/128"]);
         for address in ["10.1.2.3", "127.0.0.1", "fd12::1", "::", "8.8.8.8"] {
             assert_eq!(address_filter.check(address.parse().expect("an address")), Ok(()), "{address}");
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_network_is_refused() {
+    fn text_that_is_not_a_network_is_refused() {
         for text in
             ["", "10", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "::/129", "localhost", "10.0.0.0/8/8"]
         {
@@ -231,20 +236,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn private_addresses_of_a_name_are_left_out() {
-        let answer = |addresses: &'static [&'static str]| -> DnsLookup {
+    async fn private_addresses_of_a_name_are_dropped() {
+        let lookup = |addresses: &'static [&'static str]| -> DnsLookup {
             Arc::new(move |_| {
                 let found = addresses.iter().map(|text| text.parse().expect("an address")).collect();
                 Box::pin(async move { Ok(found) })
             })
         };
-        let ask = async |addresses| {
-            let found = AddressFilter::new(Vec::new(), answer(addresses)).addresses("host".to_owned()).await;
+        let resolve = async |addresses| {
+            let found = AddressFilter::new(Vec::new(), lookup(addresses)).addresses("host".to_owned()).await;
             found.map(|found| found.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>())
         };
-        assert_eq!(ask(&["127.0.0.1", "8.8.8.8", "::1"]).await.ok(), Some(vec!["8.8.8.8".to_owned()]));
-        let error = ask(&["::1", "10.0.0.1"]).await.expect_err("none is left");
+        assert_eq!(resolve(&["127.0.0.1", "8.8.8.8", "::1"]).await.ok(), Some(vec!["8.8.8.8".to_owned()]));
+        let error = resolve(&["::1", "10.0.0.1"]).await.expect_err("none is left");
         assert!(error.to_string().starts_with("::1 is not a public address"), "{error}");
-        assert_eq!(ask(&[]).await.expect_err("none at all").to_string(), "its name has no address");
+        assert_eq!(resolve(&[]).await.expect_err("none at all").to_string(), "its name has no address");
     }
 }

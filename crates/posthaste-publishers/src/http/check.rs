@@ -1,4 +1,4 @@
-//! Connects as a request would, and sends none.
+//! `Publisher` for webhooks: `check` connects as a request would, without sending one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{HttpPublisher, Inner, transport_error};
+use crate::check_error::{CheckError, UNREACHABLE_ADVICE};
 use crate::publisher::Publisher;
-use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for HttpPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let (shown, limit) = (&self.inner.endpoint.shown, self.inner.connect_timeout);
         match timeout(limit, self.inner.connect()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Unreached::new(transport_error::no_connection(&*error, shown))),
-            Err(_) => Err(Unreached::new(format!(
+            Ok(Err(error)) => Err(CheckError::new(transport_error::no_connection(&*error, shown))),
+            Err(_) => Err(CheckError::new(format!(
                 "no connection to {shown} within {limit:?}: {UNREACHABLE_ADVICE}"
             ))),
         }
     }
 
-    /// What an endpoint does with what it takes, nobody can ask.
+    /// Reports only whether the endpoint is reachable: HTTP offers no way to find out what it does with events.
     async fn diagnose(&self) -> Vec<Finding> {
         self.check().await.err().map(Finding::from).into_iter().collect()
     }
 }
 
 impl Inner {
-    /// The client keeps the connections of requests only: this one is closed.
+    /// Connects, and closes the connection: the client can only reuse connections that it has opened for requests.
     async fn connect(&self) -> Result<(), BoxError> {
         let host = self.endpoint.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let stream = TcpStream::connect(&*self.addresses(host).await?).await?;
@@ -46,7 +46,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Those that may be reached. An address in place of a name was checked with the settings.
+    /// Returns the permitted addresses of the host. A literal address was checked when the publisher was built.
     async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, BoxError> {
         let mut addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, 0)],

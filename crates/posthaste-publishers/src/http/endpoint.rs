@@ -1,4 +1,4 @@
-//! The one URL that all events of a publisher go to.
+//! The endpoint: the URL that receives all events of a publisher.
 
 use std::net::IpAddr;
 
@@ -15,9 +15,9 @@ use crate::error::PublisherError;
 pub(super) struct Endpoint {
     /// Without user and password.
     pub(super) url: Url,
-    /// Scheme, host and port: what errors may show. Paths and queries of webhooks are often secrets.
+    /// Scheme, host and port, for errors. The path and the query of a webhook are often secrets.
     pub(super) shown: String,
-    /// User and password of the URL, as a header.
+    /// User and password of the URL, as the value of `Authorization`.
     pub(super) login: Option<HeaderValue>,
 }
 
@@ -27,10 +27,10 @@ impl Endpoint {
         allow_http: bool,
         address_filter: &AddressFilter,
     ) -> Result<Self, PublisherError> {
-        // The library's error quotes nothing of the URL.
+        // The library's error does not quote the URL.
         let mut url = Url::parse(text)
             .map_err(|error| wrong(format!("the URL cannot be read ({error}): write https://host/path")))?;
-        // Half of a password would be taken for a host, and be shown as such.
+        // A part of a password would be read as a host, and shown in errors.
         if url.fragment().is_some() || url.path().contains('@') {
             return Err(wrong(
                 "the URL cannot be read: write # as %23, and @ in its path or password as %40",
@@ -40,7 +40,7 @@ impl Endpoint {
             "https" => {}
             "http" if allow_http => {}
             "http" => {
-                return Err(wrong("http sends events in the clear: write https, or allow it by allow_http"));
+                return Err(wrong("http sends events unencrypted: write https, or allow it with allow_http"));
             }
             _ => return Err(wrong("write the URL as https://host/path")),
         }
@@ -54,7 +54,7 @@ impl Endpoint {
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let shown = format!("{}://{host}{port}", url.scheme());
         let login = login(&url)?;
-        // Neither fails for a URL that has a host.
+        // Both calls succeed for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         Ok(Self { url, shown, login })
@@ -69,7 +69,7 @@ fn login(url: &Url) -> Result<Option<HeaderValue>, PublisherError> {
     text.push(b':');
     text.extend(percent_decode_str(url.password().unwrap_or_default()));
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(text)))
-        .map_err(|_| wrong("user and password of the URL cannot stand in a header"))?;
+        .map_err(|_| wrong("user and password of the URL contain characters that a header cannot carry"))?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn query_belongs_to_the_endpoint_and_the_login_becomes_a_header() {
+    fn query_stays_in_the_url_and_the_login_becomes_a_header() {
         let endpoint = parse("https://me:p%40ss@Example.com:8443/a/b?format=x").expect("a URL");
         assert_eq!(endpoint.url.as_str(), "https://example.com:8443/a/b?format=x");
         assert_eq!(endpoint.shown, "https://example.com:8443");
@@ -93,7 +93,7 @@ mod tests {
         assert!(!format!("{login:?}").contains("bWU6"));
     }
 
-    // S7: whatever way an address is written
+    // S7: every notation of an address
     #[test]
     fn literal_addresses_are_checked() {
         let hosts = "127.0.0.1 127.1 2130706433 0x7f000001 0177.0.0.1 127.0.0.1. [::1] \
@@ -107,7 +107,7 @@ mod tests {
 
     // S3
     #[test]
-    fn mistakes_say_what_to_write_and_tell_no_secret() {
+    fn errors_say_how_to_write_the_url_and_contain_no_secret() {
         for (url, text) in [
             (
                 "s3ntinel",
@@ -116,7 +116,7 @@ mod tests {
             ("ftp://h/s3ntinel", "HTTP: write the URL as https://host/path"),
             (
                 "http://h/s3ntinel",
-                "HTTP: http sends events in the clear: write https, or allow it by allow_http",
+                "HTTP: http sends events unencrypted: write https, or allow it with allow_http",
             ),
             (
                 "https://me:s3ntinel/x@host/",

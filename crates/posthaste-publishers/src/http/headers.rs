@@ -1,4 +1,4 @@
-//! From a message's headers to those of a request.
+//! Request headers: converts the headers of a message. Headers that an event must not set are refused or replaced.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhoo
 pub(super) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// How many the publisher adds to a request: the four above, and the body's type and length.
+/// How many headers the publisher adds to a request: the four above, the content type and the content length.
 const PUBLISHER_HEADER_COUNT: usize = 6;
 
-/// What CloudEvents' HTTP binding encodes, with everything that is not ASCII.
+/// The characters that the HTTP binding of CloudEvents percent-encodes, besides all that are not ASCII.
 const ENCODED_CHARS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// Names that decide where a request goes, where it ends, who sends it, or what is done with it.
+/// Headers that determine the target, the framing, the sender or the method of a request.
 const FORBIDDEN_HEADERS: &[&str] = &[
     "authorization",
     "connection",
@@ -39,7 +39,7 @@ const FORBIDDEN_HEADERS: &[&str] = &[
     "x-method-override",
 ];
 
-/// The headers of a request. Those in `ours` stand, whatever the event says.
+/// Returns the headers of a request. Headers in `ours` take precedence over those of the event.
 pub(super) fn for_request(message: &Message<'_>, ours: &HeaderMap) -> Result<HeaderMap, Unsendable> {
     let mut headers = ours.clone();
     headers
@@ -48,13 +48,11 @@ pub(super) fn for_request(message: &Message<'_>, ours: &HeaderMap) -> Result<Hea
     headers.insert(header::CONTENT_TYPE, value("content-type", &message.content_type)?);
     for (text, content) in &message.headers {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-            Unsendable::new(format!(
-                "HTTP can carry no header of the name `{text}`: use letters, digits and -"
-            ))
+            Unsendable::new(format!("`{text}` is not a valid HTTP header name: use letters, digits and -"))
         })?;
         if is_forbidden(&name) {
             return Err(Unsendable::new(format!(
-                "a header of the event would command the request: `{name}` must not come from an event"
+                "an event must not set the header `{name}`, which controls the request: remove it from the event"
             )));
         }
         if is_set_by_publisher(&name) || ours.contains_key(&name) {
@@ -68,32 +66,33 @@ pub(super) fn for_request(message: &Message<'_>, ours: &HeaderMap) -> Result<Hea
     Ok(headers)
 }
 
-/// Whether the name is one that no event may set.
+/// Whether an event with this header is refused.
 pub(super) fn is_forbidden(name: &HeaderName) -> bool {
     FORBIDDEN_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("proxy-")
 }
 
-/// Whether we alone say what stands there. Who copies the headers of a request that came in into an event
-/// has them there.
+/// Whether only the publisher sets this header. An event may have it, for example if a service copied the headers
+/// of an incoming request into it, so it is replaced and not refused.
 pub(super) fn is_set_by_publisher(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("webhook-") || ["content-type", "idempotency-key", "user-agent"].contains(&name)
 }
 
-/// An id, as the receiver gets it letter for letter.
+/// An id as a header value. It is refused rather than encoded, because the receiver compares ids literally.
 pub(super) fn id_value(id: &str) -> Result<HeaderValue, Unsendable> {
     let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
     let value = is_plain.then(|| HeaderValue::from_str(id).ok()).flatten();
     value.ok_or_else(|| Unsendable::new("the id of the event has characters that no header can carry"))
 }
 
-/// Values under our own names can be anything and are encoded; those of the event are sent as they are.
+/// Values of the format's own headers can contain any text and are encoded. Values of the event's headers are sent
+/// unchanged.
 fn value(name: &str, content: &str) -> Result<HeaderValue, Unsendable> {
     if name.starts_with("ce-") || name.starts_with("outbox-") {
         let encoded = Cow::from(utf8_percent_encode(content, ENCODED_CHARS));
         return HeaderValue::from_str(&encoded).map_err(|_| cannot_carry(name));
     }
-    // A receiver cuts off spaces at the ends.
+    // HTTP drops spaces at the ends of a value.
     if content.trim_matches([' ', '\t']).len() != content.len() {
         return Err(cannot_carry(name));
     }
@@ -125,7 +124,7 @@ mod tests {
 
     // S2
     #[test]
-    fn no_header_of_an_event_commands_the_request() {
+    fn event_cannot_set_a_header_that_controls_the_request() {
         for name in FORBIDDEN_HEADERS.iter().copied().chain(["Host", "CONTENT-LENGTH", "Proxy-Authorization"])
         {
             let refused = with(name, "x").expect_err(name).to_string();
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_set_ourselves_stands() {
+    fn header_of_an_event_does_not_replace_one_of_the_publisher() {
         for name in ["Webhook-Id", "webhook-signature", "webhook-other", "Idempotency-Key", "User-Agent"] {
             assert_eq!(sent(name, "forged"), None, "{name}");
         }
@@ -144,7 +143,7 @@ mod tests {
 
     // S2
     #[test]
-    fn values_are_sent_as_they_are_or_refused() {
+    fn values_are_sent_unchanged_or_refused() {
         for good in ["", "a b", "tab\tbed", "naïve 🚀", "%0d%0a", "\"q\""] {
             assert_eq!(sent("note", good).as_deref(), Some(good.as_bytes()), "{good:?}");
         }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn values_under_our_names_are_percent_encoded() {
+    fn values_of_the_formats_headers_are_percent_encoded() {
         for (value, encoded) in [
             ("a b", "a%20b"),
             ("\"", "%22"),

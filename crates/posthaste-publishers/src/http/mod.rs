@@ -1,12 +1,10 @@
-//! Webhooks: every event is a POST to one endpoint, signed as Standard Webhooks wants it.
+//! Webhook destination: each event is a POST to one endpoint, signed as specified by Standard Webhooks.
 //!
-//! # Layout
-//!
-//! - `builder` has the settings, `endpoint` the URL.
-//! - `address_filter` says which addresses may be reached.
-//! - `check` connects and sends nothing.
-//! - `headers` and `signature` make a request of an event.
-//! - `outcome`, `retry_after` and `transport_error` make an outcome of the response, or of the lack of one.
+//! - `builder` reads and checks the settings, `endpoint` the URL.
+//! - `address_filter` restricts the addresses that requests may go to.
+//! - `check` connects without sending a request.
+//! - `headers` and `signature` turn an event into a request.
+//! - `outcome`, `retry_after` and `transport_error` turn the response, or its absence, into an outcome.
 
 mod address_filter;
 mod builder;
@@ -47,20 +45,22 @@ use crate::unsendable::Unsendable;
 
 const NAME: &str = "HTTP";
 
-/// How much of a response's body is read, and for how long. It is read to its end so that the connection can be
-/// used again, and only the status counts.
+/// How much of a response body is read. The body is read so that the connection can be reused; only the status is
+/// used.
 const MAX_RESPONSE_BODY_BYTES: usize = 4_096;
+/// How long the body is read. A connection whose body takes longer is closed.
 const RESPONSE_BODY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Sends each event as a POST to one URL, and counts it as delivered when the answer is a 2xx.
+/// Sends each event as a POST to one URL. An event is delivered when the response is a 2xx.
 ///
-/// All events go to the URL of the settings: [`Event::topic`](posthaste::Event::topic) is not looked at, so
-/// that no row can lead a request elsewhere. Redirects are not followed, proxies of the environment are not
-/// used, and addresses that are not public are refused unless
-/// [`allow_networks`](HttpBuilder::allow_networks) names them.
+/// All events go to the configured URL: [`Event::topic`](posthaste::Event::topic) is ignored, so that no row can
+/// direct a request elsewhere. Redirects are not followed, the proxies of the environment are not used, and
+/// addresses that are not public are refused unless [`allow_networks`](HttpBuilder::allow_networks) lists them.
 ///
-/// Events of one aggregate id within a batch go one after another, all others at once, up to
-/// [`concurrency`](HttpBuilder::concurrency).
+/// Events with the same aggregate id are sent one after another within a batch. All others are sent concurrently,
+/// up to [`concurrency`](HttpBuilder::concurrency).
+///
+/// Clones share the client and its connections.
 ///
 /// ```
 /// use posthaste_publishers::http::HttpPublisher;
@@ -79,52 +79,54 @@ pub struct HttpPublisher {
 
 struct Inner {
     client: Client,
-    /// What the client has too, but uses for requests only.
+    /// The same filter and TLS settings as the client's, for `check`: the client can only send requests.
     address_filter: AddressFilter,
     tls: Arc<rustls::ClientConfig>,
     connect_timeout: Duration,
     endpoint: Endpoint,
-    /// What stands in every request.
+    /// The headers of every request.
     headers: HeaderMap,
-    /// The current one first, then the one before it.
+    /// The current signing key first, then the previous one. Empty without signatures.
     keys: Vec<SigningKey>,
     common: CommonSettings,
     concurrency: usize,
+    /// One permit per concurrent request, shared by all calls.
     requests: Semaphore,
-    /// When the endpoint was last seen to be there.
-    last_answer: Mutex<Option<Instant>>,
+    /// When the last response arrived, from any request. `None` before the first.
+    last_response: Mutex<Option<Instant>>,
 }
 
 /// A request that is not signed yet.
 struct UnsignedRequest {
-    /// The webhook's, which is signed with the rest.
+    /// The value of `webhook-id`, which is part of the signed content.
     id: String,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// The deadlines of one call of `deliver`. Its end comes before the engine's timeout, which would take the outcomes of events
-/// with it that were delivered.
+/// The deadlines of one call of `deliver`. The call ends before the route's timeout: when the route ends a call,
+/// the outcomes of events that were delivered are lost.
 struct CallDeadlines {
     began: Instant,
-    /// No request is begun later, so that each has at least half of the time.
+    /// No request starts later, so that each has at least half of the timeout.
     last_start: Instant,
     end: Instant,
 }
 
 impl HttpPublisher {
-    /// To this URL, with every setting at its default: no signature, [`Format::Raw`](crate::Format::Raw), 8 requests at once.
+    /// Builds a publisher for this URL with default settings: no signature, [`Format::Raw`](crate::Format::Raw), 8
+    /// concurrent requests.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         Self::builder(url).build()
     }
 
-    /// To this URL, which is `https://host/path?query`. The query is the endpoint's own: settings are made here
-    /// and not there. A user and a password in it are sent by `Authorization: Basic`.
+    /// Starts a builder for this URL: `https://host/path?query`. The query belongs to the endpoint and is no place
+    /// for settings. User and password of the URL are sent as `Authorization: Basic`.
     pub fn builder(url: impl Into<String>) -> HttpBuilder {
         HttpBuilder::new(url.into())
     }
 
-    /// Posts the events of one key one after another.
+    /// Sends the events of one key one after another.
     async fn send_sequence(
         &self,
         sequence: Vec<usize>,
@@ -154,7 +156,7 @@ impl HttpPublisher {
         match timeout_at(deadlines.end, self.inner.exchange(request)).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::no_answer(format!(
-                "{} did not answer within {:?}",
+                "{} did not respond within {:?}",
                 self.inner.endpoint.shown, self.inner.common.timeout
             )),
         }
@@ -178,28 +180,30 @@ impl Destination for HttpPublisher {
     }
 
     fn profile(&self) -> Profile {
-        // Enough that none of the requests at once waits for the slowest of its batch.
+        // Two rounds of requests, so that no permit is idle while the slowest request of a batch runs.
         Profile::publisher(self.inner.concurrency.saturating_mul(2))
     }
 }
 
 impl Inner {
-    /// Everything that can be wrong with an event is found here, before anything is sent.
+    /// Converts an event into a request, or refuses it, before anything is sent.
     fn prepare(&self, delivery: &Delivery) -> Result<UnsignedRequest, Unsendable> {
         let message = self.common.format.message(delivery, "ce-");
         self.common.check_size(message.body.len())?;
         let mut headers = headers::for_request(&message, &self.headers)?;
-        // Id, time and body are signed with dots between. With a dot in the id, the same signature would be good for
-        // a shorter id, a time that stands in the id, and a body that begins there.
+        // Id, timestamp and body are signed with dots between them. If the id contained a dot, the same signature
+        // would be valid for a shorter id, with a timestamp taken from the id and a body that begins there.
         let id = message_id(delivery, self.common.format, "").replace('.', "%2E");
-        // An operator wants a replay to be taken again: a new key, which no receiver has seen.
+        // An operator who replays an event wants it to be processed again: the key is one that no receiver has
+        // seen.
         let key = headers::id_value(&with_replays(&id, delivery.replays))?;
         headers.insert(headers::WEBHOOK_ID, headers::id_value(&id)?);
         headers.insert(headers::IDEMPOTENCY_KEY, key);
         Ok(UnsignedRequest { id, headers, body: message.body })
     }
 
-    /// Signed at the last moment: receivers refuse signatures that are minutes old.
+    /// Signs a request. Called immediately before it is sent, because receivers refuse signatures that are minutes
+    /// old.
     fn request(&self, unsigned: UnsignedRequest) -> Request {
         let UnsignedRequest { id, mut headers, body } = unsigned;
         let timestamp = unix_seconds();
@@ -210,7 +214,7 @@ impl Inner {
             headers.insert(headers::WEBHOOK_SIGNATURE, value);
         }
         if body.is_empty() {
-            // The client leaves it out, and servers then ask for it.
+            // The client omits the length of an empty body, and some servers require it.
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         let mut request = Request::new(Method::POST, self.endpoint.url.clone());
@@ -224,21 +228,22 @@ impl Inner {
             Ok(response) => response,
             Err(error) => return transport_error::outcome_of(error, &self.endpoint.shown),
         };
-        *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.last_response.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let outcome =
             outcome::of_response(response.status(), response.headers(), &self.endpoint.shown, unix_seconds());
         let _ = timeout(RESPONSE_BODY_TIMEOUT, drain_body(response)).await;
         outcome
     }
 
-    /// Too many others were before it. An endpoint that answers them is slow; one that does not is not there.
+    /// The outcome of an event that got no permit in time. If the endpoint has responded to other requests of this
+    /// call it is slow, and the event is deferred. Otherwise it is unreachable.
     fn not_sent(&self, deadlines: &CallDeadlines) -> Outcome {
-        let last = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last_response.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| last >= deadlines.began) {
             return Outcome::Defer(Duration::ZERO);
         }
         Outcome::no_answer(format!(
-            "not sent: {} answers none of {} requests before it",
+            "not sent: {} responded to none of the {} requests before it",
             self.endpoint.shown, self.concurrency
         ))
     }
@@ -251,8 +256,8 @@ impl CallDeadlines {
     }
 }
 
-/// The events of a batch by key, as their places in the batch: each sequence is posted one event after the other. An
-/// event without a key is a sequence of its own.
+/// Groups the events of a batch by aggregate id. Each group holds indexes into the batch and is sent one event
+/// after another. An event without an aggregate id is a group of its own.
 fn sequences(batch: &[Delivery]) -> Vec<Vec<usize>> {
     let mut sequences: Vec<Vec<usize>> = Vec::with_capacity(batch.len());
     let mut of_key: HashMap<&str, usize> = HashMap::new();
@@ -269,17 +274,17 @@ fn sequences(batch: &[Delivery]) -> Vec<Vec<usize>> {
     sequences
 }
 
-const NO_ANSWER_BEFORE: &str = "not sent: an event of the same key before it got no answer";
+const NO_ANSWER_BEFORE: &str = "not sent: an earlier event with the same key got no response";
 
-/// An event whose forerunner comes again must not overtake it. One that was answered, even by a no, does not
-/// hold up the others: how often it is tried is not for us to say.
+/// The outcome of an event whose predecessor with the same key was not delivered, if it must not overtake it. A
+/// predecessor that got a response, even a refusal, holds nothing up: the engine decides about retries and order.
 fn held_up(before: &Outcome) -> Option<Outcome> {
     match before {
         Outcome::Defer(delay) => Some(Outcome::Defer(*delay)),
-        // The receiver asks for less, and would only say it again.
+        // The receiver asked for fewer requests, and would refuse this one as well.
         Outcome::Busy(busy) => Some(Outcome::busy_for(
             busy.retry_after,
-            "not sent: the receiver put off an event of the same key before it",
+            "not sent: the receiver postponed an earlier event with the same key",
         )),
         Outcome::Unreachable(why) if why.connection_failed => Some(Outcome::no_connection(NO_ANSWER_BEFORE)),
         Outcome::Unreachable(_) => Some(Outcome::no_answer(NO_ANSWER_BEFORE)),
@@ -287,7 +292,7 @@ fn held_up(before: &Outcome) -> Option<Outcome> {
     }
 }
 
-/// Reads a body to its end if it is a short one. Others cost their connection.
+/// Reads a short body to its end. After a longer one the connection cannot be reused.
 async fn drain_body(mut response: Response) {
     let mut left = MAX_RESPONSE_BODY_BYTES;
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -303,12 +308,12 @@ fn wrong(problem: impl Into<String>) -> PublisherError {
     PublisherError::new(NAME, problem)
 }
 
-/// Seconds since 1970.
+/// The current Unix time in seconds.
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Neither path nor query nor headers nor keys.
+/// Leaves out path, query, headers and keys: each may be a secret.
 impl fmt::Debug for HttpPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpPublisher")

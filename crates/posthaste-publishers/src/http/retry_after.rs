@@ -1,29 +1,29 @@
-//! `Retry-After`: how long a receiver asks us to wait.
+//! The response header `Retry-After`: how long the receiver asks to wait.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderValue;
 
-/// For an attempt whose receiver names no time, or none that can be read.
+/// The delay if the receiver sends no time that can be parsed.
 pub(super) const DEFAULT_DELAY: Duration = Duration::from_secs(30);
 const MIN_DELAY: Duration = Duration::from_secs(1);
-/// A receiver must not be able to put an event off for years.
+/// The longest delay: a receiver must not be able to postpone an event for years.
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
-/// How long to wait; none if there is no time that can be read. In seconds, or as a date of HTTP; `now` is in seconds
-/// since 1970.
+/// Returns the delay, between `MIN_DELAY` and `MAX_DELAY`; `None` if the header cannot be parsed. The header
+/// contains seconds or an HTTP date. `now` is the Unix time in seconds.
 pub(super) fn delay(header: Option<&HeaderValue>, now: u64) -> Option<Duration> {
     let text = header.and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
     let seconds = match text.parse::<u64>() {
         Ok(seconds) => Some(seconds),
-        // Digits alone that are no number: more seconds than there ever will be.
+        // A number of seconds that is too large for `u64`.
         Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => Some(u64::MAX),
         Err(_) => date(text).map(|date| date.saturating_sub(now)),
     };
     seconds.map(|seconds| Duration::from_secs(seconds).clamp(MIN_DELAY, MAX_DELAY))
 }
 
-/// In seconds since 1970.
+/// Parses an HTTP date into Unix seconds.
 fn date(text: &str) -> Option<u64> {
     let date = httpdate::parse_http_date(text).ok()?;
     date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
@@ -37,7 +37,7 @@ mod tests {
     const NOW: u64 = 784_111_777;
 
     #[test]
-    fn every_form_gives_a_sane_delay() {
+    fn every_notation_gives_a_delay_within_the_limits() {
         for (text, seconds) in [
             ("120", Some(120)),
             (" 7 ", Some(7)),

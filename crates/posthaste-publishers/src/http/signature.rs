@@ -1,4 +1,4 @@
-//! Signatures as Standard Webhooks wants them: the receiver knows that a request comes from us.
+//! Request signatures (Standard Webhooks, HMAC-SHA256), by which the receiver verifies the sender.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// What keys begin with.
+/// The prefix of signing keys.
 const KEY_PREFIX: &str = "whsec_";
 
-/// How long a key may be.
+/// The permitted size of a key.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// A secret that we share with the receiver.
+/// A key that publisher and receiver share.
 #[derive(Clone)]
 pub(super) struct SigningKey(Hmac<Sha256>);
 
-/// What was typed is not shown: it is nearly the key.
+/// The text is not a signing key. The error does not quote it: it is probably a mistyped key.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a signing key is whsec_ and 24 to 64 bytes in base64: make one with `echo whsec_$(openssl rand -base64 32)`"
@@ -34,7 +34,7 @@ impl SigningKey {
         Hmac::new_from_slice(&key).map(Self).map_err(|_| InvalidSigningKey)
     }
 
-    /// `v1,` and the code of the id, the time in seconds and the body, with dots between.
+    /// Returns `v1,` and the HMAC, in base64, of id, Unix time and body, joined by dots.
     pub(super) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         let mut code = self.0.clone();
         code.update(format!("{id}.{timestamp}.").as_bytes());
@@ -53,7 +53,7 @@ impl fmt::Debug for SigningKey {
 mod tests {
     use super::*;
 
-    // S8: the example of the standard's own documentation, computed again with Python's hmac.
+    // S8: the example in the documentation of Standard Webhooks, verified with Python's hmac.
     #[test]
     fn signature_is_that_of_the_standards_example() {
         let key = SigningKey::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a key");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_key_is_refused_and_not_shown() {
+    fn text_that_is_not_a_key_is_refused_and_not_shown() {
         for text in [
             "",
             "whsec_",

@@ -1,4 +1,4 @@
-//! What needs a way into the publisher: names that lead elsewhere, and settings that are wrong.
+//! Tests that need the publisher's internals: DNS rebinding and wrong settings.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::publisher::Publisher as _;
 
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// Takes every request, and closes its connection. Counts connections.
+/// Responds 200 to every request and closes the connection. Counts connections.
 fn serve(listener: TcpListener) -> Arc<AtomicUsize> {
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&connections);
@@ -33,9 +33,9 @@ fn event() -> Delivery {
     Delivery::first(Event::json("Made", &1).expect("a good event"))
 }
 
-// S7: 127.0.0.2 stands for a public address, which is allowed; 127.0.0.1 for what must not be reached.
+// S7: 127.0.0.2 plays an allowed address, 127.0.0.1 an address that must not be reached.
 #[tokio::test]
-async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
+async fn name_that_resolves_to_a_private_address_later_is_not_followed() {
     let public = TcpListener::bind("127.0.0.2:0").await.expect("a port");
     let port = public.local_addr().expect("an address").port();
     let private = TcpListener::bind(("127.0.0.1", port)).await.expect("the same port");
@@ -59,23 +59,23 @@ async fn name_that_leads_elsewhere_the_second_time_is_not_followed() {
         assert!(why.error.to_string().contains("127.0.0.1 is not a public address"), "{}", why.error);
         assert!(why.connection_failed);
     }
-    let why = hooks.check().await.expect_err("it leads elsewhere now").to_string();
+    let why = hooks.check().await.expect_err("it resolves to a private address now").to_string();
     assert!(why.contains("127.0.0.1 is not a public address"), "{why}");
-    assert_eq!(lookups.load(Ordering::SeqCst), 5, "each connection looks the name up");
+    assert_eq!(lookups.load(Ordering::SeqCst), 5, "each connection resolves the name");
     assert_eq!(public.load(Ordering::SeqCst), 1);
     assert_eq!(private.load(Ordering::SeqCst), 0, "no connection was made");
 }
 
 #[test]
-fn settings_that_are_wrong_say_so() {
+fn errors_name_the_wrong_setting() {
     let builder = || HttpPublisher::builder("https://example.com/s3ntinel?k=s3ntinel");
     assert!(builder().build().is_ok());
     for (settings, text) in [
         (builder().concurrency(0), "HTTP: `concurrency` must be 1 to 10000"),
-        (builder().timeout(Duration::ZERO), "HTTP: `timeout` must be more than nothing and at most an hour"),
+        (builder().timeout(Duration::ZERO), "HTTP: `timeout` must be longer than zero and at most an hour"),
         (
             builder().previous_signing_key(KEY),
-            "HTTP: `previous_signing_key` stands beside a `signing_key`: give both",
+            "HTTP: `previous_signing_key` needs a `signing_key`: give both",
         ),
         (
             builder().root_certificate("s3ntinel"),
@@ -83,13 +83,16 @@ fn settings_that_are_wrong_say_so() {
         ),
         (
             builder().header("Content-Length", "s3ntinel"),
-            "HTTP: `header` cannot set content-length: it is made for each request",
+            "HTTP: `header` cannot set content-length: the publisher sets it for each request",
         ),
         (
             builder().header("webhook-id", "s3ntinel"),
-            "HTTP: `header` cannot set webhook-id: it is made for each request",
+            "HTTP: `header` cannot set webhook-id: the publisher sets it for each request",
         ),
-        (builder().header("s3ntinel\n", "x"), "HTTP: `header` was given a name that HTTP cannot carry"),
+        (
+            builder().header("s3ntinel\n", "x"),
+            "HTTP: `header` was given a name that is not a valid HTTP header name",
+        ),
         (
             builder().header("x-token", "s3ntinel\n"),
             "HTTP: the value that `header` was given for x-token is not plain ASCII",
@@ -110,7 +113,7 @@ fn settings_that_are_wrong_say_so() {
 
 // S3
 #[test]
-fn nothing_shows_a_secret() {
+fn debug_output_contains_no_secret() {
     let hooks = HttpPublisher::builder("https://me:s3ntinel@example.com/s3ntinel?k=s3ntinel")
         .signing_key(KEY)
         .header("x-token", "s3ntinel")
@@ -122,7 +125,7 @@ fn nothing_shows_a_secret() {
 }
 
 #[test]
-fn events_of_a_key_share_a_sequence() {
+fn events_with_the_same_key_share_a_sequence() {
     let event = |key: Option<&str>| {
         let event = Event::builder("Made").json_text("{}");
         let event = match key {
@@ -136,7 +139,7 @@ fn events_of_a_key_share_a_sequence() {
 }
 
 #[test]
-fn event_behind_one_that_comes_again_waits() {
+fn event_waits_for_a_predecessor_that_will_be_sent_again() {
     assert!(held_up(&Outcome::done()).is_none());
     assert!(held_up(&Outcome::retry("no")).is_none());
     assert!(held_up(&Outcome::Dead(String::new())).is_none());

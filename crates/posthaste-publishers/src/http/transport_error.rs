@@ -1,4 +1,4 @@
-//! The outcome of a request that got no HTTP response: errors of DNS, TCP, TLS and of the client.
+//! Outcomes of requests without a response: DNS, TCP, TLS and client errors.
 
 use std::error::Error;
 use std::io;
@@ -7,20 +7,21 @@ use posthaste::Outcome;
 use rustls::CertificateError;
 
 use super::address_filter::NotPublic;
-use crate::one_line::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
+use crate::check_error::UNREACHABLE_ADVICE;
+use crate::operator_text::one_line;
 
-/// The URL is in no text, as it may hold secrets; `endpoint` is what may be shown of it.
+/// Returns the outcome for a client error. The text contains `endpoint` and never the URL, which may contain
+/// secrets.
 pub(super) fn outcome_of(error: reqwest::Error, endpoint: &str) -> Outcome {
     let error = error.without_url();
     if error.is_connect() {
         return Outcome::no_connection(no_connection(&error, endpoint));
     }
     let why = known_cause(&error).unwrap_or_else(|| last_cause(&error));
-    Outcome::no_answer(format!("{endpoint} gave no answer in HTTP: {why}"))
+    Outcome::no_answer(format!("{endpoint} sent no HTTP response: {why}"))
 }
 
-/// Why there is no connection, and what to do.
+/// The text for a connection that could not be opened, with the next step for the operator.
 pub(super) fn no_connection(error: &(dyn Error + 'static), endpoint: &str) -> String {
     let why = known_cause(error).unwrap_or_else(|| format!("{}: {UNREACHABLE_ADVICE}", last_cause(error)));
     format!("cannot connect to {endpoint}: {why}")
@@ -39,7 +40,7 @@ fn known_cause(error: &(dyn Error + 'static)) -> Option<String> {
     is_late.then(|| format!("it took longer than connect_timeout: {UNREACHABLE_ADVICE}"))
 }
 
-/// The last cause is the one that names the fact, and knows no URL.
+/// The text of the innermost cause, which names the actual failure and does not contain the URL.
 fn last_cause(error: &(dyn Error + 'static)) -> String {
     one_line(causes(error).last().map(ToString::to_string).unwrap_or_default())
 }
@@ -51,7 +52,7 @@ fn tls_reason(error: &rustls::Error) -> String {
     };
     let text = match certificate {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "its certificate is signed by nobody we trust: give its authority as root_certificate"
+            "its certificate is not signed by a trusted authority: set its authority as root_certificate"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "its certificate is for another host name"
@@ -65,7 +66,8 @@ fn tls_reason(error: &rustls::Error) -> String {
     text.to_owned()
 }
 
-/// The error and all that it came from. An I/O error skips the error in it when asked for its source.
+/// The error and its chain of causes. The `source` of an I/O error skips the error that it wraps, so that one is
+/// added.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;

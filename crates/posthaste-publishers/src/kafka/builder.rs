@@ -1,4 +1,4 @@
-//! The settings of a publisher: ours, and those of librdkafka but for what would break order or durability.
+//! Builder: reads and checks the settings of a Kafka publisher, including those of librdkafka.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,43 +13,45 @@ use super::secrets::Secrets;
 use super::{BROKER, Inner, KafkaPublisher, check_topic};
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::{CommonSettings, DEFAULT_TIMEOUT};
 use crate::template::Template;
 use crate::url::PublisherUrl;
 
-/// Unless set otherwise. What an operator need not know stands in the library's own defaults.
+/// Defaults that differ from those of librdkafka. Users can override them.
 const DEFAULT_SETTINGS: &[(&str, &str)] = &[
     ("client.id", "posthaste"),
-    // What is there goes out: a batch comes as a whole, and one event waits for nothing.
+    // Send immediately: a batch is queued as a whole, and a single event must not wait.
     ("linger.ms", "0"),
-    // A payload may have 1 MiB, in base64 a third more.
+    // A payload may have 1 MiB, and base64 adds a third.
     ("message.max.bytes", "2097152"),
-    // As Java's clients do, so that a key stays in its partition.
+    // The partitioner of the Java clients, so that a key maps to the same partition for every client.
     ("partitioner", "murmur2_random"),
     ("reconnect.backoff.max.ms", "1000"),
     ("socket.connection.setup.timeout.ms", "5000"),
     ("socket.keepalive.enable", "true"),
-    // How long a topic may be unknown before its events fail. Half a minute by default.
+    // How long an unknown topic is retried before its events fail. librdkafka's default is 30 s.
     ("topic.metadata.propagation.max.ms", "1000"),
 ];
 
-/// Those that choose by the key. `_random` is about events without one.
+/// Partitioners that choose the partition by the key. The variants with `_random` place events without a key
+/// randomly.
 const KEYED_PARTITIONERS: &[&str] =
     &["consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"];
 
-/// Never otherwise.
+/// Settings that users cannot change.
 const FIXED_SETTINGS: &[(&str, &str)] = &[("acks", "all"), ("enable.idempotence", "true")];
 
-/// Sets up a [`KafkaPublisher`].
+/// Settings of a [`KafkaPublisher`]. Nothing is checked before [`build`](Self::build).
 #[derive(Clone, Debug)]
 pub struct KafkaBuilder {
     common: CommonSettings,
     hosts: String,
     topic: Option<String>,
     batch: usize,
-    settings: Hidden<Vec<(String, String)>>,
-    /// Whether names of settings may be shown: in a URL, one may be a part of a password.
+    /// Settings of librdkafka by name, in the order in which they were set.
+    settings: Redacted<Vec<(String, String)>>,
+    /// If set, errors do not show names of settings: in a URL, a name may be a part of a password.
     is_from_url: bool,
 }
 
@@ -60,7 +62,7 @@ impl KafkaBuilder {
             hosts,
             topic: None,
             batch: 1_000,
-            settings: Hidden::default(),
+            settings: Redacted::default(),
             is_from_url: false,
         }
     }
@@ -82,54 +84,60 @@ impl KafkaBuilder {
         Ok(builder)
     }
 
-    /// The topic of events that name none themselves: a name, or a template such as `shop.{aggregate_type}`.
-    /// Places are `{event_type}`, `{aggregate_type}`, `{aggregate_id}`, `{tenant_id}` and `{header:NAME}`.
-    /// Default: none, but for [`Format::Debezium`] `outbox.event.{aggregate_type}`.
+    /// The topic of events that have none of their own: a name, or a template such as `shop.{aggregate_type}`. The
+    /// placeholders are `{event_type}`, `{aggregate_type}`, `{aggregate_id}`, `{tenant_id}` and `{header:NAME}`.
+    /// Required, except with [`Format::Debezium`], whose default is `outbox.event.{aggregate_type}`.
     pub fn topic(mut self, template: impl Into<String>) -> Self {
         self.topic = Some(template.into());
         self
     }
 
-    /// What a message looks like. Default: [`Format::Raw`].
+    /// The message format. Default: [`Format::Raw`].
     pub fn format(mut self, format: Format) -> Self {
         self.common.format = format;
         self
     }
 
-    /// How long a call may take. What the brokers have not acknowledged by then, less up to a second to take
-    /// it out of the queues, is unreachable. Default: 9 s. Keep it below the route's timeout, which is 10 s
-    /// unless set: a call that the route ends tells nothing, and what it delivered is sent again.
+    /// How long a call may take, 1 to 900 s. Events without an acknowledgement by then are unreachable; the last
+    /// second is reserved for removing them from librdkafka's queues. Keep it below the route's timeout, which is
+    /// 10 s by default: when the route ends a call, all its outcomes are lost and delivered events are sent again.
+    /// Default: 9 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.common.timeout = timeout;
         self
     }
 
-    /// The most events per call. Default: 1000.
+    /// The largest number of events per call. Default: 1000.
     pub fn batch(mut self, batch: usize) -> Self {
         self.batch = batch;
         self
     }
 
-    /// User and password for SASL. Unless set otherwise, `security.protocol` is then `SASL_SSL` and
-    /// `sasl.mechanism` is `PLAIN`. Default: none.
+    /// User and password for SASL. With them, `security.protocol` defaults to `SASL_SSL` and `sasl.mechanism` to
+    /// `PLAIN`. Default: no login.
     pub fn login(self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.set("sasl.username", user).set("sasl.password", password)
     }
 
-    /// The certificates, in PEM, of authorities that are trusted instead of the system's. Unless set otherwise,
-    /// `security.protocol` is then `SSL`. Default: none.
+    /// Trusts these certificate authorities (PEM) instead of the system's. With them, `security.protocol` defaults
+    /// to `SSL`, or to `SASL_SSL` with a login. Default: the system's authorities.
     pub fn root_certificate(self, pem: impl Into<String>) -> Self {
         self.set("ssl.ca.pem", pem)
     }
 
-    /// A setting of librdkafka by its name, see its CONFIGURATION.md. Those that would break order or
-    /// durability are refused.
+    /// Sets a librdkafka setting by name; see its CONFIGURATION.md. [`build`](Self::build) refuses settings that
+    /// would break order or durability.
     pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// Checks all of it. Connects nowhere.
+    /// Checks every setting, including files that settings name, and returns the publisher, which connects on first
+    /// use.
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the first wrong setting and how to write it.
     pub fn build(mut self) -> Result<KafkaPublisher, PublisherError> {
         let secrets = Secrets::of(&self.settings);
         let topic = self.template()?;
@@ -168,7 +176,8 @@ impl KafkaBuilder {
         for (name, value) in DEFAULT_SETTINGS {
             config.set(*name, *value);
         }
-        // The library looks for what is late once a second, and has to be done before we give it up.
+        // librdkafka looks for expired messages once per second, and must report them before the call's own
+        // deadline.
         let wait = (timeout * 3 / 4).as_millis().to_string();
         config.set("message.timeout.ms", &wait).set("request.timeout.ms", &wait);
         for (name, value) in self.settings.iter() {
@@ -179,15 +188,15 @@ impl KafkaBuilder {
             config.set(*name, *value);
         }
         self.secure(&mut config);
-        // Without brokers it connects nowhere, but it reads every setting and every file.
+        // A producer without brokers connects nowhere, but reads every setting and every file.
         config.create_with_context::<_, BaseProducer<_>>(SilentContext).map_err(|error| {
-            BROKER.wrong(format!("the settings do not fit: {}", explain(&error, secrets)))
+            BROKER.wrong(format!("the settings do not work together: {}", explain(&error, secrets)))
         })?;
         config.set("bootstrap.servers", &self.hosts);
         Ok(config)
     }
 
-    /// A password or a certificate is not there to go unused.
+    /// Turns SASL and TLS on if a login or a certificate is set, so that neither is silently ignored.
     fn secure(&self, config: &mut ClientConfig) {
         let has = |name: &str| config.get(name).is_some();
         let (sasl, tls) = (has("sasl.username"), has("ssl.ca.location") || has("ssl.ca.pem"));
@@ -203,17 +212,17 @@ impl KafkaBuilder {
 
     fn check(&self, name: &str, value: &str) -> Result<(), PublisherError> {
         if let Some(why) = why_refused(name, value) {
-            return Err(BROKER.wrong(format!("`{name}` cannot be set so: {why}")));
+            return Err(BROKER.wrong(format!("`{name}` cannot have this value: {why}")));
         }
         match ClientConfig::new().set(name, value).create_native_config() {
             Ok(_) => Ok(()),
             Err(KafkaError::ClientConfig(..)) if is_known(name) => {
-                Err(BROKER.wrong(format!("`{name}` does not take this value: see librdkafka's CONFIGURATION.md")))
+                Err(BROKER.wrong(format!("`{name}` does not accept this value: see librdkafka's CONFIGURATION.md")))
             }
             Err(_) if self.is_from_url => Err(BROKER.wrong(
-                "the URL has a parameter that is not known: known are format, timeout, batch, ca and the settings of librdkafka",
+                "the URL has an unknown parameter: it takes format, timeout, batch, ca and the settings of librdkafka",
             )),
-            Err(_) => Err(BROKER.wrong(format!("`{name}` is no setting of librdkafka in this build"))),
+            Err(_) => Err(BROKER.wrong(format!("`{name}` is not a setting of librdkafka in this build"))),
         }
     }
 }
@@ -224,10 +233,10 @@ fn is_known(name: &str) -> bool {
     config.is_ok_and(|config| config.get(name).is_ok())
 }
 
-/// The library's text about settings, without their values.
+/// The library's error text about settings, without secret values.
 fn explain(error: &KafkaError, secrets: &Secrets) -> String {
     let text = match error {
-        KafkaError::ClientConfig(_, _, name, _) => format!("`{name}` does not take its value"),
+        KafkaError::ClientConfig(_, _, name, _) => format!("`{name}` does not accept its value"),
         KafkaError::ClientCreation(text) => text.clone(),
         error => error.to_string(),
     };
@@ -239,37 +248,38 @@ fn explain(error: &KafkaError, secrets: &Secrets) -> String {
     }
 }
 
-/// Why a value of a setting would break order, durability or the reports; none if it would not.
+/// The reason why a setting is refused: its value would break order, durability or delivery reports. `None`
+/// if it is accepted.
 fn why_refused(name: &str, value: &str) -> Option<&'static str> {
     let number = || value.parse::<i64>().ok();
     Some(match name {
-        "enable.idempotence" if value != "true" => "the producer is idempotent, or retries change the order",
+        "enable.idempotence" if value != "true" => "without an idempotent producer, retries change the order",
         "acks" | "request.required.acks" if !matches!(value, "all" | "-1") => {
-            "all replicas in sync acknowledge, or an event is lost with a broker"
+            "all replicas in sync must acknowledge, or an event can be lost with a broker"
         }
         "max.in.flight.requests.per.connection" | "max.in.flight"
             if !number().is_some_and(|n| (1..=5).contains(&n)) =>
         {
-            "an idempotent producer has 1 to 5 requests on the way"
+            "an idempotent producer may have 1 to 5 requests in flight"
         }
         "partitioner" if !KEYED_PARTITIONERS.contains(&value) => {
-            "a key stays in its partition: take consistent, murmur2 or fnv1a, with or without _random"
+            "a key must stay in its partition: use consistent, murmur2 or fnv1a, with or without _random"
         }
-        "plugin.library.paths" => "no other library is loaded into this process",
-        "queuing.strategy" if value != "fifo" => "the order of events is kept: it is fifo",
-        "retries" | "message.send.max.retries" => "`timeout` ends retries, not their number",
-        "message.timeout.ms" | "delivery.timeout.ms" => "it follows from `timeout`",
-        "bootstrap.servers" | "metadata.broker.list" => "brokers are the hosts of the URL",
+        "plugin.library.paths" => "plugins are not loaded into this process",
+        "queuing.strategy" if value != "fifo" => "the order of events must be kept: use fifo",
+        "retries" | "message.send.max.retries" => "retries are limited by `timeout` and not by number",
+        "message.timeout.ms" | "delivery.timeout.ms" => "it is derived from `timeout`",
+        "bootstrap.servers" | "metadata.broker.list" => "the brokers are the hosts of the URL",
         "transactional.id" => "events are sent without Kafka's transactions",
-        "delivery.report.only.error" => "every event needs its report",
-        "test.mock.num.brokers" => "nothing would leave this process",
+        "delivery.report.only.error" => "every event needs its delivery report",
+        "test.mock.num.brokers" => "no event would leave this process",
         "opaque" | "default_topic_conf" | "interceptors" | "log.queue" => "it is set by this publisher",
-        _ if name.ends_with("_cb") => "callbacks are this publisher's own",
+        _ if name.ends_with("_cb") => "callbacks are set by this publisher",
         _ => return None,
     })
 }
 
-/// Says nothing: it is only there for a moment.
+/// A context that logs nothing, for a producer that only validates settings.
 struct SilentContext;
 
 impl ClientContext for SilentContext {
@@ -295,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_order_or_durability_is_refused_by_name() {
+    fn setting_that_breaks_order_or_durability_is_refused_by_name() {
         for (name, value) in [
             ("enable.idempotence", "false"),
             ("acks", "1"),
@@ -316,12 +326,12 @@ mod tests {
             ("test.mock.num.brokers", "3"),
         ] {
             let text = text(kafka().set(name, value));
-            assert!(text.starts_with(&format!("Kafka: `{name}` cannot be set so: ")), "{text}");
+            assert!(text.starts_with(&format!("Kafka: `{name}` cannot have this value: ")), "{text}");
         }
     }
 
     #[test]
-    fn what_keeps_them_is_taken() {
+    fn setting_that_keeps_order_and_durability_is_accepted() {
         let builder = [
             ("enable.idempotence", "true"),
             ("acks", "-1"),
@@ -337,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn errors_say_how_to_write_the_setting() {
         for (builder, expected) in [
             (
                 KafkaBuilder::new(String::new()).topic("x"),
@@ -346,14 +356,14 @@ mod tests {
             (KafkaBuilder::new("h".to_owned()), "a topic is missing: write kafka://host:port/topic"),
             (
                 kafka().topic("a b"),
-                "the name of a topic may hold letters, digits, dots, underscores and hyphens only: `a b`",
+                "the name of a topic may contain only letters, digits, dots, underscores and hyphens: `a b`",
             ),
             (kafka().timeout(Duration::ZERO), "`timeout` must be between 1 and 900 seconds"),
             (kafka().batch(0), "`batch` must be at least 1"),
-            (kafka().set("linger", "5"), "`linger` is no setting of librdkafka in this build"),
+            (kafka().set("linger", "5"), "`linger` is not a setting of librdkafka in this build"),
             (
                 kafka().set("linger.ms", "soon"),
-                "`linger.ms` does not take this value: see librdkafka's CONFIGURATION.md",
+                "`linger.ms` does not accept this value: see librdkafka's CONFIGURATION.md",
             ),
         ] {
             assert_eq!(text(builder), format!("Kafka: {expected}"));
@@ -364,14 +374,14 @@ mod tests {
 
     #[cfg(feature = "kafka-tls")]
     #[test]
-    fn file_of_certificates_that_is_not_there_is_found_out_at_once() {
+    fn missing_certificate_file_is_an_error_of_the_builder() {
         let text = text(kafka().set("ssl.ca.location", "/nowhere/ca.pem"));
-        assert!(text.starts_with("Kafka: the settings do not fit: "), "{text}");
+        assert!(text.starts_with("Kafka: the settings do not work together: "), "{text}");
         assert!(text.contains("ssl.ca.location"), "{text}");
     }
 
     #[test]
-    fn no_text_tells_a_secret() {
+    fn no_text_contains_a_secret() {
         const SECRET: &str = "s3ntinel-PW-9f";
         let with_password = || kafka().login("me", SECRET).set("security.protocol", "SASL_PLAINTEXT");
         assert!(!format!("{:?}", with_password()).contains(SECRET));

@@ -1,4 +1,4 @@
-//! Whether the brokers are there, and the topic if a question for it cannot make it.
+//! `Publisher` for Kafka: `check` fetches metadata of the brokers, and of the topic if fetching cannot create it.
 
 use async_trait::async_trait;
 use posthaste::admin::Finding;
@@ -6,13 +6,13 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::outcome::{self, ReportContext};
 use super::{Inner, KafkaPublisher};
+use crate::check_error::CheckError;
 use crate::publisher::Publisher;
-use crate::unreached::Unreached;
 
 #[async_trait]
 impl Publisher for KafkaPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
-        let producer = self.inner.producer.get().map_err(Unreached::new)?;
+    async fn check(&self) -> Result<(), CheckError> {
+        let producer = self.inner.producer.get().map_err(CheckError::new)?;
         let topic = self.inner.topic_to_check();
         let code = producer.probe(topic, self.inner.common.timeout).await;
         if code == Some(Code::NoError) {
@@ -24,7 +24,7 @@ impl Publisher for KafkaPublisher {
             timeout: self.inner.common.timeout,
             health: &producer.health(),
         };
-        Err(outcome::unreached(code, &context))
+        Err(outcome::check_error(code, &context))
     }
 
     async fn diagnose(&self) -> Vec<Finding> {
@@ -36,7 +36,8 @@ impl Publisher for KafkaPublisher {
 }
 
 impl Inner {
-    /// The topic of all events that name none. Where brokers may make it, it need not be there yet.
+    /// The topic to look up: that of events without a topic of their own. `None` if it depends on the event, or if
+    /// brokers may create it on first use.
     fn topic_to_check(&self) -> Option<&str> {
         self.topic.as_text().filter(|_| !self.may_create_topics)
     }

@@ -1,10 +1,10 @@
-//! Apache Kafka, by an idempotent producer of librdkafka.
+//! Apache Kafka destination, with an idempotent producer of librdkafka.
 //!
-//! - `builder` checks what was set, and refuses what would break order or durability.
+//! - `builder` reads and checks the settings, and refuses those that would break order or durability.
 //! - `secrets` keeps secret settings out of every text.
-//! - `producer` is the producer in use, the events in flight, and the delivery reports that complete them.
-//! - `outcome` says what a report means for its event.
-//! - `check` asks whether the brokers are there, `diagnose` whether they keep what they take.
+//! - `producer` holds the producer in use and the in-flight batches that its delivery reports complete.
+//! - `outcome` turns a delivery report into an outcome.
+//! - `check` implements the check of the brokers, `diagnose` the diagnosis of the topic's durability.
 
 mod builder;
 mod check;
@@ -34,14 +34,16 @@ use producer::{CurrentProducer, InFlightBatch, PURGE_TIMEOUT, Producer};
 
 const BROKER: Broker = Broker { name: "Kafka", scheme: "kafka", tls_scheme: "kafka" };
 
-/// What the names of CloudEvents' headers begin with, by its binding for Kafka.
+/// The prefix of CloudEvents attributes in headers, from the Kafka binding of CloudEvents.
 const CLOUD_EVENTS_HEADER_PREFIX: &str = "ce_";
 
 /// Writes events to topics of Apache Kafka: `kafka://host:9092,host:9092/topic?format=raw`.
 ///
-/// The key of a message is the event's aggregate id, and its partition the one that Java clients choose. The
-/// producer is idempotent and waits for all replicas in sync; an event is delivered when the report about it
-/// says so. The topic is that of the event if it names one, else the template's, else the format's.
+/// The key of a message is the event's aggregate id; it maps to the same partition as with Java clients. The
+/// producer is idempotent and waits for all replicas in sync. An event is delivered when its delivery report says
+/// so. The topic is the event's own, or else the configured template, or else the default of the format.
+///
+/// Clones share the producer.
 ///
 /// ```
 /// use posthaste_publishers::Format;
@@ -63,21 +65,23 @@ pub struct KafkaPublisher {
 struct Inner {
     topic: Template,
     common: CommonSettings,
+    /// The largest number of events per call.
     batch: usize,
-    /// Whether a question for a topic may make it, by `allow.auto.create.topics`.
+    /// Whether fetching a topic's metadata may create it (`allow.auto.create.topics`).
     may_create_topics: bool,
     producer: CurrentProducer,
-    /// Sends each message in a request of its own, for those that came to nothing because of their neighbours.
+    /// Sends each message in a request of its own, for messages that failed because a broker refused their whole
+    /// request.
     single_message_producer: CurrentProducer,
 }
 
-/// The deadlines of one call, for both of the batches that it may send. It answers itself: whoever ends it from outside
-/// gets no outcome of what was delivered, and leaves the rest in the queues.
+/// The deadlines of one call, shared by the two batches that it may send. The call must end by itself: when the
+/// route ends it, the outcomes of delivered events are lost and the remaining events stay in librdkafka's queues.
 #[derive(Clone, Copy)]
 struct CallDeadlines {
-    /// Reports are waited for until then.
+    /// The deadline for delivery reports.
     reports: Instant,
-    /// The call is over, and what had no report is purged.
+    /// When the call ends. Between `reports` and `end`, events without a report are purged from the queues.
     end: Instant,
 }
 
@@ -89,22 +93,26 @@ impl CallDeadlines {
 }
 
 impl KafkaPublisher {
-    /// For the brokers at `host:port,host:port`.
+    /// Starts a builder for the brokers at `host:port,host:port`.
     pub fn builder(hosts: impl Into<String>) -> KafkaBuilder {
         KafkaBuilder::new(hosts.into())
     }
 
-    /// From `kafka://user:password@host:9092,host:9092/topic?format=…`.
+    /// Builds a publisher from `kafka://user:password@host:9092,host:9092/topic?format=…`.
     ///
-    /// User and password are those of SASL; with them the connection is TLS and the mechanism PLAIN unless
-    /// set otherwise. Parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates),
-    /// and every setting of librdkafka by its name.
+    /// User and password are for SASL. With them, the connection uses TLS and the mechanism PLAIN unless set
+    /// otherwise. The parameters are `format`, `timeout` in seconds, `batch`, `ca` (a file of certificates), and
+    /// every setting of librdkafka by its name; see [`KafkaBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the wrong setting.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         KafkaBuilder::from_url(url)?.build()
     }
 
-    /// Sends these events of a batch with one producer and waits for the reports. Answers those that have to be
-    /// sent again alone; the others have an outcome then.
+    /// Sends the events with the indexes `which` and waits for their delivery reports. Writes their outcomes, and
+    /// returns the indexes of the events that must be sent again with one message per request.
     async fn send_batch(
         &self,
         current: &CurrentProducer,
@@ -170,7 +178,7 @@ impl KafkaPublisher {
         again
     }
 
-    /// Hands one event to the producer; waits while its queue is full.
+    /// Hands one event to the producer. Waits while the producer's queue is full.
     async fn send(
         &self,
         producer: &Producer,
@@ -184,7 +192,9 @@ impl KafkaPublisher {
         let message = self.message(delivery);
         self.inner.common.check_size(size(delivery, &message))?;
         if let Some((name, _)) = message.headers.iter().find(|(name, _)| name.contains('\0')) {
-            return Err(Unsendable::new(format!("the name of a header cannot hold a NUL: `{name}`")));
+            return Err(Unsendable::new(format!(
+                "the name of a header cannot contain a NUL character: `{name}`"
+            )));
         }
         let key = delivery.aggregate_id();
         while producer.send(&topic, key, &message, in_flight, at) == Err(Code::QueueFull) {
@@ -216,7 +226,7 @@ impl Destination for KafkaPublisher {
             self.send_batch(&self.inner.single_message_producer, batch, &again, &mut outcomes, deadlines)
                 .await;
         }
-        let unknown = || Outcome::no_answer("Kafka: nothing was reported");
+        let unknown = || Outcome::no_answer("Kafka: there was no delivery report");
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(unknown)).collect()
     }
 
@@ -225,7 +235,7 @@ impl Destination for KafkaPublisher {
     }
 }
 
-/// No settings: each may be a secret.
+/// Leaves out the settings of librdkafka: each may be a secret.
 impl fmt::Debug for KafkaPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KafkaPublisher")
@@ -236,7 +246,8 @@ impl fmt::Debug for KafkaPublisher {
     }
 }
 
-/// What brokers take for a name. Those that begin with two underscores are Kafka's own.
+/// Checks a topic name by the rules of the brokers. Names that begin with two underscores are Kafka's internal
+/// topics.
 fn check_topic(topic: &str) -> Result<(), Unsendable> {
     const MAX_TOPIC_BYTES: usize = 249;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -244,8 +255,8 @@ fn check_topic(topic: &str) -> Result<(), Unsendable> {
         "" => "is empty",
         "." | ".." => "cannot be only dots",
         _ if topic.len() > MAX_TOPIC_BYTES => "has more than 249 bytes",
-        _ if !topic.chars().all(legal) => "may hold letters, digits, dots, underscores and hyphens only",
-        _ if topic.starts_with("__") => "is one of Kafka's own",
+        _ if !topic.chars().all(legal) => "may contain only letters, digits, dots, underscores and hyphens",
+        _ if topic.starts_with("__") => "is reserved for Kafka's internal topics",
         _ => return Ok(()),
     };
     Err(Unsendable::new(format!("the name of a topic {problem}: `{topic}`")))
@@ -256,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_are_those_that_brokers_take() {
+    fn topic_names_follow_the_rules_of_the_brokers() {
         for topic in ["orders", "Shop.Order-1_x", "_private", "...", "-1", &"x".repeat(249)] {
             assert_eq!(check_topic(topic), Ok(()), "{topic}");
         }

@@ -1,4 +1,4 @@
-//! The outcome of an event from its delivery report.
+//! Outcomes of events, from their delivery reports.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use posthaste::Outcome;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::producer::{BROKERS_DOWN_ADVICE, ProducerHealth};
-use crate::one_line::one_line;
-use crate::unreached::Unreached;
+use crate::check_error::CheckError;
+use crate::operator_text::one_line;
 
-/// What the text of an outcome may have to name.
+/// Facts that the text of an outcome may include.
 pub(super) struct ReportContext<'a> {
     pub(super) topic: &'a str,
     pub(super) bytes: usize,
@@ -17,13 +17,13 @@ pub(super) struct ReportContext<'a> {
     pub(super) health: &'a ProducerHealth,
 }
 
-/// The outcome of an event that was not taken. No code means that there was no report.
+/// Returns the outcome of an event that was not delivered. `code` is `None` if there was no report.
 pub(super) fn of_report(code: Option<Code>, context: &ReportContext<'_>) -> Outcome {
     let Some(code) = code else { return no_acknowledgement(context) };
     let topic = context.topic;
     match code {
         Code::MessageSizeTooLarge | Code::MessageBatchTooLarge => Outcome::Dead(one_line(format!(
-            "too large: topic {topic} takes no message of {} bytes: raise its max.message.bytes",
+            "too large: topic {topic} refuses messages of {} bytes: raise its max.message.bytes",
             context.bytes
         ))),
         Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
@@ -32,15 +32,16 @@ pub(super) fn of_report(code: Option<Code>, context: &ReportContext<'_>) -> Outc
         Code::TopicAuthorizationFailed => {
             retry(format!("writing to topic {topic} is not allowed: grant WRITE on it"))
         }
-        Code::InvalidTopic => retry(format!("the brokers take no topic of the name {topic}")),
+        Code::InvalidTopic => retry(format!("the brokers refuse {topic} as the name of a topic")),
         Code::InvalidRecord => retry(format!(
             "topic {topic} refuses the message as invalid: if the topic is compacted the event needs an aggregate id"
         )),
         Code::ThrottlingQuotaExceeded => {
             Outcome::busy(format!("Kafka: a quota is used up: wait, or raise it for this user: {code}"))
         }
-        // A quota of bytes makes brokers answer late and never no, so it is seen as no acknowledgement. So is our own queue
-        // when it stays full: the brokers acknowledge nothing.
+        // For a byte quota, brokers delay their replies and send no error, so it shows up as a missing
+        // acknowledgement. So does a queue of librdkafka that stays full, because it is full only while brokers
+        // acknowledge nothing.
         Code::PurgeQueue
         | Code::PurgeInflight
         | Code::MessageTimedOut
@@ -60,22 +61,23 @@ pub(super) fn of_report(code: Option<Code>, context: &ReportContext<'_>) -> Outc
     }
 }
 
-/// Why the brokers, or the topic, cannot be used. No code means that nobody answered.
-pub(super) fn unreached(code: Option<Code>, context: &ReportContext<'_>) -> Unreached {
-    // A negative code is the library's own: no broker has said anything.
+/// Returns the error of a check: why the brokers or the topic cannot be used. `code` is `None` if no broker
+/// replied.
+pub(super) fn check_error(code: Option<Code>, context: &ReportContext<'_>) -> CheckError {
+    // Negative codes are librdkafka's own errors: no broker has replied.
     let said = code.filter(|code| *code as i32 > 0).map(|code| of_report(Some(code), context));
-    Unreached::new(match said {
-        Some(Outcome::Retry(error)) => error.to_string(),
+    CheckError::new(match said {
+        Some(Outcome::Failed(error)) => error.to_string(),
         Some(Outcome::Unreachable(why)) => why.error.to_string(),
         Some(Outcome::Busy(busy)) => busy.error.to_string(),
         _ => match context.health.no_connection() {
             Some(why) => format!("Kafka: {why}"),
-            None => format!("Kafka: no broker answered within {:?}: {BROKERS_DOWN_ADVICE}", context.timeout),
+            None => format!("Kafka: no broker replied within {:?}: {BROKERS_DOWN_ADVICE}", context.timeout),
         },
     })
 }
 
-/// Whether a broker may have meant another message of the same request: it refuses requests as a whole.
+/// Whether the error may be due to another message of the same request: brokers refuse a request as a whole.
 pub(super) fn may_be_about_another_message(code: Code) -> bool {
     matches!(
         code,
@@ -87,7 +89,7 @@ pub(super) fn may_be_about_another_message(code: Code) -> bool {
     )
 }
 
-/// The brokers were asked and said no: an attempt.
+/// The brokers refused the event, which counts as an attempt.
 fn retry(text: String) -> Outcome {
     Outcome::retry(format!("Kafka: {text}"))
 }
@@ -100,14 +102,14 @@ fn no_acknowledgement(context: &ReportContext<'_>) -> Outcome {
     match context.health.no_connection() {
         Some(why) => no_connection(&why),
         None => Outcome::no_answer(format!(
-            "Kafka: topic {} did not acknowledge within {:?}: see whether its partitions have leaders and enough replicas in sync",
+            "Kafka: topic {} did not acknowledge within {:?}: check that its partitions have leaders and enough replicas in sync",
             context.topic, context.timeout
         )),
     }
 }
 
-/// Whether it is about the state of brokers and connections, and not about the event. All errors of the
-/// library itself are; of the brokers' those that pass.
+/// Whether the error is due to the state of brokers and connections and not to the event: all errors of librdkafka
+/// itself, and the temporary errors of brokers.
 fn is_transient(code: Code) -> bool {
     (code as i32) < 0
         || matches!(

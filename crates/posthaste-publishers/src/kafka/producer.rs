@@ -1,4 +1,5 @@
-//! The Kafka producer of a publisher, and the delivery reports that complete the events it sent.
+//! The Kafka producer: sends messages, tracks the health of its brokers, and completes in-flight batches from
+//! delivery reports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,26 +21,27 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::secrets::Secrets;
 use crate::format::Message;
 
-/// How long all brokers may be away before the events on the way count as unreachable. The library connects
-/// anew meanwhile, and a broker that is back by then has lost nobody's time.
+/// How long no broker may be connected before in-flight events count as unreachable. librdkafka reconnects in the
+/// meantime, so a broker that is back within this time causes no failure.
 const BROKERS_DOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// What to do about brokers that do not answer.
+/// The next step for an operator when brokers do not reply.
 pub(super) const BROKERS_DOWN_ADVICE: &str =
-    "check host and port, that they run, and whether they want TLS or a login";
+    "check host and port, that they run, and whether they require TLS or a login";
 
 const CONTENT_TYPE: &str = "content-type";
 
-/// How long the reports of a purge may take.
+/// How long the delivery reports of purged messages may take.
 pub(super) const PURGE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The producer in use. It is made with the first events, and made anew after it lost all brokers or failed
-/// for good: what its predecessor still held is purged, so that nothing leaves late, and no gap in a
-/// sequence matters to the next.
+/// The producer in use. Created with the first events, and replaced after it lost all brokers or failed
+/// permanently. The messages that the old producer still holds are purged, so that none is sent late. The new
+/// producer starts a new sequence, so a gap in the old one does not matter.
 pub(super) struct CurrentProducer {
     config: ClientConfig,
     secrets: Secrets,
     is_single_message: bool,
+    /// `None` before the first call and after a producer was given up. Locked only to read or replace it.
     current: Mutex<Option<Arc<Producer>>>,
 }
 
@@ -48,7 +50,7 @@ impl CurrentProducer {
         Self { config, secrets, is_single_message: false, current: Mutex::default() }
     }
 
-    /// With one message per request.
+    /// A producer that sends one message per request.
     pub(super) fn single_message(mut config: ClientConfig, secrets: Secrets) -> Self {
         config.set("batch.num.messages", "1");
         Self { is_single_message: true, ..Self::new(config, secrets) }
@@ -58,7 +60,7 @@ impl CurrentProducer {
         self.config.get("bootstrap.servers").unwrap_or_default()
     }
 
-    /// The producer in use, or a new one; or why there is none.
+    /// Returns the producer in use, or creates one. Returns the error text if none can be created.
     pub(super) fn get(&self) -> Result<Arc<Producer>, String> {
         let mut current = self.current();
         if let Some(producer) = current.as_ref().filter(|producer| !producer.health().is_down(Instant::now()))
@@ -67,13 +69,13 @@ impl CurrentProducer {
         }
         let producer = Producer::new(&self.config, self.secrets.clone(), self.is_single_message);
         let producer = Arc::new(producer.map_err(|error| {
-            format!("Kafka: no producer can be made: {}", self.secrets.redact(&error.to_string()))
+            format!("Kafka: the producer cannot be created: {}", self.secrets.redact(&error.to_string()))
         })?);
         *current = Some(Arc::clone(&producer));
         Ok(producer)
     }
 
-    /// Takes a producer out of use, and what it holds out of its queues.
+    /// Takes a producer out of use and purges its queues.
     pub(super) async fn give_up(&self, producer: &Arc<Producer>) {
         {
             let mut current = self.current();
@@ -82,19 +84,20 @@ impl CurrentProducer {
             }
         }
         let producer = Arc::clone(producer);
-        // It may wait for a thread that looks up a name.
+        // The purge may block on librdkafka's thread while that resolves a host name.
         drop(tokio::task::spawn_blocking(move || producer.purge()));
     }
 
-    /// The topic's `min.insync.replicas`; none if the brokers do not tell this user.
+    /// Returns the topic's `min.insync.replicas`; `None` if the brokers do not reveal it to this user.
     pub(super) async fn min_in_sync(&self, topic: &str, wait: Duration) -> Option<usize> {
         let state = Arc::new(ProducerState::new(self.secrets.clone()));
         let admin: AdminClient<ProducerCallbacks> =
             self.config.create_with_context(ProducerCallbacks(state)).ok()?;
         let options = AdminOptions::new().request_timeout(Some(wait));
-        let asked = timeout(wait, admin.describe_configs([&ResourceSpecifier::Topic(topic)], &options)).await;
+        let described =
+            timeout(wait, admin.describe_configs([&ResourceSpecifier::Topic(topic)], &options)).await;
         drop_on_thread(admin);
-        let settings = asked.ok()?.ok()?.pop()?.ok()?;
+        let settings = described.ok()?.ok()?.pop()?.ok()?;
         settings.get("min.insync.replicas")?.value.as_ref()?.parse().ok()
     }
 
@@ -103,35 +106,37 @@ impl CurrentProducer {
     }
 }
 
-/// One producer of librdkafka, with what it has reported about its brokers.
+/// A librdkafka producer and the state that its callbacks report.
 pub(super) struct Producer {
-    /// librdkafka's own producer, there until this one is dropped.
+    /// librdkafka's producer. `None` only while this value is dropped.
     rdkafka: Option<ThreadedProducer<ProducerCallbacks>>,
     state: Arc<ProducerState>,
     is_single_message: bool,
 }
 
+/// State that the callbacks write, on librdkafka's thread, and the publisher reads.
 struct ProducerState {
     health: watch::Sender<ProducerHealth>,
-    /// Whether `health` is other than its default, to be asked for every report.
+    /// Whether `health` differs from its default. An atomic, because it is read for every delivery report.
     is_unhealthy: AtomicBool,
-    /// A report makes room in the queue.
+    /// Notified by every delivery report, which frees room in the queue.
     queue_room: Notify,
     secrets: Secrets,
 }
 
-/// What a producer has reported about its brokers and about itself; the default is good health.
+/// What a producer has reported about its brokers and itself. The default is healthy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProducerHealth {
-    /// Since when no broker is connected.
+    /// Since when no broker is connected. `None` while at least one is.
     down_since: Option<Instant>,
-    /// The producer will never send again.
+    /// Set once the producer has failed permanently. It never sends again.
     fatal: bool,
-    /// What the library said last.
+    /// The last error text of librdkafka, without secrets.
     why: Option<String>,
 }
 
 impl ProducerHealth {
+    /// When the producer counts as down, if its health does not change before.
     fn down_at(&self) -> Option<Instant> {
         if self.fatal {
             Some(Instant::now())
@@ -144,13 +149,13 @@ impl ProducerHealth {
         self.fatal || self.down_since.is_some_and(|since| since + BROKERS_DOWN_GRACE <= now)
     }
 
-    /// Why nothing can be sent, if it is so.
+    /// The reason why nothing can be sent; `None` if the producer is healthy.
     pub(super) fn no_connection(&self) -> Option<String> {
-        let why = self.why.as_deref().unwrap_or("nobody said why");
+        let why = self.why.as_deref().unwrap_or("no reason was given");
         if self.fatal {
-            return Some(format!("the producer failed, and another takes its place: {why}"));
+            return Some(format!("the producer failed and is replaced: {why}"));
         }
-        // The advice comes first: what the library says is long, and cut.
+        // The advice comes first, because the library's text is long and may be cut.
         self.down_since.map(|_| format!("no broker can be reached ({BROKERS_DOWN_ADVICE}): {why}"))
     }
 }
@@ -168,7 +173,7 @@ impl Producer {
 
     pub(super) fn health(&self) -> ProducerHealth {
         let mut health = self.state.health.borrow().clone();
-        // It is said to us later than the events are given back.
+        // librdkafka calls the error callback only after it has returned the messages.
         if let Some((_, why)) = self.rdkafka().client().fatal_error() {
             health.fatal = true;
             health.why = Some(self.state.secrets.redact(&why));
@@ -176,7 +181,7 @@ impl Producer {
         health
     }
 
-    /// Puts a message into the queue. What is wrong with it is reported at once, but for a full queue.
+    /// Queues a message. An error other than a full queue completes the event immediately.
     pub(super) fn send(
         &self,
         topic: &str,
@@ -199,24 +204,24 @@ impl Producer {
         Err(code)
     }
 
-    /// Waits for room in the queue, for a while; no, and at once, if there is no hope for it any more: each
-    /// of the events that are left asks.
+    /// Waits until the producer queue may have room. Returns `false` immediately once the deadline has passed or
+    /// the producer is down, because the caller asks once per remaining event.
     pub(super) async fn wait_for_room(&self, deadline: Instant) -> bool {
         let now = Instant::now();
         if now >= deadline || self.health().is_down(now) {
             return false;
         }
-        // A report between the look at the queue and here is missed, but not for long.
+        // A report that arrived since the queue was found full is missed, so the wait is short.
         let _ = timeout(Duration::from_millis(20), self.state.queue_room.notified()).await;
         true
     }
 
-    /// Waits until every event has its report; no if there is no hope for that any more.
+    /// Waits until every event has its report. Returns `false` at the deadline, or once the producer is down.
     pub(super) async fn wait_for_reports(&self, batch: &InFlightBatch, deadline: Instant) -> bool {
         self.wait_unless_down(batch.wait_for_all(), deadline).await.is_some()
     }
 
-    /// Waits for this until the deadline, or until the producer's health says that it will not come.
+    /// Awaits a future. Returns `None` at the deadline, or once the producer is down.
     async fn wait_unless_down<T>(&self, wanted: impl Future<Output = T>, deadline: Instant) -> Option<T> {
         let mut health = self.state.health.subscribe();
         let mut wanted = std::pin::pin!(wanted);
@@ -231,15 +236,15 @@ impl Producer {
         }
     }
 
-    /// Asks the brokers for this topic, or for all there are; none if they do not answer.
+    /// Fetches the metadata of this topic, or of all topics. Returns `None` if no broker replies.
     pub(super) async fn probe(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
         let topic = topic.map(str::to_owned);
         let probe = move |producer: &Self| producer.fetch_metadata(topic.as_deref(), wait, |_| Code::NoError);
         self.call_blocking(probe, wait).await.map(|code| code.unwrap_or_else(|code| code))
     }
 
-    /// How many replicas a topic has, in the partition that has the fewest; none if the brokers do not answer, and
-    /// zero if there is no such topic. All topics are asked for: a question for one may make it.
+    /// Returns the number of replicas of the topic's partition that has the fewest: zero if the topic does not
+    /// exist, `None` if no broker replies. Fetches all topics, because fetching a single one may create it.
     pub(super) async fn replicas(self: &Arc<Self>, topic: &str, wait: Duration) -> Option<usize> {
         let topic = topic.to_owned();
         let fewest = move |metadata: &Metadata| {
@@ -250,8 +255,8 @@ impl Producer {
         self.call_blocking(move |producer| producer.fetch_metadata(None, wait, fewest), wait).await?.ok()
     }
 
-    /// The library holds a thread until it knows. It is none of the runtime's, which would wait for it at its own
-    /// end.
+    /// Runs a blocking librdkafka call on a thread of its own. A thread of the runtime would delay the runtime's
+    /// shutdown until the call returns.
     async fn call_blocking<T: Send + 'static>(
         self: &Arc<Self>,
         call: impl FnOnce(&Self) -> T + Send + 'static,
@@ -274,7 +279,7 @@ impl Producer {
     ) -> Result<T, Code> {
         let metadata = self.rdkafka().client().fetch_metadata(topic, wait);
         let metadata = metadata.map_err(|error| error.rdkafka_error_code().unwrap_or(Code::Fail))?;
-        // Who answers is there, whatever the producer has been through.
+        // A reply proves that a broker is reachable, so earlier connection errors are cleared.
         self.state.note_report(Code::NoError);
         let of_topic = metadata.topics().first().filter(|_| topic.is_some());
         match of_topic.and_then(MetadataTopic::error) {
@@ -283,7 +288,7 @@ impl Producer {
         }
     }
 
-    /// Waits for the reports of what was purged.
+    /// Waits for the delivery reports of the purged messages.
     pub(super) async fn wait_for_purge(&self, batch: &InFlightBatch, deadline: Instant) {
         let _ = timeout_at(deadline.min(Instant::now() + PURGE_TIMEOUT), batch.wait_for_all()).await;
     }
@@ -303,14 +308,14 @@ impl Drop for Producer {
     }
 }
 
-/// Ending a client takes some tenths of a second.
+/// Drops a librdkafka client on a thread of its own, because that blocks for some tenths of a second.
 fn drop_on_thread(client: impl Send + 'static) {
     let _ = std::thread::Builder::new().name("kafka end".to_owned()).spawn(move || drop(client));
 }
 
 fn headers(message: &Message<'_>) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(message.headers.len() + 1);
-    // The format says what it is, not the event.
+    // The content type is that of the format, also if the event has such a header.
     let is_kept = |name: &str| !name.eq_ignore_ascii_case(CONTENT_TYPE);
     for (name, value) in message.headers.iter().filter(|(name, _)| is_kept(name)) {
         headers = headers.insert(Header { key: name, value: Some(value.as_bytes()) });
@@ -318,22 +323,24 @@ fn headers(message: &Message<'_>) -> OwnedHeaders {
     headers.insert(Header { key: CONTENT_TYPE, value: Some(message.content_type.as_bytes()) })
 }
 
-/// The events of one call that are on their way, and what was reported about each.
+/// The in-flight events of one call and their delivery reports.
 pub(super) struct InFlightBatch {
     codes: Mutex<ReportedCodes>,
-    /// Notified when the last report is there.
+    /// Notified when the last report has arrived.
     all_reported: Notify,
 }
 
 struct ReportedCodes {
+    /// One entry per event of the batch; `None` until its report arrives. Written by librdkafka's thread.
     codes: Vec<Option<Code>>,
+    /// How many reports are outstanding.
     left: usize,
 }
 
 impl InFlightBatch {
-    /// With places for `places` events, of which `count` are sent.
-    pub(super) fn new(places: usize, count: usize) -> Self {
-        let codes = ReportedCodes { codes: vec![None; places], left: count };
+    /// For a batch of `batch_len` events, of which `count` are sent.
+    pub(super) fn new(batch_len: usize, count: usize) -> Self {
+        let codes = ReportedCodes { codes: vec![None; batch_len], left: count };
         Self { codes: Mutex::new(codes), all_reported: Notify::new() }
     }
 
@@ -362,7 +369,7 @@ impl InFlightBatch {
     }
 }
 
-/// Goes with a message as its opaque value, and comes back with the report about its delivery.
+/// The opaque value of a message: librdkafka hands it back with the delivery report.
 struct DeliveryReport {
     batch: Arc<InFlightBatch>,
     at: usize,
@@ -374,7 +381,7 @@ impl DeliveryReport {
     }
 }
 
-/// The callbacks of a producer, which the library calls on a thread of its own.
+/// The callbacks of a producer. librdkafka calls them on its own thread.
 struct ProducerCallbacks(Arc<ProducerState>);
 
 impl ProducerContext for ProducerCallbacks {
@@ -407,7 +414,7 @@ impl ClientContext for ProducerCallbacks {
         }
     }
 
-    /// Whoever asks for statistics finds them where the library's lines are.
+    /// Logs librdkafka's statistics, if `statistics.interval.ms` is set, next to its log lines.
     fn stats_raw(&self, statistics: &[u8]) {
         tracing::debug!("librdkafka: {}", String::from_utf8_lossy(statistics));
     }
@@ -423,7 +430,7 @@ impl ProducerState {
         }
     }
 
-    /// A broker that answers is there.
+    /// Records a delivery report. A success proves that a broker is reachable and resets the health.
     fn note_report(&self, code: Code) {
         self.queue_room.notify_waiters();
         if code == Code::NoError && self.is_unhealthy.load(Ordering::Acquire) {
@@ -437,6 +444,7 @@ impl ProducerState {
         }
     }
 
+    /// Records an error of librdkafka.
     fn note_error(&self, code: Code, reason: Option<&str>) {
         let why = reason.map(|reason| self.secrets.redact(reason));
         self.health.send_modify(|health| match code {
@@ -462,7 +470,7 @@ mod tests {
     use crate::format::Format;
 
     #[test]
-    fn content_type_of_the_format_stands() {
+    fn content_type_header_of_an_event_does_not_replace_the_formats() {
         let event = Event::builder("Made").header("Content-Type", "text/forged").header("region", "eu");
         let delivery = Delivery::first(event.json_text("1").build().expect("a good event"));
         let headers = headers(&Format::CloudEventsStructured.message(&delivery, "ce_"));

@@ -1,10 +1,10 @@
-//! Secrets in the settings of librdkafka, and texts without them.
+//! Secret values in librdkafka settings, and their removal from texts.
 
 use std::sync::Arc;
 
-use crate::unsendable::Unsendable;
+use crate::operator_text::one_line;
 
-/// Settings whose names have such a part hold what nobody may read.
+/// A setting is secret if its name contains one of these parts.
 const SECRET_NAME_PARTS: &[&str] = &[
     "password",
     "passphrase",
@@ -16,7 +16,7 @@ const SECRET_NAME_PARTS: &[&str] = &[
     "oauthbearer.config",
 ];
 
-/// What must stand in no text, and how a text becomes one line.
+/// The secret values of a configuration.
 #[derive(Clone)]
 pub(super) struct Secrets(Arc<[String]>);
 
@@ -27,12 +27,13 @@ impl Secrets {
         Self(secrets.map(|(_, value)| value.clone()).collect())
     }
 
+    /// Replaces every secret in the text by `…`, and cuts the text to one line.
     pub(super) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in self.0.iter() {
             text = text.replace(secret.as_str(), "…");
         }
-        Unsendable::new(text).to_string()
+        one_line(text)
     }
 }
 
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_is_known_by_its_name() {
+    fn secret_settings_are_recognised_by_name() {
         for name in [
             "sasl.password",
             "ssl.key.password",

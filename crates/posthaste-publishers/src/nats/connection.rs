@@ -1,4 +1,4 @@
-//! One connection to a NATS server, and what it says of the messages on it.
+//! The NATS connection: sends messages, awaits acknowledgements, and tracks errors that the server reports.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,70 +19,68 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::NatsMessage;
 use super::settings::Settings;
-use crate::one_line::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
+use crate::check_error::UNREACHABLE_ADVICE;
+use crate::operator_text::one_line;
 use crate::unsendable::Unsendable;
 
-/// Per server, of those that are tried one after the other.
+/// How long the connection to one server may take. Servers are tried one after the other.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a question may take that is not about a message, such as why nobody answers for a subject.
+/// How long a lookup may take that is not about a message, such as which stream stores a subject.
 pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Where a server is asked which stream takes a subject.
+/// The API subject that returns the streams that store a subject.
 const STREAM_NAMES_SUBJECT: &str = "$JS.API.STREAM.NAMES";
-/// Where JetStream is asked about itself.
+/// The API subject that returns the JetStream account information.
 const INFO_SUBJECT: &str = "$JS.API.INFO";
-/// Messages whose acknowledgement is awaited; who sends more waits.
+/// How many acknowledgements may be outstanding. Sending waits while there are more.
 const MAX_ACKS_IN_FLIGHT: usize = 8_192;
-/// Subjects that were denied are forgotten when there are more.
+/// How many denied subjects are counted. All counts are dropped when there are more.
 const MAX_DENIED_SUBJECTS: usize = 1_000;
 
-/// A connection that is used until it breaks. The library could mend it by itself, but would keep what was
-/// sent meanwhile, leave those who wait for an acknowledgement waiting, and go on when we are gone.
+/// A connection that is used until it breaks. The client library could reconnect by itself, but would then keep
+/// messages for later, leave pending acknowledgements unresolved, and send messages after their call has ended.
 pub(super) struct Connection {
     client: Client,
     jetstream: Context,
     core: bool,
     server_list: String,
     timeout: Duration,
+    /// Written by the client's event callback, read by every call.
     status: Arc<watch::Sender<ConnectionStatus>>,
 }
 
-/// The status of a connection: what the server said without being asked.
+/// The state of a connection, from the server's asynchronous error messages and from disconnects.
 #[derive(Default)]
 struct ConnectionStatus {
-    /// Why nothing more can come of this connection.
+    /// Why the connection can no longer be used; `None` while it can. Never reset.
     broken: Option<String>,
-    /// How often a subject was denied.
+    /// How often the server has denied publishing, by subject. A call compares the count before and after sending.
     denied: HashMap<String, u64>,
-    /// The last error that is about no subject; it is why the server closes the connection next.
+    /// The last error that concerns no subject. The server closes the connection next, and this is the reason.
     last_error: Option<String>,
 }
 
-/// Which streams take the subjects for which nobody answered, as far as a call has asked. Each is asked for once, and
-/// nothing more after a question that went unanswered.
+/// The streams that store the subjects that had no responder, as far as one call has looked them up. Each subject
+/// is looked up once, and none is after a lookup has failed.
 #[derive(Default)]
 pub(super) struct StreamLookups {
+    /// `None` for a subject that no stream stores.
     by_subject: HashMap<String, Option<String>>,
-    unanswered: Option<String>,
+    /// Why a lookup failed.
+    failure: Option<String>,
 }
 
-/// A message on its way.
+/// A message after it was handed to the client.
 pub(super) enum SentMessage {
-    Answered(Outcome),
-    Waiting {
-        subject: String,
-        denied_before: u64,
-        ack: PublishAckFuture,
-    },
-    /// Written, and nobody acknowledges it.
-    Unacknowledged {
-        subject: String,
-        denied_before: u64,
-    },
+    /// It has an outcome already, for example because it could not be sent.
+    Resolved(Outcome),
+    /// It was sent, and its acknowledgement is outstanding.
+    Waiting { subject: String, denied_before: u64, ack: PublishAckFuture },
+    /// It was sent with core NATS, which acknowledges nothing.
+    Unacknowledged { subject: String, denied_before: u64 },
 }
 
 impl Connection {
-    /// Tries every server once.
+    /// Connects to the first server that accepts the connection. Tries every server once.
     pub(super) async fn open(settings: &Settings) -> Result<Self, String> {
         let status = Arc::new(watch::Sender::new(ConnectionStatus::default()));
         let noting = Arc::clone(&status);
@@ -120,7 +118,7 @@ impl Connection {
         self.core
     }
 
-    /// Of the server.
+    /// The version of the server.
     pub(super) fn version(&self) -> String {
         one_line(self.client.server_info().version)
     }
@@ -129,13 +127,14 @@ impl Connection {
         self.status.borrow().times_denied(subject)
     }
 
-    /// The answer to a question without a body; none if nobody takes it.
+    /// Sends a request without a body. Returns `None` if there is no responder.
     pub(super) async fn request(&self, subject: &str) -> Option<Bytes> {
-        let answer = self.client.request(subject.to_owned(), Bytes::new()).await;
-        answer.ok().map(|message| message.payload)
+        let reply = self.client.request(subject.to_owned(), Bytes::new()).await;
+        reply.ok().map(|message| message.payload)
     }
 
-    /// Whether JetStream answers. Who may not ask that may still publish, and a server that forbids it is there.
+    /// Checks that JetStream replies. If the user may not request its status, the check succeeds: the server is
+    /// reachable, and the user may still be allowed to publish.
     pub(super) async fn check(&self, deadline: Instant) -> Result<(), String> {
         if self.core {
             let flushed = timeout_at(deadline, self.client.flush()).await;
@@ -144,7 +143,7 @@ impl Connection {
         let denied_before = self.status.borrow().times_denied(INFO_SUBJECT);
         tokio::select! {
             biased;
-            answer = self.check_jetstream() => answer,
+            result = self.check_jetstream() => result,
             failure = self.wait_for_failure(INFO_SUBJECT, denied_before) => match failure {
                 Outcome::Unreachable(why) => Err(format!("{}: {UNREACHABLE_ADVICE}", why.error)),
                 _ => Ok(()),
@@ -153,7 +152,8 @@ impl Connection {
         }
     }
 
-    /// What JetStream says of itself is not read: older servers say less than the library expects.
+    /// Requests the JetStream status. The reply is not parsed, because older servers omit fields that the library
+    /// expects.
     async fn check_jetstream(&self) -> Result<(), String> {
         let server_list = &self.server_list;
         let error = match self.jetstream.request::<_, _, Response<IgnoredAny>>("INFO", b"").await {
@@ -167,25 +167,25 @@ impl Connection {
         };
         Err(match error.kind() {
             RequestErrorKind::NoResponders => format!(
-                "NATS at {server_list} has no JetStream: turn it on there, or give up acknowledgements by core=true"
+                "NATS at {server_list} has no JetStream: turn it on there, or do without acknowledgements with core=true"
             ),
             RequestErrorKind::TimedOut => self.no_reply_text(),
-            _ => format!("JetStream of NATS at {server_list} gives no answer: {UNREACHABLE_ADVICE}: {error}"),
+            _ => format!("JetStream of NATS at {server_list} does not reply: {UNREACHABLE_ADVICE}: {error}"),
         })
     }
 
     fn no_reply_text(&self) -> String {
-        format!("NATS at {} did not answer within {:?}: {UNREACHABLE_ADVICE}", self.server_list, self.timeout)
+        format!("NATS at {} did not reply within {:?}: {UNREACHABLE_ADVICE}", self.server_list, self.timeout)
     }
 
-    /// Sends a message without waiting for the answer.
+    /// Sends a message without waiting for its acknowledgement.
     pub(super) async fn send(&self, message: NatsMessage, deadline: Instant) -> SentMessage {
         let most = self.client.max_payload();
         if message.size > most {
-            return SentMessage::Answered(Unsendable::too_large(message.size, most).into());
+            return SentMessage::Resolved(Unsendable::too_large(message.size, most).into());
         }
         if let Some(why) = &self.status.borrow().broken {
-            return SentMessage::Answered(Outcome::no_connection(why.clone()));
+            return SentMessage::Resolved(Outcome::no_connection(why.clone()));
         }
         let NatsMessage { subject, headers, body, .. } = message;
         let denied_before = self.status.borrow().times_denied(&subject);
@@ -201,12 +201,13 @@ impl Connection {
         match timeout_at(deadline, sent).await {
             Ok(Ok(Some(ack))) => SentMessage::Waiting { subject, denied_before, ack },
             Ok(Ok(None)) => SentMessage::Unacknowledged { subject, denied_before },
-            Ok(Err(error)) => SentMessage::Answered(self.connection_lost(&error)),
-            Err(_) => SentMessage::Answered(self.no_answer()),
+            Ok(Err(error)) => SentMessage::Resolved(self.connection_lost(&error)),
+            Err(_) => SentMessage::Resolved(self.no_answer()),
         }
     }
 
-    /// Without acknowledgements there is but this: what was sent was written to the connection.
+    /// Waits until all messages are written to the connection. Without acknowledgements this is all that can be
+    /// known.
     pub(super) async fn flush(&self, sent: &mut [SentMessage], deadline: Instant) {
         let failed: fn(&Self, String) -> Outcome = match timeout_at(deadline, self.client.flush()).await {
             Ok(Ok(())) => return,
@@ -214,11 +215,11 @@ impl Connection {
             Err(_) => |connection, _| connection.no_answer(),
         };
         for sent in sent.iter_mut().filter(|sent| matches!(sent, SentMessage::Unacknowledged { .. })) {
-            *sent = SentMessage::Answered(failed(self, "it cannot be written to".to_owned()));
+            *sent = SentMessage::Resolved(failed(self, "it cannot be written to".to_owned()));
         }
     }
 
-    /// What became of a message, by the deadline at the latest.
+    /// Waits for the outcome of a message, until the deadline at the latest.
     pub(super) async fn outcome(
         &self,
         sent: SentMessage,
@@ -226,7 +227,7 @@ impl Connection {
         deadline: Instant,
     ) -> Outcome {
         let (subject, denied_before, ack) = match sent {
-            SentMessage::Answered(outcome) => return outcome,
+            SentMessage::Resolved(outcome) => return outcome,
             SentMessage::Waiting { subject, denied_before, ack } => (subject, denied_before, ack),
             SentMessage::Unacknowledged { subject, denied_before } => {
                 let status = self.status.borrow();
@@ -235,7 +236,7 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            answer = ack.into_future() => match answer {
+            result = ack.into_future() => match result {
                 Ok(ack) => {
                     if ack.duplicate {
                         tracing::debug!(stream = ack.stream, subject, "the stream had this event already");
@@ -276,41 +277,43 @@ impl Connection {
                 let source = std::error::Error::source(error);
                 match source.and_then(|source| source.downcast_ref::<async_nats::jetstream::Error>()) {
                     Some(error) => stream_error_outcome(error, subject),
-                    None => Outcome::retry(one_line(format!("NATS answers what cannot be read: {error}"))),
+                    None => Outcome::retry(one_line(format!("the reply of NATS cannot be read: {error}"))),
                 }
             }
         }
     }
 
-    /// Only a server that says that there is no stream makes it an attempt: a stream whose servers choose a
-    /// leader is silent as well, and so is a cluster that cannot say anything. Both come back by themselves.
+    /// The outcome of a message that had no responder. It counts as an attempt only if the server says that no
+    /// stream stores the subject. A stream that is electing a leader does not respond either, nor does a cluster
+    /// that has lost its majority; both recover by themselves.
     async fn no_responder_outcome(
         &self,
         subject: &str,
         lookups: &mut StreamLookups,
         deadline: Instant,
     ) -> Outcome {
-        if lookups.unanswered.is_none() && !lookups.by_subject.contains_key(subject) {
+        if lookups.failure.is_none() && !lookups.by_subject.contains_key(subject) {
             match self.stream_for(subject, deadline).await {
                 Ok(stream) => drop(lookups.by_subject.insert(subject.to_owned(), stream)),
-                Err(why) => lookups.unanswered = Some(why),
+                Err(why) => lookups.failure = Some(why),
             }
         }
-        match (lookups.by_subject.get(subject), &lookups.unanswered) {
+        match (lookups.by_subject.get(subject), &lookups.failure) {
             (Some(Some(stream)), _) => Outcome::no_answer(one_line(format!(
-                "the stream {stream} takes the subject {subject}, but has no leader now"
+                "the stream {stream} stores the subject {subject}, but has no leader at the moment"
             ))),
             (Some(None), _) => Outcome::retry(one_line(format!(
-                "no stream takes the subject {subject}: create one, or add it to the subjects of one"
+                "no stream stores the subject {subject}: create one, or add it to the subjects of one"
             ))),
             (None, why) => Outcome::no_answer(one_line(format!(
-                "nobody answers for the subject {subject}, and NATS does not say which stream takes it: {}",
-                why.as_deref().unwrap_or("it was not asked")
+                "the subject {subject} has no responder, and NATS does not say which stream stores it: {}",
+                why.as_deref().unwrap_or("it was not looked up")
             ))),
         }
     }
 
-    /// The stream that takes the subject, if the server says so or denies it, or else why it does neither.
+    /// Returns the stream that stores the subject, `None` if no stream does, or the reason why the lookup
+    /// failed.
     pub(super) async fn stream_for(
         &self,
         subject: &str,
@@ -320,13 +323,13 @@ impl Connection {
         let deadline = deadline.min(Instant::now() + LOOKUP_TIMEOUT);
         tokio::select! {
             biased;
-            answer = self.jetstream.stream_by_subject(subject) => match answer {
+            result = self.jetstream.stream_by_subject(subject) => match result {
                 Ok(stream) => Ok(Some(stream)),
                 Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error.to_string()),
             },
             _ = self.wait_for_failure(STREAM_NAMES_SUBJECT, denied_before) => Err(format!("the user may not publish to {STREAM_NAMES_SUBJECT}")),
-            () = sleep_until(deadline) => Err("it did not answer in time".to_owned()),
+            () = sleep_until(deadline) => Err("it did not reply in time".to_owned()),
         }
     }
 
@@ -337,7 +340,7 @@ impl Connection {
     }
 
     fn no_answer(&self) -> Outcome {
-        Outcome::no_answer(format!("NATS at {} did not answer within {:?}", self.server_list, self.timeout))
+        Outcome::no_answer(format!("NATS at {} did not reply within {:?}", self.server_list, self.timeout))
     }
 }
 
@@ -390,14 +393,14 @@ fn stream_error_outcome(error: &async_nats::jetstream::Error, subject: &str) -> 
     let why = one_line(format!("NATS refuses a message for {subject}: {error}"));
     match error.error_code() {
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => {
-            Outcome::Dead(format!("too large, by bytes of the stream's own limit: {why}"))
+            Outcome::Dead(format!("too large for the limit of the stream: {why}"))
         }
-        // The account has used up what it may store, or the stream takes no more until its consumers have: the
-        // server is there, and takes other subjects meanwhile.
+        // The account has reached its storage limit, or the stream is full until its consumers have caught up. The
+        // server accepts other subjects in the meantime, so the event is not counted as an attempt.
         ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Outcome::busy(why),
         ErrorCode::STREAM_STORE_FAILED if is_stream_full(error) => Outcome::busy(why),
-        // The server itself has no room or cannot write, or the stream is without its servers: no stream of it
-        // takes anything.
+        // The server has no space or cannot write, or the stream has lost its servers: nothing can be stored at
+        // all.
         ErrorCode::STORAGE_RESOURCES_EXCEEDED
         | ErrorCode::MEMORY_RESOURCES_EXCEEDED
         | ErrorCode::INSUFFICIENT_RESOURCES
@@ -407,8 +410,8 @@ fn stream_error_outcome(error: &async_nats::jetstream::Error, subject: &str) -> 
     }
 }
 
-/// Whether a stream with `discard: new` has reached its limit. The server has one code for everything that it
-/// could not store, and the reason is in the text alone.
+/// Whether a stream with `discard: new` has reached its limit. The server uses one code for all storage failures,
+/// so only the text tells them apart.
 fn is_stream_full(error: &async_nats::jetstream::Error) -> bool {
     const LIMITS: [&str; 3] =
         ["maximum messages exceeded", "maximum bytes exceeded", "maximum messages per subject exceeded"];
@@ -423,7 +426,9 @@ fn connect_error(error: &ConnectError, settings: &Settings) -> String {
             format!("NATS at {server_list} refuses the login: check user, password, token or credentials")
         }
         ConnectErrorKind::Authentication => {
-            format!("NATS at {server_list} cannot be logged in to: the nkey or credentials sign nothing")
+            format!(
+                "the login to NATS at {server_list} failed: the nkey or the credentials cannot sign the server's challenge"
+            )
         }
         ConnectErrorKind::TimedOut => {
             format!(

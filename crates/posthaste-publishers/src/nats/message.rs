@@ -1,4 +1,4 @@
-//! Events as messages of NATS: what it cannot carry, or would take for a command, is refused.
+//! Conversion of an event into a NATS message. Values that NATS cannot carry or would interpret are refused.
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
@@ -10,22 +10,22 @@ use crate::format::Format;
 use crate::message_id::{message_id, with_replays};
 use crate::unsendable::Unsendable;
 
-/// Servers read it with the reply's subject and two numbers in a line of at most 4,096 bytes, and close the
-/// connection when it is longer.
+/// The largest subject, in bytes. Servers read the subject together with the reply subject and two numbers as one
+/// line of at most 4,096 bytes, and close the connection on a longer one.
 const MAX_SUBJECT_BYTES: usize = 1_024;
 
-/// A stream takes no more.
+/// The largest header block that a stream stores, in bytes.
 const MAX_HEADER_BYTES: usize = 65_535;
 
-/// What CloudEvents has us write with a percent sign, as on HTTP.
+/// The characters that CloudEvents percent-encodes, as in its HTTP binding.
 const ENCODED_CHARS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// A message that NATS can carry.
+/// A message that is ready to be sent.
 pub(super) struct NatsMessage {
     pub(super) subject: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// With the headers, as the server counts it.
+    /// The size of headers and body in bytes, as the server counts it.
     pub(super) size: usize,
 }
 
@@ -45,7 +45,7 @@ impl Settings {
         headers.add("Content-Type", &message.content_type)?;
         for (name, value) in &message.headers {
             check_name(name)?;
-            // The format says what it is, not the event.
+            // The content type is that of the format, also if the event has such a header.
             if name.eq_ignore_ascii_case("content-type") {
                 continue;
             }
@@ -64,32 +64,37 @@ fn is_attribute(name: &str) -> bool {
     name.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("ce-"))
 }
 
-/// Whether events can be published there, and reach no subject of the server's own.
+/// Checks that a subject is valid for publishing and not one of the server's own.
 pub(super) fn check_subject(subject: &str) -> Result<(), Unsendable> {
-    let refuse = |why: &str| Err(Unsendable::new(format!("NATS has no such subject: {why}: {subject}")));
+    let refuse =
+        |why: &str| Err(Unsendable::new(format!("this is not a valid NATS subject: {why}: {subject}")));
     if subject.len() > MAX_SUBJECT_BYTES {
-        return refuse(&format!("it has {} bytes, and {MAX_SUBJECT_BYTES} is the most", subject.len()));
+        return refuse(&format!(
+            "it has {} bytes, and at most {MAX_SUBJECT_BYTES} are allowed",
+            subject.len()
+        ));
     }
     if subject.split('.').any(str::is_empty) {
         return refuse("a part of it is empty");
     }
     if subject.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return refuse("there is a blank or a control character in it");
+        return refuse("it contains a space or a control character");
     }
     if subject.contains(['*', '>']) {
-        return refuse("there is a wildcard in it");
+        return refuse("it contains a wildcard");
     }
     if subject.starts_with('$') || subject.starts_with("_INBOX") {
-        return refuse("it belongs to the server");
+        return refuse("it is reserved for the server");
     }
     Ok(())
 }
 
-/// `Nats-…` tells the server what to do, and `Status` tells consumers that there is no message.
+/// Refuses headers with a meaning: `Nats-…` controls the server, and clients read `Status` as a reply without a
+/// message.
 fn check_name(name: &str) -> Result<(), Unsendable> {
     let is_command = name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("nats-"));
     if is_command || name.eq_ignore_ascii_case("status") {
-        return Err(Unsendable::new(format!("the header {name} is a command to NATS: rename it")));
+        return Err(Unsendable::new(format!("the header {name} has a meaning for NATS: rename it")));
     }
     Ok(())
 }
@@ -102,25 +107,24 @@ struct HeaderBuilder {
 
 impl HeaderBuilder {
     fn add(&mut self, name: &str, value: &str) -> Result<(), Unsendable> {
-        let wrong_name = || Unsendable::new(format!("NATS has no header of this name: {name}"));
-        // The library takes an empty one.
+        let wrong_name = || Unsendable::new(format!("this is not a valid NATS header name: {name}"));
+        // The library accepts an empty name.
         let key: HeaderName =
             if name.is_empty() { Err(wrong_name()) } else { name.parse().map_err(|_| wrong_name()) }?;
         let wrong_value = |why: &str| Unsendable::new(format!("NATS cannot carry the header {name}: {why}"));
         if value.contains(|c: char| c.is_control() && c != '\t') {
-            return Err(wrong_value("there is a control character in its value"));
+            return Err(wrong_value("its value contains a control character"));
         }
         if value.starts_with(char::is_whitespace) || value.ends_with(char::is_whitespace) {
-            return Err(wrong_value("its value begins or ends with a blank, which clients cut off"));
+            return Err(wrong_value("its value begins or ends with a space, which clients remove"));
         }
-        let value: HeaderValue =
-            value.parse().map_err(|_| wrong_value("its value has a line break in it"))?;
+        let value: HeaderValue = value.parse().map_err(|_| wrong_value("its value contains a line break"))?;
         self.bytes += name.len() + value.as_str().len() + ": \r\n".len();
         self.map.append(key, value);
         Ok(())
     }
 
-    /// With the line that begins them and the one that ends them.
+    /// The size of the header block in bytes, including its first line and the empty line at its end.
     fn bytes(&self) -> usize {
         self.bytes + "NATS/1.0\r\n\r\n".len()
     }
@@ -128,7 +132,7 @@ impl HeaderBuilder {
     fn finish(self) -> Result<HeaderMap, Unsendable> {
         if self.bytes() > MAX_HEADER_BYTES {
             return Err(Unsendable::new(format!(
-                "too large: the headers would have {} bytes, and {MAX_HEADER_BYTES} is the most",
+                "too large: the headers would have {} bytes, and at most {MAX_HEADER_BYTES} are allowed",
                 self.bytes()
             )));
         }

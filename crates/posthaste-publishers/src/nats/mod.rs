@@ -1,6 +1,12 @@
-//! NATS JetStream: each event is stored by a stream, which says so.
+//! NATS JetStream destination.
+//!
+//! - `builder` reads and checks the `settings`.
+//! - `message` converts an event into a message, or refuses it.
+//! - `connection` holds the connection, sends messages and awaits their acknowledgements.
+//! - `check` implements the check of the server, `diagnose` the diagnosis of the stream.
 
 mod builder;
+mod check;
 mod connection;
 mod diagnose;
 mod message;
@@ -9,16 +15,13 @@ mod settings;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use posthaste::admin::Finding;
 use posthaste::{Delivery, Destination, Outcome, Profile};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
-use crate::publisher::Publisher;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
-use crate::unreached::Unreached;
 use crate::unsendable::Unsendable;
 pub use builder::NatsBuilder;
 use connection::{Connection, SentMessage, StreamLookups};
@@ -27,15 +30,15 @@ use settings::Settings;
 
 const BROKER: Broker = Broker { name: "NATS", scheme: "nats", tls_scheme: "tls" };
 
-/// Events per call.
+/// The largest batch, in events.
 const BATCH_EVENTS: usize = 500;
 
-/// Publishes to a subject that a JetStream stream takes. An event is delivered when the stream says that it
-/// has stored it.
+/// Publishes to subjects that a JetStream stream stores. An event is delivered when the stream has acknowledged
+/// that it has stored it.
 ///
-/// The event's id goes out as `Nats-Msg-Id`, with a hash of the message behind it: what is sent twice within the
-/// stream's duplicate window is stored once, and two events that have the same id are both stored. An operator's
-/// replay has an id of its own there, so that it is stored again.
+/// `Nats-Msg-Id` contains the event's id and a hash of the message. A message that is sent twice within the
+/// stream's duplicate window is stored once. Two different events with the same id are both stored. An operator's
+/// replay has a message id of its own, so that it is stored again.
 ///
 /// ```
 /// use posthaste_publishers::nats::NatsPublisher;
@@ -54,43 +57,50 @@ const BATCH_EVENTS: usize = 500;
 #[derive(Clone, Debug)]
 pub struct NatsPublisher {
     settings: Arc<Settings>,
-    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
+    shared_connection: Redacted<Arc<SharedConnection<Connection>>>,
 }
 
 impl NatsPublisher {
-    /// From `nats://user:password@host:4222,host:4222/subject?…`, or `tls://…`. The parameters are `format`,
-    /// `stream`, `token`, `creds` and `nkey` (files), `ca` (a file), `timeout` (seconds) and `core`.
+    /// Builds a publisher from `nats://user:password@host:4222,host:4222/subject?…`, or from `tls://…` for TLS.
+    ///
+    /// The parameters are `format`, `stream`, `token`, `creds` and `nkey` (paths of files), `ca` (the path of a PEM
+    /// file), `timeout` in seconds and `core`; see [`NatsBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the wrong setting.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         NatsBuilder::from_url(url)?.build()
     }
 
-    /// For these servers, `host:port` or `host`; the next one is tried where one is out of reach.
+    /// Starts a builder for these servers, each `host:port` or `host`. They are tried one after the other.
     pub fn builder<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> NatsBuilder {
         NatsBuilder::new(hosts.into_iter().map(Into::into).collect())
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
+        Self { settings: Arc::new(settings), shared_connection: Redacted::default() }
     }
 
-    /// The connection, made if there is none.
+    /// Returns the connection. Opens one if there is none.
     async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, String> {
         let connect = self.shared_connection.get(Connection::is_good, Connection::open(&self.settings));
         timeout_at(deadline, connect).await.unwrap_or_else(|_| Err(self.settings.no_connection()))
     }
 
-    /// One outcome each, for events of which some are refused already.
+    /// Publishes the messages and returns one outcome per event, in order. Some events may have been refused
+    /// already.
     async fn publish(&self, messages: Vec<Result<NatsMessage, Unsendable>>) -> Vec<Outcome> {
         let deadline = Instant::now() + self.settings.common.timeout;
         let connection = match self.connection(deadline).await {
             Ok(connection) => connection,
-            Err(why) => return out_of_reach(messages, &why),
+            Err(why) => return no_connection(messages, &why),
         };
         let mut sent = Vec::with_capacity(messages.len());
         for message in messages {
             sent.push(match message {
                 Ok(message) => connection.send(message, deadline).await,
-                Err(unsendable) => SentMessage::Answered(unsendable.into()),
+                Err(unsendable) => SentMessage::Resolved(unsendable.into()),
             });
         }
         if self.settings.core {
@@ -102,7 +112,7 @@ impl NatsPublisher {
             outcomes.push(connection.outcome(sent, &mut lookups, deadline).await);
         }
         if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unreachable(_))) {
-            // It may have gone silent; a new one costs little, and what comes twice is stored once.
+            // The server may have stopped responding. A new connection is cheap, and duplicates are stored once.
             self.shared_connection.give_up(&connection);
         }
         outcomes
@@ -114,7 +124,7 @@ impl Destination for NatsPublisher {
     async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
         let messages: Vec<_> = batch.iter().map(|delivery| self.settings.message(delivery)).collect();
         if messages.iter().all(Result::is_err) {
-            return out_of_reach(messages, "");
+            return no_connection(messages, "");
         }
         self.publish(messages).await
     }
@@ -124,32 +134,8 @@ impl Destination for NatsPublisher {
     }
 }
 
-#[async_trait]
-impl Publisher for NatsPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
-        let deadline = Instant::now() + self.settings.common.timeout;
-        let connection = self.connection(deadline).await.map_err(Unreached::new)?;
-        let answer = connection.check(deadline).await;
-        if answer.is_err() {
-            self.shared_connection.give_up(&connection);
-        }
-        answer.map_err(Unreached::new)
-    }
-
-    async fn diagnose(&self) -> Vec<Finding> {
-        if let Err(why) = self.check().await {
-            return vec![why.into()];
-        }
-        let deadline = Instant::now() + self.settings.common.timeout;
-        match self.connection(deadline).await {
-            Ok(connection) => connection.diagnose(&self.settings, deadline).await,
-            Err(why) => vec![Unreached::new(why).into()],
-        }
-    }
-}
-
-/// What is refused stays so while the server is away.
-fn out_of_reach(messages: Vec<Result<NatsMessage, Unsendable>>, why: &str) -> Vec<Outcome> {
+/// The outcomes of a batch without a connection. Events that can never be sent are refused nevertheless.
+fn no_connection(messages: Vec<Result<NatsMessage, Unsendable>>, why: &str) -> Vec<Outcome> {
     let outcome = |message: Result<NatsMessage, Unsendable>| match message {
         Ok(_) => Outcome::no_connection(why),
         Err(unsendable) => unsendable.into(),

@@ -1,50 +1,52 @@
-//! Settings that were checked, for everything that connects or sends.
+//! The checked settings of a NATS publisher, and its login.
 
 use std::path::{Path, PathBuf};
 
 use async_nats::{ConnectOptions, ServerAddr};
 use rustls::ClientConfig;
 
-use crate::hidden::Hidden;
+use crate::check_error::UNREACHABLE_ADVICE;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;
-use crate::unreached::UNREACHABLE_ADVICE;
 
-/// What a publisher is built of; everything in it was checked.
+/// Settings that the builder has checked. They do not change afterwards.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) common: CommonSettings,
     pub(super) servers: Vec<ServerAddr>,
-    /// The servers as an operator knows them.
+    /// The servers as `host:port,host:port`, for error texts.
     pub(super) server_list: String,
-    pub(super) tls: Hidden<ClientConfig>,
-    pub(super) login: Hidden<Login>,
+    pub(super) tls: Redacted<ClientConfig>,
+    pub(super) login: Redacted<Login>,
     pub(super) subject: Template,
+    /// The stream that must store the events; `None` for any.
     pub(super) stream: Option<String>,
+    /// Whether to use core NATS, which acknowledges nothing, instead of JetStream.
     pub(super) core: bool,
 }
 
 impl Settings {
-    /// The text for a server that is out of reach.
+    /// The error text for servers that cannot be reached.
     pub(super) fn no_connection(&self) -> String {
         let (server_list, timeout) = (&self.server_list, self.common.timeout);
         format!("no connection to NATS at {server_list} within {timeout:?}: {UNREACHABLE_ADVICE}")
     }
 }
 
-/// Who we are.
+/// The login at the server.
 #[derive(Clone)]
 pub(super) enum Login {
     Anonymous,
     User(String, String),
     Token(String),
-    /// Files are read with each connection: somebody may renew them.
+    /// Files are read for each connection, because the operator may renew them.
     Credentials(PathBuf),
     Nkey(PathBuf),
 }
 
 impl Login {
-    /// What the client needs to know. Its texts tell nothing of what is in the files.
+    /// The client's options for this login. Errors contain nothing of the contents of the files.
     pub(super) fn options(&self) -> Result<ConnectOptions, String> {
         let options = ConnectOptions::new();
         Ok(match self {
@@ -53,16 +55,14 @@ impl Login {
             Self::Token(token) => options.token(token.clone()),
             Self::Credentials(path) => {
                 let text = read(path, "the credentials file")?;
-                let wrong = "the credentials file has no JWT or no seed in it: make it anew with nsc";
+                let wrong = "the credentials file contains no JWT or no seed: create it again with nsc";
                 options.credentials(&text).map_err(|_| wrong.to_owned())?
             }
             Self::Nkey(path) => {
-                let seed = read(path, "the file of the nkey")?;
+                let seed = read(path, "the nkey file")?;
                 let seed = seed.trim();
                 if !seed.starts_with("SU") || seed.len() != 58 {
-                    return Err(
-                        "the file of the nkey has no seed of a user in it: it begins with SU".to_owned()
-                    );
+                    return Err("the nkey file contains no seed of a user, which begins with SU".to_owned());
                 }
                 options.nkey(seed.to_owned())
             }
@@ -70,7 +70,7 @@ impl Login {
     }
 }
 
-/// The text of a file; the error names what it is, not what is in it.
+/// Reads a file. The error names the kind of file and not its contents.
 fn read(path: &Path, what: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{what} cannot be read: {error}"))
 }

@@ -1,37 +1,38 @@
-//! Which streams an event may go to. A stream is a key like any other, and an event brings its own name for it.
+//! Allow list of topics. An event's topic is used as the key of a stream, so it must not name arbitrary keys.
 
 use crate::unsendable::Unsendable;
 
-/// The topics that events may name as their streams.
+/// The topics that an event may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum AllowedTopics {
-    /// Any name but those of an outbox.
+    /// Any, except the keys of an outbox in Redis.
     #[default]
     Any,
-    /// Names, and beginnings of names with a `*` behind them.
+    /// Names, and prefixes of names that end with `*`.
     These(Vec<String>),
 }
 
 impl AllowedTopics {
-    /// Names with commas between them, as they stand in a URL.
+    /// Parses a comma-separated list, as in a URL.
     pub(super) fn parse(text: &str) -> Self {
         Self::These(text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// Refuses the stream of an event that names a topic which it may not name, and every key of an outbox.
+    /// Refuses an event whose topic is not allowed, or whose stream would be a key of an outbox. `topic` is `None`
+    /// if the stream comes from the template.
     pub(super) fn check(&self, topic: Option<&str>, stream: &str) -> Result<(), Unsendable> {
         if stream.is_empty() {
-            return Err(Unsendable::new("the stream has no name: it is empty"));
+            return Err(Unsendable::new("the name of the stream is empty"));
         }
         if is_outbox_key(stream) {
             return Err(Unsendable::new(format!(
-                "the stream would be {stream}, which is a key of an outbox: give the event another topic"
+                "the stream {stream} would overwrite a key of an outbox: give the event another topic"
             )));
         }
         match topic.filter(|topic| !self.allows(topic)) {
             None => Ok(()),
             Some(topic) => Err(Unsendable::new(format!(
-                "the event names the topic {topic}, which the setting `topics` does not allow: add it there, or \
+                "the event has the topic {topic}, which the setting `topics` does not allow: add it there, or \
                  give the event another topic"
             ))),
         }
@@ -46,8 +47,8 @@ impl AllowedTopics {
     }
 }
 
-/// Whether a key has the form of those that an outbox has in Redis, `{outbox:0}:pending` for example: a tag with a
-/// name and a number, and one word behind it. As a stream, such a key would end the outbox's service.
+/// Whether a key has the form of an outbox's keys in Redis, for example `{outbox:0}:pending`: a tag of a name and a
+/// number, followed by one word. Writing a stream to such a key would stop the outbox.
 fn is_outbox_key(name: &str) -> bool {
     let parts = || {
         let (tag, word) = name.strip_prefix('{')?.split_once("}:")?;
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_an_outbox_are_known_by_their_form() {
+    fn keys_of_an_outbox_are_recognised_by_their_form() {
         for key in ["{outbox:0}:dead", "{outbox:0}:expiry-due", "{shop.eu:17}:entries", "{outbox:0}:settings"]
         {
             assert!(is_outbox_key(key), "{key}");
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_are_not_allowed_are_refused_and_the_template_is_not_asked() {
+    fn allow_list_applies_to_topics_of_events_and_not_to_the_template() {
         let topics = AllowedTopics::parse("shop:*,audit");
         for (topic, is_allowed) in
             [("shop:orders", true), ("shop:", true), ("audit", true), ("audit2", false), ("shop", false)]
@@ -98,6 +99,6 @@ mod tests {
             assert_eq!(topics.check(Some(topic), topic).is_ok(), is_allowed, "{topic}");
         }
         assert_eq!(topics.check(None, "other"), Ok(()));
-        assert!(AllowedTopics::parse("").check(Some("any"), "any").is_err(), "no topic at all");
+        assert!(AllowedTopics::parse("").check(Some("any"), "any").is_err(), "an empty list allows no topic");
     }
 }

@@ -1,33 +1,31 @@
-//! The settings of a publisher: where Redis is, who we are there, and what goes where.
+//! Builder: reads the settings of a Redis Streams publisher from a URL or from setters, and checks them.
 
 use std::time::Duration;
 
 use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo, TlsCertificates};
 
 use super::allowed_topics::AllowedTopics;
+use super::settings::Settings;
 use super::{BROKER, RedisStreamPublisher};
 use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
-use crate::template::Template;
 use crate::tls;
 use crate::url::PublisherUrl;
 
 const PORT: u16 = 6379;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Shorter than the engine's: where that ends a call, what Redis has answered so far is lost.
-const CALL_TIMEOUT: Duration = crate::settings::DEFAULT_TIMEOUT;
 const DEFAULT_MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Builds a [`RedisStreamPublisher`].
+/// Settings of a [`RedisStreamPublisher`]. Create one with [`RedisStreamPublisher::builder`].
 #[derive(Clone, Debug)]
 pub struct RedisStreamBuilder {
     common: CommonSettings,
     host: String,
     database: i64,
-    login: Hidden<Login>,
+    login: Redacted<Login>,
     stream: Option<String>,
     topics: AllowedTopics,
     max_length: Option<usize>,
@@ -41,26 +39,13 @@ struct Login {
     password: Option<String>,
 }
 
-/// What a publisher is built of; everything in it was checked.
-#[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) common: CommonSettings,
-    pub(super) client: Hidden<Client>,
-    /// `host:port`, for operators.
-    pub(super) server: String,
-    pub(super) stream: Template,
-    pub(super) topics: AllowedTopics,
-    pub(super) max_length: Option<usize>,
-    pub(super) approximate: bool,
-}
-
 impl RedisStreamBuilder {
     pub(super) fn new(host: String) -> Self {
         Self {
             common: CommonSettings::new(DEFAULT_TIMEOUT, Some(DEFAULT_MAX_MESSAGE_BYTES)),
             host,
             database: 0,
-            login: Hidden::default(),
+            login: Redacted::default(),
             stream: None,
             topics: AllowedTopics::Any,
             max_length: None,
@@ -78,9 +63,9 @@ impl RedisStreamBuilder {
         if !url.path.is_empty() {
             let database = url.path.parse();
             builder.database =
-                database.map_err(|_| url.wrong("behind the host stands the number of a database"))?;
+                database.map_err(|_| url.wrong("the path must be the number of a database"))?;
         }
-        builder.login = Hidden(Login { user: url.user.take(), password: url.password.take() });
+        builder.login = Redacted(Login { user: url.user.take(), password: url.password.take() });
         builder.stream = url.take("stream");
         builder.topics = url.take("topics").map_or(AllowedTopics::Any, |text| AllowedTopics::parse(&text));
         builder.max_length = url.take_as("maxlen", "a number of entries")?;
@@ -89,28 +74,27 @@ impl RedisStreamBuilder {
         Ok(builder)
     }
 
-    /// The stream of events that name no topic: a text with places such as `{aggregate_type}`. Default: none,
-    /// but `outbox.event.{aggregate_type}` with [`Format::Debezium`].
+    /// The stream of events that have no topic: a name, or a template with placeholders such as `{aggregate_type}`.
+    /// Required, except with [`Format::Debezium`], whose default is `outbox.event.{aggregate_type}`.
     pub fn stream(mut self, template: impl Into<String>) -> Self {
         self.stream = Some(template.into());
         self
     }
 
-    /// Which topics events may name as their streams: names, and beginnings of names with a `*` behind them, such
-    /// as `shop:*`. An event with another topic is dead. Default: any but the keys of an outbox in Redis, which
-    /// nothing allows.
+    /// The topics that events may have: names, and prefixes of names that end with `*`, such as `shop:*`. An event
+    /// with another topic is DEAD. Default: any topic. The keys of an outbox in Redis are never allowed.
     pub fn topics<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.topics = AllowedTopics::These(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// By user and password. Default: nobody.
+    /// Logs in as an ACL user. Default: no login.
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Hidden(Login { user: Some(user.into()), password: Some(password.into()) });
+        self.login = Redacted(Login { user: Some(user.into()), password: Some(password.into()) });
         self
     }
 
-    /// By the password of the default user. Default: nobody.
+    /// Logs in as the default user with this password. Default: no login.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.login.password = Some(password.into());
         self
@@ -122,64 +106,69 @@ impl RedisStreamBuilder {
         self
     }
 
-    /// Whether to speak TLS. Default: no.
+    /// Whether to connect with TLS. Default: `false`.
     pub fn tls(mut self, required: bool) -> Self {
         self.common.tls = required;
         self
     }
 
-    /// The certificate authority to trust, as PEM, in place of those that browsers trust. It demands
-    /// [`tls`](Self::tls), so that nobody takes a connection in the clear for one that is checked.
+    /// Trusts these certificate authorities (PEM) instead of the public ones. Needs [`tls`](Self::tls), so that a
+    /// plain connection is not mistaken for a verified one. Default: the authorities that browsers trust.
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.common.root_certificate = Some(Hidden(pem.into()));
+        self.common.root_certificate = Some(Redacted(pem.into()));
         self
     }
 
-    /// How many entries a stream keeps: the oldest are dropped, read or not. Default: all.
+    /// How many entries a stream keeps. Redis drops the oldest ones, even if no consumer has read them. Default:
+    /// unlimited.
     pub fn max_length(mut self, entries: usize) -> Self {
         self.max_length = Some(entries);
         self
     }
 
-    /// Whether a stream may keep somewhat more entries than [`max_length`](Self::max_length), which costs
-    /// Redis much less. Default: yes.
+    /// Whether a stream may keep somewhat more entries than [`max_length`](Self::max_length), which is much cheaper
+    /// for Redis. Default: `true`.
     pub fn approximate(mut self, approximate: bool) -> Self {
         self.approximate = approximate;
         self
     }
 
-    /// What a message looks like. Default: [`Format::Raw`].
+    /// The message format. Default: [`Format::Raw`].
     pub fn format(mut self, format: Format) -> Self {
         self.common.format = format;
         self
     }
 
-    /// An event with more bytes, all fields counted, is dead. Default: 16 MiB.
+    /// The largest entry in bytes, all fields included. An event with a larger entry is DEAD. Default: 16 MiB.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.common.max_message_bytes = Some(bytes);
         self
     }
 
-    /// How long Redis may take to connect, and to answer. An answer that comes later finds nobody, and the
-    /// events come again. A call takes 9 s at most, however many answers it waits for, or as long as this
-    /// where this is longer: keep it below the route's timeout. Default: 2 s.
+    /// How long Redis may take to connect, and to reply to a pipeline. Events without a reply by then are sent
+    /// again. A whole call takes at most 9 s, or this timeout if it is longer: keep it below the route's timeout.
+    /// Default: 2 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.common.timeout = timeout;
         self
     }
 
-    /// Checks the settings. Nothing is connected yet.
+    /// Checks every setting and returns the publisher, which connects on first use.
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the first wrong setting and how to write it.
     pub fn build(self) -> Result<RedisStreamPublisher, PublisherError> {
         self.common.check(&BROKER)?;
         if self.max_length == Some(0) {
-            return Err(BROKER.wrong("with maxlen=0 no stream would keep anything"));
+            return Err(BROKER.wrong("`maxlen` must be at least 1: with 0 the stream keeps no entries"));
         }
         let Some(stream) = self.stream.as_deref().or(self.common.format.default_target()) else {
-            return Err(BROKER.wrong("write the stream: redis-stream://host:6379/0?stream=…"));
+            return Err(BROKER.wrong("a stream is missing: write redis-stream://host:6379/0?stream=…"));
         };
         let address = BROKER.address(&self.host, PORT)?;
         Ok(RedisStreamPublisher::new(Settings {
-            client: Hidden(self.client(&address)?),
+            client: Redacted(self.client(&address)?),
             stream: BROKER.template("stream", stream, |name| AllowedTopics::Any.check(None, name))?,
             server: address.to_string(),
             topics: self.topics,
@@ -215,12 +204,5 @@ impl RedisStreamBuilder {
         }
         let certificates = TlsCertificates { client_tls: None, root_cert };
         Client::build_with_tls(connection, certificates).map_err(refused)
-    }
-}
-
-impl Settings {
-    /// How long a call may take in all.
-    pub(super) fn call_timeout(&self) -> Duration {
-        self.common.timeout.max(CALL_TIMEOUT)
     }
 }

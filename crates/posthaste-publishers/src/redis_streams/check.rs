@@ -1,4 +1,4 @@
-//! Whether Redis lets us in and answers a PING.
+//! `Publisher` for Redis Streams: `check` logs in and sends a PING.
 
 use async_trait::async_trait;
 use posthaste::Outcome;
@@ -7,21 +7,22 @@ use redis::Pipeline;
 use tokio::time::{Instant, timeout_at};
 
 use super::{RedisStreamPublisher, outcome, timed_out};
+use crate::check_error::{CheckError, UNREACHABLE_ADVICE};
 use crate::publisher::Publisher;
-use crate::unreached::{UNREACHABLE_ADVICE, Unreached};
 
 #[async_trait]
 impl Publisher for RedisStreamPublisher {
-    async fn check(&self) -> Result<(), Unreached> {
+    async fn check(&self) -> Result<(), CheckError> {
         let deadline = Instant::now() + self.settings.common.timeout;
         let mut outcome = self.ping(deadline).await?;
         if matches!(&outcome, Outcome::Unreachable(why) if why.connection_failed) {
-            // The connection may have broken while nobody used it: that says nothing about the server.
+            // An idle connection may have broken, which says nothing about the server. The second try opens a new
+            // one.
             outcome = self.ping(deadline).await?;
         }
         match outcome {
-            Outcome::Unreachable(why) => Err(Unreached::new(format!("{}: {UNREACHABLE_ADVICE}", why.error))),
-            // Even a user who may not PING has an answer.
+            Outcome::Unreachable(why) => Err(CheckError::new(format!("{}: {UNREACHABLE_ADVICE}", why.error))),
+            // Any other reply will do: a user who may not PING gets an error from a server that is reachable.
             _ => Ok(()),
         }
     }
@@ -35,10 +36,10 @@ impl Publisher for RedisStreamPublisher {
 }
 
 impl RedisStreamPublisher {
-    async fn ping(&self, deadline: Instant) -> Result<Outcome, Unreached> {
+    async fn ping(&self, deadline: Instant) -> Result<Outcome, CheckError> {
         let connect = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
         let connect = connect.unwrap_or_else(|_| Err(outcome::no_connection(&timed_out(), &self.settings)));
-        let connection = connect.map_err(Unreached::new)?;
+        let connection = connect.map_err(CheckError::new)?;
         let mut ping = Pipeline::new();
         ping.cmd("PING");
         Ok(match self.query(&connection, &ping, 1, deadline).await {

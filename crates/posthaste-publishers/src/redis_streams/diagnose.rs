@@ -1,4 +1,4 @@
-//! Whether Redis keeps the entries that it has acknowledged.
+//! Diagnosis of the server's persistence and eviction: whether Redis may lose acknowledged entries.
 
 use posthaste::admin::Finding;
 use redis::{Pipeline, Value};
@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{RedisStreamPublisher, timed_out};
 
 impl RedisStreamPublisher {
-    /// What this user may not ask is no finding.
+    /// Reads the server's settings and returns findings. Settings that this user may not read cause none.
     pub(super) async fn diagnose_settings(&self) -> Vec<Finding> {
         let deadline = Instant::now() + self.settings.common.timeout;
         let connection = timeout_at(deadline, self.shared_connection.get(|_| true, self.connect())).await;
@@ -23,13 +23,16 @@ impl RedisStreamPublisher {
     }
 }
 
-/// Settings of the server, as Redis says them; none where it does not.
+/// Settings of the server; `None` if this user may not read them.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ServerSettings {
+    /// Whether the append-only file is on.
     has_log: Option<bool>,
-    /// `always`, `everysec` or `no`.
+    /// `appendfsync`: `always`, `everysec` or `no`.
     fsync: Option<String>,
+    /// Whether `maxmemory` is set.
     has_limit: Option<bool>,
+    /// `maxmemory-policy`.
     policy: Option<String>,
 }
 
@@ -48,7 +51,7 @@ impl ServerSettings {
     }
 }
 
-/// `INFO` is lines of `name:value`; what `CONFIG` answers is made the same.
+/// Returns a reply as lines of `name:value`, the form of `INFO`. Replies of `CONFIG GET` are converted to it.
 fn reply_text(reply: &Value) -> String {
     let word = |value: &Value| match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -71,8 +74,8 @@ fn findings(settings: &ServerSettings) -> Vec<Finding> {
     let eviction = evicts.then(|| {
         Finding::warning(
             "redis-eviction",
-            format!("Redis drops whole streams when its memory is full: maxmemory-policy is {policy}"),
-            "set maxmemory-policy to noeviction or to a volatile-… policy, and bound streams by maxlen instead",
+            format!("Redis evicts whole streams when its memory is full: maxmemory-policy is {policy}"),
+            "set maxmemory-policy to noeviction or to a volatile-… policy, and limit the streams with maxlen instead",
         )
     });
     [eviction, persistence(settings)].into_iter().flatten().collect()
@@ -82,14 +85,14 @@ fn persistence(settings: &ServerSettings) -> Option<Finding> {
     match (settings.has_log, settings.fsync.as_deref()) {
         (Some(false), _) => Some(Finding::warning(
             "redis-persistence",
-            "Redis keeps no log of what it acknowledges: a crash loses the entries since its last snapshot",
+            "Redis has no append-only file: a crash loses the entries since its last snapshot",
             "set appendonly yes, and appendfsync always if no entry may be lost",
         )),
         (Some(true), Some(fsync)) if fsync != "always" => Some(Finding::note(
             "redis-fsync",
             format!(
-                "Redis acknowledges entries before they are on its disk: a crash of the machine loses the last of \
-                 them (appendfsync {fsync})"
+                "Redis acknowledges entries before they are on its disk: a crash of the machine loses the most recent \
+                 ones (appendfsync {fsync})"
             ),
             "set appendfsync always if no entry may be lost; it costs a sync per batch",
         )),
@@ -102,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_redis_does_not_tell_is_no_finding() {
+    fn unknown_settings_cause_no_finding() {
         assert_eq!(ServerSettings::parse("NOPERM this user has no permissions"), ServerSettings::default());
         assert_eq!(findings(&ServerSettings::default()), []);
     }
 
     #[test]
-    fn policy_without_a_limit_drops_nothing() {
+    fn eviction_policy_without_a_memory_limit_causes_no_finding() {
         let settings = ServerSettings::parse(
             "aof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\nappendfsync:always",
         );

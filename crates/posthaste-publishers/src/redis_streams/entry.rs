@@ -1,22 +1,23 @@
-//! Events as entries of a stream.
+//! Conversion of events into stream entries, and of entries into pipelines.
 
 use posthaste::Delivery;
 use redis::{Cmd, Pipeline};
 
-use super::builder::Settings;
+use super::settings::Settings;
 use crate::format::Message;
 use crate::unsendable::Unsendable;
 
-/// What stands before the name of a header, so that none takes the place of our own fields.
+/// The prefix of fields for headers, so that no header collides with the other fields of an entry.
 const HEADER_FIELD_PREFIX: &str = "header:";
 
-/// Headers of the formats that are fields of every entry already, under a shorter name.
+/// Headers of the formats that every entry already contains as fields with shorter names.
 const HEADERS_SENT_AS_FIELDS: [&str; 3] = ["outbox-event-id", "outbox-event-type", "outbox-aggregate-id"];
 
-/// An entry that is not sent yet.
+/// An entry that has not been sent yet.
 pub(super) struct Entry {
     stream: String,
     command: Cmd,
+    /// The size of all fields.
     bytes: usize,
 }
 
@@ -32,7 +33,7 @@ impl Entry {
     }
 }
 
-/// Entries that go out at once, and the streams that they are for.
+/// Entries that are sent in one pipeline, and the stream of each.
 #[derive(Default)]
 pub(super) struct EntryPipeline {
     pub(super) pipeline: Pipeline,
@@ -41,7 +42,7 @@ pub(super) struct EntryPipeline {
 }
 
 impl EntryPipeline {
-    /// Pipelines that are not too large; an entry that is too large by itself is alone.
+    /// Splits entries into pipelines of at most `max_bytes`. A larger entry gets a pipeline of its own.
     pub(super) fn split(entries: impl Iterator<Item = Entry>, max_bytes: usize) -> Vec<Self> {
         let mut pipelines: Vec<Self> = Vec::new();
         for entry in entries {

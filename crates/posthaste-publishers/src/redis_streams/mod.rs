@@ -1,4 +1,9 @@
-//! Redis Streams: each event is an entry, which the server has written before it answers.
+//! Redis Streams destination: adds each event to a stream with `XADD`.
+//!
+//! - `builder` reads and checks the `settings`; `allowed_topics` is the allow list of topics.
+//! - `entry` converts events into entries and groups them into pipelines.
+//! - `outcome` turns the reply to an entry into an outcome.
+//! - `check` implements the check of the server, `diagnose` the diagnosis of its settings.
 
 mod allowed_topics;
 mod builder;
@@ -6,6 +11,7 @@ mod check;
 mod diagnose;
 mod entry;
 mod outcome;
+mod settings;
 
 use std::io;
 use std::sync::Arc;
@@ -18,29 +24,29 @@ use redis::{AsyncConnectionConfig, Pipeline, RedisError, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::PublisherError;
-use crate::hidden::Hidden;
+use crate::redacted::Redacted;
 use crate::settings::Broker;
 use crate::shared_connection::SharedConnection;
 pub use builder::RedisStreamBuilder;
-use builder::Settings;
 use entry::{Entry, EntryPipeline};
+use settings::Settings;
 
 const BROKER: Broker = Broker { name: "Redis Streams", scheme: "redis-stream", tls_scheme: "rediss-stream" };
 
-/// Events per call.
+/// The largest batch, in events.
 const BATCH_EVENTS: usize = 500;
 
-/// What goes out at once: more than this has to be answered within one timeout.
+/// The largest pipeline in bytes. One pipeline must get all its replies within one timeout.
 const MAX_PIPELINE_BYTES: usize = 8 << 20;
 
-/// How long a connection is kept to a server that refuses to write.
+/// The shortest time between two new connections to a server that refuses writes.
 const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 
-/// Adds each event to a stream, by `XADD`. An event is delivered when Redis has answered with the id of its
-/// entry; what that is worth when a server dies, `appendfsync` and `min-replicas-to-write` say.
+/// Adds each event to a stream with `XADD`. An event is delivered when Redis has replied with the id of its entry.
+/// Whether the entry survives the loss of the server depends on `appendfsync` and `min-replicas-to-write`.
 ///
 /// An entry has the fields `id`, `type`, `key` (the aggregate id), `content-type` and `payload`, and a field
-/// `header:NAME` for each header. Redis does not know repeats: consumers know them by the field `id`.
+/// `header:NAME` for each header. Redis does not drop duplicates: consumers recognise them by the field `id`.
 ///
 /// ```
 /// use posthaste_publishers::redis_streams::RedisStreamPublisher;
@@ -61,7 +67,8 @@ const REPLACEMENT_DELAY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct RedisStreamPublisher {
     settings: Arc<Settings>,
-    shared_connection: Hidden<Arc<SharedConnection<Connection>>>,
+    /// Replaced after a failure, and after a reply that says that the server is not the primary.
+    shared_connection: Redacted<Arc<SharedConnection<Connection>>>,
 }
 
 struct Connection {
@@ -70,20 +77,26 @@ struct Connection {
 }
 
 impl RedisStreamPublisher {
-    /// From `redis-stream://user:password@host:6379/0?stream=…`, or `rediss-stream://…` for TLS. The other
-    /// parameters are `topics`, `maxlen`, `approximate`, `format`, `max_message_bytes`, `ca` (a file) and `timeout`
-    /// (seconds).
+    /// Builds a publisher from `redis-stream://user:password@host:6379/0?stream=…`, or from `rediss-stream://…` for
+    /// TLS.
+    ///
+    /// The other parameters are `topics`, `maxlen`, `approximate`, `format`, `max_message_bytes`, `ca` (the path of
+    /// a PEM file) and `timeout` in seconds; see [`RedisStreamBuilder`].
+    ///
+    /// # Errors
+    ///
+    /// A [`PublisherError`] that names the wrong setting.
     pub fn from_url(url: &str) -> Result<Self, PublisherError> {
         RedisStreamBuilder::from_url(url)?.build()
     }
 
-    /// For this server, `host:port` or `host`.
+    /// Starts a builder for this server, `host:port` or `host`.
     pub fn builder(host: impl Into<String>) -> RedisStreamBuilder {
         RedisStreamBuilder::new(host.into())
     }
 
     fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), shared_connection: Hidden::default() }
+        Self { settings: Arc::new(settings), shared_connection: Redacted::default() }
     }
 
     async fn connect(&self) -> Result<Connection, String> {
@@ -94,7 +107,8 @@ impl RedisStreamPublisher {
         let connect = async {
             let mut connection =
                 self.settings.client.get_multiplexed_async_connection_with_config(&config).await?;
-            // Who should have logged in learns of it here. Entries would be refused as too long for strangers.
+            // A wrong login must fail here: Redis refuses a long entry of an unauthenticated client as a protocol
+            // error.
             match redis::cmd("PING").exec_async(&mut connection).await {
                 Err(error) if outcome::is_login_error(&error) => Err(error),
                 _ => Ok(connection),
@@ -107,7 +121,7 @@ impl RedisStreamPublisher {
         }
     }
 
-    /// Adds them in one go, though not as a transaction: each has its own reply.
+    /// Adds the entries in one pipeline. It is not a transaction: each entry has its own reply.
     async fn add_entries(&self, entries: &EntryPipeline, deadline: Instant) -> Vec<Outcome> {
         let count = entries.streams.len();
         let connection =
@@ -128,16 +142,18 @@ impl RedisStreamPublisher {
         }
     }
 
-    /// The next call connects anew: where the host's name or address has moved on, that leads to the primary. Not
-    /// at once again, because a server may refuse to write for hours.
+    /// Makes the next call open a new connection, which reaches the primary if the host name or address has moved
+    /// there. Does nothing for a connection younger than `REPLACEMENT_DELAY`, because a server may refuse writes
+    /// for hours.
     fn replace_if_old(&self, connection: &Arc<Connection>) {
         if connection.made_at.elapsed() >= REPLACEMENT_DELAY {
             self.shared_connection.give_up(connection);
         }
     }
 
-    /// One reply for each command, or else what went wrong, if it is known. The next call connects anew then: a
-    /// connection that went silent would stay so for minutes.
+    /// Returns one reply per command, or the error, which is `None` if the number of replies is wrong. After an
+    /// error the next call opens a new connection, because a connection that stopped replying can stay so for
+    /// minutes.
     async fn query(
         &self,
         connection: &Arc<Connection>,
@@ -175,12 +191,13 @@ impl Destination for RedisStreamPublisher {
             outcomes.extend(self.add_entries(&pipeline, deadline).await);
             if let Some(Outcome::Unreachable(why)) = outcomes.last() {
                 let why = why.error.to_string();
-                // Whoever was silent once would be so again, and what comes later must not come first.
+                // The rest is not sent: it would time out too, and a later event must not arrive before an earlier
+                // one.
                 outcomes.extend(repeated(count - outcomes.len(), || Outcome::no_answer(why.clone())));
                 break;
             }
         }
-        // From the first to the last, so that each place is what it was in the batch.
+        // In ascending order, so that each index is that of the batch.
         for (at, why) in unsendable {
             outcomes.insert(at, why.into());
         }

@@ -1,11 +1,11 @@
-//! The outcome of an event from the reply of Redis.
+//! Outcomes of events, from the replies of Redis.
 
 use posthaste::Outcome;
 use redis::{ErrorKind, RedisError, Value};
 
-use super::builder::Settings;
-use crate::one_line::one_line;
-use crate::unreached::UNREACHABLE_ADVICE;
+use super::settings::Settings;
+use crate::check_error::UNREACHABLE_ADVICE;
+use crate::operator_text::one_line;
 
 /// The outcome of the reply to one `XADD`: the id of the entry, or an error.
 pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
@@ -14,35 +14,39 @@ pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
             return Outcome::done();
         }
         Value::ServerError(error) => error,
-        _ => return Outcome::retry(one_line(format!("Redis answers no entry's id for the stream {stream}"))),
+        _ => {
+            return Outcome::retry(one_line(format!(
+                "Redis replied without an entry id for the stream {stream}"
+            )));
+        }
     };
     let (code, details) = (error.code(), error.details().unwrap_or_default());
     match code {
-        "WRONGTYPE" => {
-            Outcome::retry(one_line(format!("the key {stream} is no stream in Redis: rename one of the two")))
-        }
+        "WRONGTYPE" => Outcome::retry(one_line(format!(
+            "the key {stream} exists in Redis and is not a stream: rename one of the two"
+        ))),
         "NOPERM" => Outcome::retry(one_line(format!(
             "the user may not add to the stream {stream}: allow XADD and the key, or use another user"
         ))),
-        // It takes nothing from anybody until there is room, so that sending less would not help, and no event is to
-        // blame: an event waits as long as it takes, and is not given up as those for a busy destination are.
+        // Redis refuses every write until memory is free, so smaller batches would not help and the event is not
+        // the cause. It is unreachable rather than busy: an event for a busy destination is eventually given up.
         "OOM" => Outcome::no_answer("Redis is full (OOM): give it more maxmemory, or trim streams"),
         "MISCONF" => {
-            Outcome::no_answer("Redis takes no writes, because it cannot write to its disk (MISCONF)")
+            Outcome::no_answer("Redis refuses writes, because it cannot write to its disk (MISCONF)")
         }
-        "READONLY" => Outcome::no_answer("this Redis is a replica, which takes no writes: name the primary"),
-        "NOREPLICAS" => Outcome::no_answer("Redis has fewer replicas than min-replicas-to-write asks for"),
+        "READONLY" => Outcome::no_answer("this Redis is a replica, which refuses writes: name the primary"),
+        "NOREPLICAS" => Outcome::no_answer("Redis has fewer replicas than min-replicas-to-write requires"),
         "NOAUTH" | "WRONGPASS" => Outcome::no_connection("Redis refuses the login: check user and password"),
-        // What a stranger sends is not even read when it is long.
+        // Redis refuses a long command of an unauthenticated client as a protocol error, without reading it.
         "ERR" if details.contains("unauthenticated") => {
             Outcome::no_connection("Redis refuses the login: check user and password")
         }
-        "LOADING" => Outcome::no_answer("Redis still reads its data"),
+        "LOADING" => Outcome::no_answer("Redis is still loading its data"),
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => Outcome::no_answer(format!(
             "this Redis is a node of a cluster ({code}), and clusters are not supported here: name a single server"
         )),
         "MASTERDOWN" | "BUSY" | "TRYAGAIN" | "UNBLOCKED" | "UNKILLABLE" => {
-            Outcome::no_answer(one_line(format!("Redis cannot answer now: {code} {details}")))
+            Outcome::no_answer(one_line(format!("Redis cannot process commands now: {code} {details}")))
         }
         _ => Outcome::retry(one_line(format!(
             "Redis refuses an entry of the stream {stream}: {code} {details}"
@@ -50,8 +54,8 @@ pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
     }
 }
 
-/// Whether the server is not, or not yet, the one that takes writes. An old primary may keep its clients for as long
-/// as it lives, while new connections lead to the new one.
+/// Whether the server is currently not the primary. After a failover, an old primary may keep its connections open,
+/// while a new connection reaches the new primary.
 pub(super) fn is_not_primary(reply: &Value) -> bool {
     let Value::ServerError(error) = reply else { return false };
     matches!(error.code(), "READONLY" | "MASTERDOWN" | "LOADING" | "UNBLOCKED")
@@ -61,9 +65,9 @@ pub(super) fn is_not_primary(reply: &Value) -> bool {
 pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> Outcome {
     let server = &settings.server;
     match error {
-        None => Outcome::no_answer(format!("Redis at {server} gave fewer answers than it should")),
+        None => Outcome::no_answer(format!("Redis at {server} sent fewer replies than commands")),
         Some(error) if error.is_timeout() => Outcome::no_answer(format!(
-            "Redis at {server} did not answer within {:?}",
+            "Redis at {server} did not reply within {:?}",
             settings.common.timeout
         )),
         Some(error) => {
@@ -72,13 +76,13 @@ pub(super) fn of_lost_reply(error: Option<&RedisError>, settings: &Settings) -> 
     }
 }
 
-/// The outcome of an event that was not sent before the time of the call was over.
+/// The outcome of an event that could not be sent before the deadline of the call.
 pub(super) fn of_expired_deadline(settings: &Settings) -> Outcome {
     let (server, limit) = (&settings.server, settings.call_timeout());
-    Outcome::no_answer(format!("Redis at {server} did not take the events of a call within {limit:?}"))
+    Outcome::no_answer(format!("Redis at {server} did not accept the events of a call within {limit:?}"))
 }
 
-/// Why there is no connection.
+/// The text for a connection that could not be opened.
 pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     let server = &settings.server;
     one_line(if is_login_error(error) {
@@ -93,7 +97,7 @@ pub(super) fn no_connection(error: &RedisError, settings: &Settings) -> String {
     })
 }
 
-/// Whether it is about who we are.
+/// Whether the server refused the login.
 pub(super) fn is_login_error(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
@@ -102,13 +106,13 @@ pub(super) fn is_login_error(error: &RedisError) -> bool {
 mod tests {
     use super::*;
 
-    fn answered(error: &str) -> Outcome {
-        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("an answer");
+    fn outcome_of(error: &str) -> Outcome {
+        let value = redis::parse_redis_value(format!("-{error}\r\n").as_bytes()).expect("a reply");
         of_reply(&value, "orders")
     }
 
     #[test]
-    fn server_that_cannot_is_out_of_reach_and_an_entry_that_may_not_is_an_attempt() {
+    fn error_of_the_server_is_unreachable_and_error_of_an_entry_is_an_attempt() {
         for error in [
             "OOM command not allowed when used memory > 'maxmemory'.",
             "MISCONF Redis is configured to save RDB snapshots",
@@ -123,14 +127,14 @@ mod tests {
             "BUSY Redis is busy running a script.",
             "UNBLOCKED force unblock from blocking operation",
         ] {
-            assert!(matches!(answered(error), Outcome::Unreachable(_)), "{error}");
+            assert!(matches!(outcome_of(error), Outcome::Unreachable(_)), "{error}");
         }
         for error in
             ["WRONGTYPE Operation against a key", "NOPERM this user has no permissions", "ERR unknown"]
         {
-            assert!(matches!(answered(error), Outcome::Retry(_)), "{error}");
+            assert!(matches!(outcome_of(error), Outcome::Failed(_)), "{error}");
         }
         assert!(of_reply(&Value::BulkString(b"1-0".to_vec()), "orders").is_done());
-        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Retry(_)));
+        assert!(matches!(of_reply(&Value::Nil, "orders"), Outcome::Failed(_)));
     }
 }

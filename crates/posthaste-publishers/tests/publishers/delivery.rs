@@ -1,4 +1,4 @@
-//! Publishers, what they are given, and what came of it.
+//! Helpers: publishers, events and outcomes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use posthaste_publishers::Publisher;
 use crate::secrets::SENTINEL;
 
 pub(crate) fn publisher(url: &str) -> Arc<dyn Publisher> {
-    // A URL alone is not enough to let webhooks go to this machine.
+    // Webhooks to this machine must be allowed, which a URL alone cannot do.
     #[cfg(feature = "http")]
     if url.starts_with("http:") {
         return Arc::new(crate::http::local(url).build().expect("a good URL"));
@@ -17,8 +17,8 @@ pub(crate) fn publisher(url: &str) -> Arc<dyn Publisher> {
     posthaste_publishers::publisher(url).expect("a good URL")
 }
 
-/// Each URL is refused with its text, which begins with the publisher's name.
-pub(crate) fn urls_are_refused(name: &str, urls: &[(&str, &str)]) {
+/// Asserts that each URL is refused with its text, after the publisher's name.
+pub(crate) fn assert_urls_refused(name: &str, urls: &[(&str, &str)]) {
     for (url, text) in urls {
         let error = posthaste_publishers::publisher(url).expect_err(url);
         assert_eq!(error.to_string(), format!("{name}: {text}"), "{url}");
@@ -30,14 +30,14 @@ pub(crate) fn order() -> Delivery {
     Delivery::first(event.json_text(r#"{"total": 42.10}"#).build().expect("a good event"))
 }
 
-/// Another event with the id of this one. It may hold what no event can be built with, as a row may.
+/// The same event with this change. It may have values that the builder refuses, as a row may.
 pub(crate) fn changed(delivery: &Delivery, change: impl FnOnce(&mut EventParts)) -> Delivery {
     let mut parts = delivery.event.to_parts();
     change(&mut parts);
     Delivery::first(Event::from_parts(parts))
 }
 
-/// An event with a topic of its own.
+/// An event with this topic.
 pub(crate) fn event_to(topic: &str) -> Delivery {
     changed(&order(), |parts| parts.topic = Some(topic.into()))
 }
@@ -47,7 +47,7 @@ pub(crate) fn event_with(name: &str, value: &str) -> Delivery {
     changed(&order(), |parts| parts.headers = Headers::from([(name.to_owned(), value.to_owned())]))
 }
 
-/// An event with so many bytes.
+/// An event with a payload of this size.
 pub(crate) fn of_size(bytes: usize) -> Delivery {
     changed(&order(), |parts| parts.payload = "1".repeat(bytes).into())
 }
@@ -58,25 +58,25 @@ pub(crate) async fn deliver_one(destination: &impl Destination, delivery: Delive
     outcomes.remove(0)
 }
 
-/// Delivers an order, which is taken.
-pub(crate) async fn is_delivered(destination: &impl Destination) {
+/// Asserts that an event is delivered.
+pub(crate) async fn assert_delivered(destination: &impl Destination) {
     let outcome = deliver_one(destination, order()).await;
     assert!(outcome.is_done(), "{outcome:?}");
 }
 
-/// Delivers a batch, all of which is taken.
-pub(crate) async fn are_delivered(destination: &impl Destination, batch: &[Delivery]) {
+/// Asserts that all events of a batch are delivered.
+pub(crate) async fn assert_all_delivered(destination: &impl Destination, batch: &[Delivery]) {
     let outcomes = destination.deliver(batch).await;
     assert!(outcomes.len() == batch.len() && outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
 }
 
-/// What kind of outcome it is, and its text.
+/// The kind of an outcome, and its text.
 pub(crate) fn kind_and_text(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Done { .. } => ("done", String::new()),
         Outcome::Defer(_) => ("defer", String::new()),
-        Outcome::Retry(error) => ("retry", error.to_string()),
-        Outcome::RetryAfter(_, error) => ("retry after", error.to_string()),
+        Outcome::Failed(error) => ("retry", error.to_string()),
+        Outcome::FailedWithDelay(_, error) => ("retry after", error.to_string()),
         Outcome::Dead(reason) => ("dead", reason.clone()),
         Outcome::Unsendable(reason) => ("unsendable", reason.clone()),
         Outcome::Busy(busy) => ("busy", busy.error.to_string()),
@@ -90,7 +90,7 @@ pub(crate) fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     outcomes.iter().map(|outcome| kind_and_text(outcome).0).collect()
 }
 
-/// The text of an outcome of this kind, in which there is no secret.
+/// Asserts the kind of an outcome and that its text contains no secret, and returns the text.
 #[track_caller]
 pub(crate) fn text_of(kind: &str, outcome: &Outcome) -> String {
     assert!(!format!("{outcome:?}").contains(SENTINEL), "{outcome:?}");
@@ -99,7 +99,7 @@ pub(crate) fn text_of(kind: &str, outcome: &Outcome) -> String {
     text
 }
 
-/// What a diagnosis by this URL finds.
+/// The findings of a diagnosis of this URL.
 pub(crate) async fn codes(url: &str) -> Vec<(&'static str, Severity)> {
     codes_of(&*publisher(url)).await
 }

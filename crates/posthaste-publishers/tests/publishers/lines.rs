@@ -1,4 +1,4 @@
-//! Lines in a file: the suite, and what only files can get wrong.
+//! JSON lines: the conformance suite on a file, and cases that only files have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use posthaste::conformance::destination::{DestinationCapabilities, DestinationHarness, Received, Server};
-use posthaste::{Delivery, Destination, Event, EventId};
+use posthaste::{Delivery, Destination, Event};
 use posthaste_publishers::Publisher as _;
 use posthaste_publishers::lines::LinesPublisher;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::broker_faults::one_line_that_advises;
-use crate::delivery::{are_delivered, deliver_one, text_of};
+use crate::broker_faults::assert_advice;
+use crate::delivery::{assert_all_delivered, deliver_one, text_of};
 
 struct LinesFile {
     folder: TempDir,
@@ -38,11 +38,11 @@ impl LinesFile {
 fn received(line: Value) -> Received {
     let text = |name: &str| line[name].as_str().map(str::to_owned);
     let payload = match text("payload_base64") {
-        Some(base64) => STANDARD.decode(base64).expect("base64").into(),
-        None => serde_json::to_vec(&line["payload"]).expect("JSON").into(),
+        Some(base64) => STANDARD.decode(base64).expect("base64"),
+        None => serde_json::to_vec(&line["payload"]).expect("JSON"),
     };
     let headers = serde_json::from_value(line["headers"].clone()).expect("headers");
-    Received { id: EventId::from(text("id").expect("an id")), payload, key: text("aggregate_id"), headers }
+    Received::new(text("id").expect("an id"), payload).with_key(text("aggregate_id")).with_headers(headers)
 }
 
 #[async_trait]
@@ -81,14 +81,14 @@ fn event(json: &str) -> Delivery {
 }
 
 #[tokio::test]
-async fn payload_of_many_lines_becomes_one() {
+async fn payload_with_line_breaks_is_written_as_one_line() {
     let lines = LinesFile::new();
-    are_delivered(&lines.destination(), &[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
+    assert_all_delivered(&lines.destination(), &[event("{\n  \"a\": \"x\\ny\"\r\n}")]).await;
     assert_eq!(lines.lines()[0]["payload"]["a"], "x\ny");
 }
 
 #[tokio::test]
-async fn file_that_was_moved_away_is_made_anew() {
+async fn file_that_was_moved_away_is_created_again() {
     let lines = LinesFile::new();
     let destination = LinesPublisher::file(lines.path()).fsync(true);
     destination.deliver(&[event("1")]).await;
@@ -98,10 +98,10 @@ async fn file_that_was_moved_away_is_made_anew() {
     assert_eq!(lines.lines()[0]["payload"], 2);
 }
 
-/// Every user of the host could read payloads there.
+/// Otherwise every user of the host could read the payloads.
 #[cfg(unix)]
 #[tokio::test]
-async fn file_is_made_for_its_owner_and_group_alone_and_keeps_the_mode_that_it_has() {
+async fn new_file_is_private_and_an_existing_one_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt as _;
     let lines = LinesFile::new();
     let mode = || lines.path().metadata().expect("a file").permissions().mode() & 0o777;
@@ -114,19 +114,19 @@ async fn file_is_made_for_its_owner_and_group_alone_and_keeps_the_mode_that_it_h
 }
 
 #[tokio::test]
-async fn place_where_nothing_can_be_written_is_out_of_reach() {
+async fn path_that_cannot_be_written_is_unreachable() {
     let lines = LinesFile::new();
-    // A folder in place of the file: root, too, can write no lines there.
+    // The path is a folder, to which not even root can write lines.
     let destination = LinesPublisher::file(lines.folder.path());
     text_of("no connection", &deliver_one(&destination, event("1")).await);
 }
 
 #[tokio::test]
-async fn check_says_whether_lines_can_be_written_and_makes_no_file() {
+async fn check_reports_whether_lines_can_be_written_and_creates_no_file() {
     let lines = LinesFile::new();
     let check = async |path: PathBuf| LinesPublisher::file(path).check().await;
     assert_eq!(check(lines.path()).await, Ok(()));
-    assert!(!lines.path().exists(), "the first event makes it");
+    assert!(!lines.path().exists(), "the first event creates it");
     std::fs::write(lines.path(), "1\n").expect("a file");
     assert_eq!(check(lines.path()).await, Ok(()));
     assert_eq!(std::fs::read_to_string(lines.path()).expect("a file"), "1\n");
@@ -134,19 +134,19 @@ async fn check_says_whether_lines_can_be_written_and_makes_no_file() {
     for nowhere in
         [lines.folder.path().to_owned(), lines.folder.path().join("no/such"), lines.path().join("x")]
     {
-        let text = one_line_that_advises(check(nowhere).await.expect_err("nothing can be written there"));
-        assert!(text.starts_with("no line can be written: check the path and its rights: "), "{text}");
+        let text = assert_advice(check(nowhere).await.expect_err("nothing can be written there"));
+        assert!(text.starts_with("no line can be written: check the path and its permissions: "), "{text}");
     }
 }
 
 #[tokio::test]
-async fn full_disk_is_out_of_reach() {
+async fn full_disk_is_unreachable() {
     let text = text_of("no connection", &deliver_one(&LinesPublisher::file("/dev/full"), event("1")).await);
     assert!(text.starts_with("no line can be written: "), "{text}");
 }
 
 #[test]
-fn urls_name_the_place_and_the_format() {
+fn url_sets_the_output_and_the_format() {
     for url in [
         "stdout:",
         "stdout://?format=envelope",
@@ -157,11 +157,11 @@ fn urls_name_the_place_and_the_format() {
     for (url, text) in [
         ("file://tmp/x", "lines: write a file as file:///path, with three slashes"),
         ("stdout:?format=raw", "lines: a line is JSON: the format is envelope or cloudevents-structured"),
-        ("stdout:?fsync=true", "lines: the URL has a parameter that is not known: known are format"),
+        ("stdout:?fsync=true", "lines: the URL has an unknown parameter: it takes format"),
         ("file:///x?fsync=maybe", "lines: `fsync` of the URL must be true or false"),
         (
             "ftp://x",
-            "publisher: the URL begins with no scheme that is known: known are kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file",
+            "publisher: the URL has an unknown scheme: write one of kafka, amqp, amqps, nats, tls, redis-stream, rediss-stream, http, https, stdout, file",
         ),
     ] {
         let error = posthaste_publishers::publisher(url).expect_err(url);

@@ -1,14 +1,15 @@
-//! Every publisher on the real thing behind it: one program, because it links a lot.
+//! Tests of every publisher on a real broker or endpoint. They are one program, because linking the client
+//! libraries takes long.
 //!
-//! Each publisher has a module: the destinations' suite, and what only it can get wrong. The files beside
-//! them are what all of them share.
+//! Each publisher has a module with the conformance suite, the common broker faults and its own cases. The other
+//! modules are shared.
 
 /// RabbitMQ.
 #[cfg(feature = "amqp")]
 mod amqp;
-/// A broker is away for half a minute, holds its answers longer than a lease, or is away when we have to go.
+/// Faults that all brokers have in common: outage, slow replies, shutdown, back-pressure.
 mod broker_faults;
-/// Publishers, what they are given, and what came of it.
+/// Helpers: publishers, events and outcomes.
 mod delivery;
 /// Webhooks.
 #[cfg(feature = "http")]
@@ -16,7 +17,7 @@ mod http;
 /// Apache Kafka.
 #[cfg(feature = "kafka")]
 mod kafka;
-/// Lines in a file.
+/// JSON lines.
 #[cfg(feature = "lines")]
 mod lines;
 /// NATS JetStream.
@@ -25,5 +26,5 @@ mod nats;
 /// Redis Streams.
 #[cfg(feature = "redis-streams")]
 mod redis_streams;
-/// A password that must be in no text and in no log.
+/// Helpers: a secret that no text and no log may contain.
 mod secrets;

@@ -1,18 +1,18 @@
-//! What nobody may read: a password that stands where passwords stand, and the whole log of a process with it.
+//! A secret for passwords and payloads, and a check that the log of a process does not contain it.
 
 use std::process::Command;
 
 use tracing_subscriber::filter::LevelFilter;
 
-/// The password, and the payload, that must be in no text.
+/// The password and payload that no text may contain.
 pub(crate) const SENTINEL: &str = "s3ntinel-PW-9f";
 
-/// By this the child knows what to do.
+/// The environment variable that tells the child process what to do.
 const CHILD_VAR: &str = "POSTHASTE_TEST_LOG_CHILD";
 
-/// Runs a test of this program, in a process of its own if this is not that process: neither the text nor its bytes
-/// are in the log. The library's name is, or else nothing was logged.
-pub(crate) async fn nothing_secret_is_logged(
+/// Runs a test of this program in a child process, and asserts that its log contains the secret neither as text nor
+/// as bytes. The library's name must be in the log, which proves that logging is on.
+pub(crate) async fn assert_no_secret_logged(
     test: &'static str,
     library: &str,
     scene: impl Future<Output = ()>,
@@ -33,7 +33,7 @@ pub(crate) async fn nothing_secret_is_logged(
     }
 }
 
-/// From here on, this process logs everything to its standard output.
+/// Makes this process log everything to its standard output.
 pub(crate) fn log_everything() {
     tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).init();
 }

@@ -1,4 +1,4 @@
-//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+//! Diagnosis: findings about the rows and the servers. Reads a bounded number of rows.
 
 mod server;
 
@@ -13,7 +13,7 @@ use posthaste::{EventRow, Status, StoreError, Timestamp};
 use crate::RedisStore;
 use crate::page::{Direction, PAGE_ROWS, ScanBudget};
 
-/// So much of the audit is searched for who has paused a route.
+/// Audit entries searched at most for the pauses of the paused routes.
 const MAX_AUDIT_ENTRIES: usize = 10_000;
 
 impl RedisStore {
@@ -49,7 +49,7 @@ impl RedisStore {
         Ok(observed)
     }
 
-    /// The server knows which routes are paused; the audit knows since when, and by whom.
+    /// Adds to each paused route since when and by whom it is paused, which only the audit knows.
     async fn read_pauses(&self, routes: &BTreeSet<String>) -> Result<Vec<PausedRoute>, StoreError> {
         let (mut entries, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX_LIMIT));
         while !routes.is_empty() && entries.len() < MAX_AUDIT_ENTRIES {
@@ -68,7 +68,7 @@ impl RedisStore {
     }
 }
 
-/// What was seen of the oldest pending rows.
+/// Observations about the oldest pending rows.
 #[derive(Default)]
 struct PendingRows {
     unreadable: u64,

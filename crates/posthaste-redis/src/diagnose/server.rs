@@ -1,5 +1,4 @@
-//! What the settings and the state of the servers mean for the outbox: of the one server, or of every primary of
-//! a cluster.
+//! Findings about the settings and the state of the server, or of every primary of a cluster.
 
 use std::collections::HashMap;
 
@@ -10,11 +9,11 @@ use crate::RedisStore;
 use crate::connection::SINGLE_SERVER_NAME;
 
 impl RedisStore {
-    /// A server that does not tell is not blamed. What everybody may ask is asked with INFO.
+    /// A server that does not reveal a setting gets no finding about it. INFO is allowed for every user; CONFIG is not.
     pub(super) async fn diagnose_servers(&self, tolerance: &Tolerance) -> Vec<Finding> {
         let states = self.connections().query_each::<InfoDict>(&redis::cmd("INFO")).await.unwrap_or_default();
         let mut settings: HashMap<String, HashMap<String, String>> = HashMap::new();
-        // By name: passwords are among the others.
+        // By name, because the settings also contain passwords.
         for name in ["appendfsync", "maxclients"] {
             let get = redis::cmd("CONFIG").arg("GET").arg(name).to_owned();
             for (server, found) in
@@ -31,7 +30,7 @@ impl RedisStore {
     }
 }
 
-/// What one server says of itself.
+/// INFO fields and settings of one server.
 struct ServerInfo {
     name: String,
     state: InfoDict,
@@ -50,17 +49,17 @@ impl ServerInfo {
 
     fn eviction(&self) -> Option<Finding> {
         let (name, policy) = (&self.name, self.state.get::<String>("maxmemory_policy")?);
-        // The other policies delete what has an end, and no key of an outbox has one.
+        // The other policies evict only keys with an expiry time, and no key of an outbox has one.
         let evicts = policy.starts_with("allkeys-") && self.number("maxmemory")? > 0;
         evicts.then(|| {
             Finding::problem(
                 "redis-eviction",
                 format!(
-                    "{name} deletes keys when its memory is full, those of the outbox too: maxmemory-policy is \
+                    "{name} deletes keys when its memory is full, including those of the outbox: maxmemory-policy is \
                      {policy}"
                 ),
-                "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; volatile-lru spares the outbox too, \
-                 where others use the server as a cache",
+                "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; if the server is also a cache, \
+                 volatile-lru does not evict the outbox",
             )
         })
     }
@@ -72,8 +71,8 @@ impl ServerInfo {
             let (name, used, limit) = (&self.name, used / MIB, limit / MIB);
             Finding::warning(
                 "redis-memory",
-                format!("{name} has used {used} of the {limit} MiB of its maxmemory; when they are full, writes fail"),
-                "raise maxmemory, or keep less: purge what is done and dead sooner (posthaste purge, purge.done)",
+                format!("{name} uses {used} of the {limit} MiB of its maxmemory; when it is full, writes fail"),
+                "raise maxmemory, or keep less: purge DONE and DEAD events sooner (posthaste purge, purge.done)",
             )
         })
     }
@@ -85,30 +84,29 @@ impl ServerInfo {
             return Some(Finding::problem(
                 "redis-persistence",
                 format!(
-                    "{name} keeps its data in memory, and in snapshots at most (appendonly is no): a crash now \
-                     loses {changes} changes, events among them"
+                    "{name} keeps its data only in memory and snapshots (appendonly is no): a crash now loses \
+                     {changes} changes, which can include events"
                 ),
                 "CONFIG SET appendonly yes, and the same in redis.conf",
             ));
         }
         let fsync = self.settings.get("appendfsync").filter(|fsync| *fsync != "always")?;
         let writes = match fsync.as_str() {
-            "no" => "whatever its system has not written yet",
+            "no" => "all writes that the operating system has not flushed yet",
             _ => "the last second of writes",
         };
         let whose = if name == SINGLE_SERVER_NAME { String::new() } else { format!(" of {name}") };
         Some(Finding::note(
             "redis-fsync",
             format!("a crash of the machine{whose} can lose {writes} (appendfsync is not always)"),
-            "set appendfsync to always where that matters more than speed",
+            "set appendfsync to always if that matters more than speed",
         ))
     }
 
     fn clients(&self, tolerance: &Tolerance) -> Option<Finding> {
         let limit = self.number("maxclients").or_else(|| self.settings.get("maxclients")?.parse().ok())?;
         let taken = self.number("connected_clients")?;
-        let advice =
-            "raise maxclients, use smaller pools, or end clients that are idle (CLIENT LIST, timeout)";
+        let advice = "raise maxclients, use smaller pools, or close idle clients (CLIENT LIST, timeout)";
         Finding::connection_limit(&self.name, taken, limit, tolerance, advice)
     }
 }

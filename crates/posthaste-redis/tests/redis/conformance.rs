@@ -1,4 +1,4 @@
-//! The stores' suite: on one server with one shard, on one server with several, and on a cluster.
+//! The stores' conformance suite: on one server with one shard and with several, and on a cluster.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::support::{TestOutbox, on_a_cluster, on_one_server};
 
 const VALID_BODY: &str = r#"{"event_type":"Tested","payload":"{}"}"#;
 
-/// A row that another program edited.
+/// Writes a row as another program would after editing its state.
 async fn edit<C: ConnectionLike + Clone>(outbox: &TestOutbox<C>, id: &str, status: &str, attempts: &str) {
     let state = format!("{status}\t1700000000000-10\t\t{attempts}\t0\t0\t0\t\t\t\t\t");
     let _: u8 = outbox.run("HSETNX", "entries", (id, VALID_BODY)).await;
@@ -39,7 +39,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
     async fn insert(&self, rows: &[NewRow], end: TxEnd) -> Result<Vec<Option<i64>>, StoreError> {
         match end {
             TxEnd::Commit => self.store.insert_rows(&mut self.connection.clone(), rows).await,
-            // A transaction that is not executed was never sent.
+            // A transaction that is not executed is never sent.
             TxEnd::Rollback => Ok(vec![Some(0); rows.len()]),
             TxEnd::SavepointRolledBack => unreachable!("Redis has no savepoints"),
         }
@@ -55,18 +55,20 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
             Defect::UnknownStatus => edit(self, id.as_str(), "77", "0").await,
             Defect::NegativeAttempts => edit(self, id.as_str(), "0", "-1").await,
             Defect::FullAttempts => edit(self, id.as_str(), "0", &u32::MAX.to_string()).await,
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         }
         Some(id)
     }
 
     async fn give_again(&self, _: i64) -> bool {
-        // A stream numbers its entries by the server's clock.
+        // The stream numbers its entries by the server's clock.
         false
     }
 
     fn capabilities(&self) -> Capabilities {
         // Shards know nothing of each other's order.
-        Capabilities { savepoints: false, archive: true, insertion_order: self.shards == 1 }
+        let capabilities = Capabilities::ALL.without_savepoints();
+        if self.shards == 1 { capabilities } else { capabilities.without_insertion_order() }
     }
 
     async fn close(&self) {

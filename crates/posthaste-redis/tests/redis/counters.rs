@@ -1,4 +1,4 @@
-//! What is counted beyond what every outbox counts.
+//! The counters of this store beyond those of every outbox.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use posthaste::store::{Backoff, Verdict};
 
 use crate::support::{claim, event, on_one_server, settle_each};
 
-/// Keeps counters by their name, and those of decisions also by what was decided.
+/// Recorder that keeps counters by name. Those of decisions have the decision behind the name.
 #[derive(Default)]
 pub(crate) struct Counters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
@@ -45,7 +45,7 @@ impl Recorder for Counters {
 // S1-17, S1-24, S1-31
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn writes_deaths_and_repairs_are_counted() {
+async fn writes_dead_events_and_repairs_are_counted() {
     let counters = Counters::default();
     let _guard = metrics::set_default_local_recorder(&counters);
     let outbox = on_one_server(1).await;
@@ -56,11 +56,11 @@ async fn writes_deaths_and_repairs_are_counted() {
     let mut tx = writer.begin();
     tx.write_all(vec![event("A", "1"), event("B", "1"), once()]).expect("good events");
     tx.commit(&mut outbox.connection.clone()).await.expect("it commits");
-    let _: u8 = outbox.run("ZADD", "pending", (0, "nobody")).await;
+    let _: u8 = outbox.run("ZADD", "pending", (0, "missing")).await;
     let _: u8 = outbox.run("HSET", "entries", ("lost", "{}")).await;
 
     let claimed = claim(store).await.expect("the claim works").events;
-    let backoff = Backoff { max_attempts: 1, delays: Arc::new([]) };
+    let backoff = Backoff::new(1, []);
     let verdicts = [
         Verdict::Done,
         Verdict::Dead { reason: "no".to_owned() },

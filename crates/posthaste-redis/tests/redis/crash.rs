@@ -1,4 +1,4 @@
-//! Servers that die, forget or fall silent, under load.
+//! Servers that are killed, forget their scripts or go silent, under load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,10 @@ use redis::AsyncCommands as _;
 
 use crate::support::{command, connect, event, open, open_at, recorded, writer_of};
 
-/// How soon after a server is back the first delivery has to come.
+/// Maximum time from a restart to the next delivery.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a service knows of its mints.
+/// The service's view of its transactions, by event id.
 #[derive(Default)]
 struct Journal {
     acknowledged: BTreeSet<String>,
@@ -26,7 +26,7 @@ struct Journal {
     unknown: BTreeSet<String>,
 }
 
-/// One service that mints tickets until it has so many acknowledged.
+/// A service that mints tickets until `enough` transactions of all services are acknowledged.
 async fn mint_until(url: String, writer: RedisWriter, journal: Arc<Mutex<Journal>>, enough: usize) {
     let client = redis::Client::open(url).expect("a good URL");
     let lock = || journal.lock().expect("no panic");
@@ -76,9 +76,9 @@ async fn with_status(store: &RedisStore, status: Option<Status>) -> BTreeMap<Str
     filter.status = status;
     let (mut rows, mut page) = (BTreeMap::new(), PageRequest::first(1000));
     loop {
-        let answer = store.list(&filter, &page).await.expect("the store answers");
-        rows.extend(answer.items.iter().map(|row| (row.id.to_string(), row.status)));
-        match answer.next {
+        let read = store.list(&filter, &page).await.expect("the store replies");
+        rows.extend(read.items.iter().map(|row| (row.id.to_string(), row.status)));
+        match read.next {
             Some(next) => page = PageRequest::after(next, 1000),
             None => return rows,
         }
@@ -95,7 +95,11 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let (store, elsewhere) = (open(&server).await, open(&server).await);
     let engines = [engine(&store), engine(&elsewhere)];
     let journal = Arc::new(Mutex::new(Journal::default()));
-    let writers = [store.writer(&engines[0].0), store.writer(&engines[0].0), writer_of(&elsewhere)];
+    let writers = [
+        RedisWriter::new(&store, &engines[0].0),
+        RedisWriter::new(&store, &engines[0].0),
+        writer_of(&elsewhere),
+    ];
     let minters: Vec<_> = writers
         .map(|writer| tokio::spawn(mint_until(url.clone(), writer, Arc::clone(&journal), MINTS)))
         .into_iter()
@@ -105,10 +109,10 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let delivered = || engines.iter().map(|(_, recorder)| recorder.count()).sum::<usize>();
     let mut longest = Duration::ZERO;
     for round in 1..=10 {
-        wait_until("mints go on", async || acknowledged() >= round * MINTS / 11).await;
+        wait_until("minting continues", async || acknowledged() >= round * MINTS / 11).await;
         server.restart().await;
         let (back, before) = (Instant::now(), delivered());
-        wait_until("deliveries go on", async || delivered() > before).await;
+        wait_until("deliveries continue", async || delivered() > before).await;
         longest = longest.max(back.elapsed());
     }
     for minter in minters {
@@ -124,7 +128,7 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     let once: BTreeSet<String> = delivered.iter().cloned().collect();
     let journal = std::mem::take(&mut *journal.lock().expect("no panic"));
     println!(
-        "{} acknowledged, {} refused, {} unknown; {} delivered, {} of them again; recovered within {longest:?}",
+        "{} acknowledged, {} refused, {} unknown; {} delivered, {} of them twice; recovered within {longest:?}",
         journal.acknowledged.len(),
         journal.refused.len(),
         journal.unknown.len(),
@@ -140,9 +144,9 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     assert_eq!(
         rows.into_keys().collect::<BTreeSet<_>>(),
         once,
-        "what is there was delivered, and nothing else"
+        "every stored event was delivered, and no other"
     );
-    // A mint without its event, or an event without its mint, is what this crate exists to prevent.
+    // A ticket without its event, or an event without its ticket, is what this crate must prevent.
     let mut connection = connect(&url).await;
     let minted: Vec<String> = connection.keys("{outbox:0}:mint:*").await.expect("KEYS");
     let minted: BTreeSet<String> =
@@ -151,14 +155,14 @@ async fn server_killed_ten_times_during_5000_mints_loses_and_invents_nothing() {
     assert!(longest < RECOVERY_TIMEOUT, "{longest:?}");
 }
 
-// S1-05: scripts are taught again to a server that forgot them.
+// S1-05: the source of a script is sent again to a server that does not know it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
+async fn flushed_scripts_and_a_restart_between_two_mints_lose_nothing() {
     let mut server = RedisServer::durable(&[]).started().await;
     let store = open(&server).await;
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let mut minted = 0;
     for round in 0..6 {
         let mut connection = connect(&server.url()).await;
@@ -167,13 +171,13 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
         tx.write(event("TicketMinted", "17")).expect("a good event");
         tx.commit(&mut connection).await.expect("it commits");
         let _: () = command(&server, "SCRIPT", "FLUSH").await;
-        // On its own an enqueue is a script, which the server does not know any more.
+        // Outside a transaction an event is stored by a script, which the server no longer knows.
         writer.write(event("TicketSeen", "17")).await.expect("it is stored");
         minted += 2;
         if round % 2 == 1 {
             server.restart().await;
             let claims = async || store.oldest_pending(None).await.is_ok();
-            wait_until("the store has found its server again", claims).await;
+            wait_until("the store has reconnected", claims).await;
         }
     }
     within_timeout("all are delivered", recorder.wait_for(minted)).await;
@@ -182,10 +186,10 @@ async fn forgotten_scripts_and_a_restart_between_two_mints_lose_nothing() {
     outbox.shutdown().await;
 }
 
-// F42: a connection that says nothing any more is not waited for.
+// F42: no call waits for a connection that has gone silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn connections_that_fall_silent_are_replaced() {
+async fn silent_connections_are_replaced() {
     let server = RedisServer::durable(&[]).started().await;
     let proxy = BlackHole::before(server.port()).await;
     let (outbox, recorder) = engine(&open_at(proxy.port()).await);

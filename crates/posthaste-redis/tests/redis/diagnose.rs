@@ -1,13 +1,13 @@
-//! What is found wrong with a Redis server, each by a server of the test's own that has it.
+//! Findings about a Redis server. Each test starts a server that has the problem.
 
 use posthaste::admin::{Finding, Severity, Tolerance};
-use posthaste_redis::RedisStore;
+use posthaste_redis::{RedisStore, RedisWriter};
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{assert_found, diagnosed, diagnosed_with, within_timeout};
 
 use crate::support::{command, config_set, engine, event, on_a_cluster, open};
 
-/// The only finding, which must have this code and say all these words.
+/// Asserts that there is one finding, with this code and severity, whose text contains all these words.
 #[track_caller]
 fn assert_only(findings: &[Finding], code: &str, severity: Severity, words: &[&str]) {
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -21,16 +21,16 @@ async fn healthy_outbox_has_no_findings() {
     let store = open(&server).await;
     assert_eq!(diagnosed(&store).await, []);
     let (outbox, recorder) = engine(&store);
-    store.writer(&outbox).write(event("TicketMinted", "17")).await.expect("it is written");
+    RedisWriter::new(&store, &outbox).write(event("TicketMinted", "17")).await.expect("it is written");
     within_timeout("it is delivered", recorder.wait_for(1)).await;
-    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store replies");
     assert_eq!(diagnosed(&store).await, []);
     outbox.shutdown().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn server_that_forgets_or_evicts_is_found() {
+async fn server_without_persistence_or_with_eviction_is_found() {
     let server = RedisServer::new(&["--appendonly", "no"]).started().await;
     let store = open(&server).await;
     let words = ["the server", "appendonly is no", "changes", "CONFIG SET appendonly yes"];
@@ -49,13 +49,13 @@ async fn server_that_forgets_or_evicts_is_found() {
 
     config_set(&server, "appendfsync", "always").await;
     config_set(&server, "maxmemory-policy", "allkeys-lru").await;
-    assert_eq!(diagnosed(&store).await, [], "memory has no limit");
+    assert_eq!(diagnosed(&store).await, [], "memory is not limited");
     config_set(&server, "maxmemory", "1gb").await;
     let findings = diagnosed(&store).await;
     let words = ["maxmemory-policy is allkeys-lru", "CONFIG SET maxmemory-policy noeviction"];
     assert_only(&findings, "redis-eviction", Severity::Problem, &words);
     config_set(&server, "maxmemory-policy", "volatile-lru").await;
-    assert_eq!(diagnosed(&store).await, [], "no key of the outbox has an end");
+    assert_eq!(diagnosed(&store).await, [], "no key of the outbox has an expiry time");
 }
 
 #[tokio::test]
@@ -65,17 +65,17 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     let store = open(&server).await;
     config_set(&server, "maxmemory", "1gb").await;
     assert_eq!(diagnosed(&store).await, []);
-    let findings = diagnosed_with(&store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed_with(&store, Tolerance::default().with_used(0)).await;
     let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
     assert_eq!(codes, ["redis-memory", "connection-limit"]);
     assert!(findings[0].what.contains("of the 1024 MiB of its maxmemory"), "{findings:?}");
     assert!(findings[1].what.contains("connections of the server are taken"), "{findings:?}");
 }
 
-/// The least rights of the documentation: INFO tells, CONFIG is refused.
+/// The minimum permissions of the documentation allow INFO but not CONFIG.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn user_without_config_is_told_what_info_knows() {
+async fn user_without_config_gets_the_findings_from_info() {
     let server = RedisServer::new(&["--appendonly", "no"]).started().await;
     let user = ["SETUSER", "posthaste", "on", ">secret", "~{outbox:*", "&outbox:wake"];
     let rights = ["+@read", "+@write", "+@stream", "+@sortedset", "+@hash", "+@scripting", "+@pubsub"];
@@ -87,14 +87,14 @@ async fn user_without_config_is_told_what_info_knows() {
     assert_only(&findings, "redis-persistence", Severity::Problem, &["appendonly is no"]);
     config_set(&server, "appendonly", "yes").await;
     config_set(&server, "appendfsync", "everysec").await;
-    assert_eq!(diagnosed(&store).await, [], "nobody is blamed for what is not known");
+    assert_eq!(diagnosed(&store).await, [], "an unknown setting is no finding");
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn every_primary_of_a_cluster_is_asked() {
+async fn every_primary_of_a_cluster_is_diagnosed() {
     let outbox = on_a_cluster(6).await;
-    let findings = diagnosed_with(&outbox.store, Tolerance { used: 0, ..Tolerance::default() }).await;
+    let findings = diagnosed_with(&outbox.store, Tolerance::default().with_used(0)).await;
     let nodes: std::collections::BTreeSet<&str> = findings
         .iter()
         .filter(|finding| finding.code == "connection-limit")

@@ -1,12 +1,12 @@
-//! What a server, a person or a foreign program can get wrong: clear errors, and nothing half written.
+//! Mistakes of servers, operators and foreign programs: clear errors, and no partial writes.
 
 use std::error::Error;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter, PageRequest};
-use posthaste::store::{Claim, Store as _};
+use posthaste::store::Store as _;
 use posthaste::{Event, Status};
-use posthaste_redis::{OpenError, RedisCommitError, RedisStore};
+use posthaste_redis::{OpenError, RedisCommitError, RedisStore, RedisWriter};
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::server::RedisServer;
 use posthaste_testkit::{wait_until, within_timeout};
@@ -31,7 +31,7 @@ fn with_sources(error: &dyn Error) -> String {
 // S1-07
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_before_it_writes() {
+async fn key_of_another_type_is_named_at_open_and_fails_every_script_before_it_writes() {
     for foreign in OUTBOX_KEYS {
         let outbox = on_one_server(1).await;
         let _: () = outbox.run("SET", foreign, "not ours").await;
@@ -39,7 +39,7 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
         assert!(text.contains(foreign) && text.contains("rename or delete"), "{text}");
         assert!(claim(&outbox.store).await.is_err(), "{foreign}");
         let written: Vec<String> = outbox.run("KEYS", "*", NO_ARGS).await;
-        assert!(written.len() <= 2, "nothing but the foreign key and the settings: {written:?}");
+        assert!(written.len() <= 2, "only the foreign key and the settings: {written:?}");
         let error = builder(&outbox.name).connect().await.expect_err("refused at open");
         assert!(matches!(&error, OpenError::ForeignKey { key, .. } if key.ends_with(foreign)), "{error:?}");
         outbox.end().await;
@@ -52,7 +52,7 @@ async fn key_that_holds_something_else_is_named_at_open_and_fails_every_script_b
 async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
     let outbox = on_one_server(1).await;
     for n in 0..300 {
-        let _: u8 = outbox.run("ZADD", "pending", (0, format!("nobody-{n}"))).await;
+        let _: u8 = outbox.run("ZADD", "pending", (0, format!("missing-{n}"))).await;
     }
     let _: String = outbox.run("XADD", "arrivals", ("*", "what", "ever")).await;
     outbox.writer().write(event("A", "1")).await.expect("it is stored");
@@ -60,7 +60,7 @@ async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
     for _ in 0..40 {
         found += claim(&outbox.store).await.expect("the claim works").events.len();
     }
-    assert_eq!(found, 1, "the event is found behind them");
+    assert_eq!(found, 1, "the event behind them is found");
     let repaired = outbox.store.repair().await.expect("the repair works");
     assert_eq!(repaired.members, 300);
     assert_eq!(outbox.run::<u64>("ZCARD", "pending", NO_ARGS).await, 1);
@@ -69,8 +69,8 @@ async fn foreign_members_hide_nothing_and_are_removed_by_the_repair() {
 // S1-09
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn body_that_nothing_leads_to_is_found_and_delivered() {
-    // More than the repair looks at in one call.
+async fn body_without_an_index_entry_is_found_and_delivered() {
+    // More than one page of the repair.
     const BODIES: usize = 250;
     let test_outbox = on_one_server(1).await;
     for n in 0..BODIES {
@@ -82,29 +82,29 @@ async fn body_that_nothing_leads_to_is_found_and_delivered() {
     let repaired = store.repair().await.expect("the repair works");
     assert_eq!(repaired.bodies, BODIES as u64);
     let page = PageRequest::first(PageRequest::MAX_LIMIT);
-    let rows = store.list(&Filter::default(), &page).await.expect("the store answers").items;
+    let rows = store.list(&Filter::default(), &page).await.expect("the store replies").items;
     assert_eq!(rows.len(), BODIES);
     assert!(
         rows.iter().all(|row| row.malformed.is_none() && row.payload_bytes == 7),
-        "a list reads them too"
+        "a list shows them too"
     );
     within_timeout("they are delivered", async {
-        outbox.idle().await.expect("the store answers");
+        outbox.idle().await.expect("the store replies");
         recorder.wait_for(BODIES).await;
     })
     .await;
     outbox.shutdown().await;
 }
 
-/// What is on its way is no orphan.
+/// An arrival is not an orphan.
 // S1-29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
+async fn repair_during_live_traffic_finds_and_changes_nothing() {
     let store =
         builder(&fresh_name()).repair_every(Duration::from_millis(1)).connect().await.expect("it opens");
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let mut connection = connect(&server_url()).await;
     let pass = async |store: &RedisStore| store.repair().await.expect("the repair works");
     for _ in 0..50 {
@@ -115,7 +115,7 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
         assert!(repaired.is_empty(), "{repaired:?}");
     }
     within_timeout("all are delivered", recorder.wait_for(2000)).await;
-    within_timeout("all are settled", outbox.idle()).await.expect("the store answers");
+    within_timeout("all are settled", outbox.idle()).await.expect("the store replies");
     assert!(pass(&store).await.is_empty());
     assert_eq!(recorder.count(), 2000, "each once");
     outbox.shutdown().await;
@@ -123,7 +123,7 @@ async fn repair_beside_live_traffic_finds_nothing_and_harms_nothing() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
+async fn edited_bodies_become_dead_with_the_reason_and_do_not_block_others() {
     let test_outbox = on_one_server(1).await;
     let store = &test_outbox.store;
     let events: Vec<Event> = (0..6).map(|_| event("Edited", "1")).collect();
@@ -134,7 +134,7 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
         let _: u8 = test_outbox.run("HSET", "entries", (event.id().as_str(), body)).await;
     }
     let (outbox, recorder) = engine(store);
-    within_timeout("the good one is delivered", recorder.wait_for(1)).await;
+    within_timeout("the valid one is delivered", recorder.wait_for(1)).await;
     wait_until("the others are dead", async || store.stats().await.expect("stats").dead == 5).await;
     for event in &events[..5] {
         let row = store.get(event.id()).await.expect("get").expect("it is there").row;
@@ -147,12 +147,12 @@ async fn edited_bodies_become_dead_with_the_reason_and_hide_nothing() {
 // S1-18
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
+async fn full_memory_refuses_whole_transactions_and_delivery_continues_when_there_is_room() {
     let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
     let store = open(&server).await;
     let mut connection = connect(&server.url()).await;
     let (outbox, recorder) = engine(&store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     writer.write(event("Before", "1")).await.expect("it is stored");
     config_set(&server, "maxmemory", 1).await;
     let mut tx = writer.begin();
@@ -173,10 +173,10 @@ async fn full_memory_refuses_writes_whole_and_delivers_when_there_is_room() {
     outbox.shutdown().await;
 }
 
-/// Its outcome could not be written down, and it would be delivered again and again.
+/// The outcome of a claimed event could not be stored, so it would be delivered over and over.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn full_memory_lets_nothing_be_claimed() {
+async fn full_memory_refuses_claims() {
     let server = RedisServer::new(&["--maxmemory-policy", "noeviction"]).started().await;
     let store = open(&server).await;
     writer_of(&store).write(event("A", "1")).await.expect("it is stored");
@@ -191,7 +191,7 @@ async fn full_memory_lets_nothing_be_claimed() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn replica_is_refused_unless_somebody_only_looks() {
+async fn replica_is_refused_unless_it_is_opened_read_only() {
     let primary = RedisServer::new(&[]).started().await;
     let store = open(&primary).await;
     writer_of(&store).write(event("A", "1")).await.expect("it is stored");
@@ -203,16 +203,16 @@ async fn replica_is_refused_unless_somebody_only_looks() {
         matches!(error, OpenError::ReadOnlyServer { .. }) && error.to_string().contains("read_only()"),
         "{error}"
     );
-    let looking = RedisStore::builder(&replica.url()).expect("a good URL").read_only();
-    let looking = looking.connect().await.expect("it opens");
-    wait_until("the event is there", async || looking.stats().await.is_ok_and(|stats| stats.new == 1)).await;
-    let text = with_sources(&writer_of(&looking).write(event("B", "1")).await.expect_err("a replica"));
-    assert!(text.contains("only reads"), "{text}");
+    let reader = RedisStore::builder(&replica.url()).expect("a good URL").read_only();
+    let reader = reader.connect().await.expect("it opens");
+    wait_until("the event is there", async || reader.stats().await.is_ok_and(|stats| stats.new == 1)).await;
+    let text = with_sources(&writer_of(&reader).write(event("B", "1")).await.expect_err("a replica"));
+    assert!(text.contains("is read-only"), "{text}");
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
+async fn busy_server_and_a_killed_script_are_reported_and_do_no_harm() {
     let server = RedisServer::new(&["--lua-time-limit", "10"]).started().await;
     let store = open(&server).await;
     let writer = writer_of(&store);
@@ -224,7 +224,7 @@ async fn busy_server_and_a_killed_script_are_said_and_harm_nothing() {
             eval.query_async::<()>(&mut connection).await.expect_err("it is killed")
         }
     });
-    wait_until("the server says that it is busy", async || match writer.write(event("A", "1")).await {
+    wait_until("the server reports that it is busy", async || match writer.write(event("A", "1")).await {
         Err(error) => with_sources(&error).contains("SCRIPT KILL"),
         Ok(_) => false,
     })
@@ -246,10 +246,10 @@ async fn errors_at_open_say_what_to_do_and_show_no_secret() {
         assert!(!format!("{error:?} {}", with_sources(&error)).contains("sEcret"), "{error:?}");
     }
     RedisStore::connect(&with(":the-right-one@")).await.expect("it opens");
-    let error = RedisStore::connect("redis://127.0.0.1:1/").await.expect_err("nobody there");
+    let error = RedisStore::connect("redis://127.0.0.1:1/").await.expect_err("no server there");
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
-    let error = RedisStore::connect("http://localhost/").await.expect_err("no URL of Redis");
+    let error = RedisStore::connect("http://localhost/").await.expect_err("not a URL of Redis");
     assert!(matches!(error, OpenError::Url(_)), "{error:?}");
     let node = cluster_urls().remove(0);
     let error = RedisStore::connect(&node).await.expect_err("a node of a cluster");
@@ -259,10 +259,10 @@ async fn errors_at_open_say_what_to_do_and_show_no_secret() {
 // T14
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn number_of_shards_stays_with_the_outbox() {
+async fn number_of_shards_cannot_be_changed() {
     let name = fresh_name();
     let first = builder(&name).shards(4).connect().await.expect("it opens");
-    let again = builder(&name).connect().await.expect("it takes the number that is there");
+    let again = builder(&name).connect().await.expect("it uses the stored number");
     for ticket in ["1", "17", "ticket-99"] {
         assert_eq!(first.tag(ticket), again.tag(ticket));
     }
@@ -273,7 +273,7 @@ async fn number_of_shards_stays_with_the_outbox() {
 // S9
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn tls_is_spoken_to_those_whose_certificate_is_right() {
+async fn tls_accepts_only_a_certificate_of_the_given_authority_and_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = certificates_for(folder.path(), &["localhost"]);
     let other_root = certificates_for(tempfile::tempdir().expect("a folder").path(), &["localhost"]);
@@ -288,21 +288,18 @@ async fn tls_is_spoken_to_those_whose_certificate_is_right() {
     };
     let store = open("localhost", &root).await.expect("it opens");
     let (outbox, recorder) = engine(&store);
-    store.writer(&outbox).write(event("A", "1")).await.expect("it is stored");
+    RedisWriter::new(&store, &outbox).write(event("A", "1")).await.expect("it is stored");
     within_timeout("it is delivered", recorder.wait_for(1)).await;
     outbox.shutdown().await;
     assert!(open("localhost", &other_root).await.is_err(), "another authority");
     assert!(open("127.0.0.1", &root).await.is_err(), "another name");
-    assert!(
-        RedisStore::connect(&url("localhost")).await.is_err(),
-        "an authority that the system does not know"
-    );
+    assert!(RedisStore::connect(&url("localhost")).await.is_err(), "an authority that is not public");
     assert!(RedisStore::connect(&server.url()).await.is_err(), "no TLS at all");
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
+async fn settings_key_of_another_type_is_named_and_nothing_is_written() {
     let name = fresh_name();
     let (settings, mut connection) = (key_of(&name, "settings"), connect(&server_url()).await);
     let _: () = connection.set(&settings, "not ours").await.expect("SET");
@@ -314,24 +311,24 @@ async fn settings_that_are_not_ours_are_named_and_nothing_is_written() {
     assert!(!connection.exists::<_, bool>(&settings).await.expect("EXISTS"));
 }
 
-/// The lag is what people are told to alert on.
+/// This age is the metric that users alert on.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn age_of_a_due_event_is_seen_behind_thousands_that_wait_for_their_time() {
+async fn age_of_a_due_event_is_seen_behind_thousands_of_scheduled_events() {
     let outbox = on_one_server(1).await;
     let (store, writer) = (&outbox.store, outbox.writer());
     writer.write_all((0..3000).map(|_| later_event()).collect()).await.expect("they are stored");
-    assert_eq!(store.oldest_pending(None).await.expect("the store answers"), None);
+    assert_eq!(store.oldest_pending(None).await.expect("the store replies"), None);
     writer.write(event("Now", "1")).await.expect("it is stored");
-    store.stats().await.expect("everything gets its place");
-    assert!(store.oldest_pending(None).await.expect("the store answers").is_some());
+    store.stats().await.expect("everything is indexed");
+    assert!(store.oldest_pending(None).await.expect("the store replies").is_some());
     outbox.end().await;
 }
 
-/// An answer that the server needs seconds for would be given up, with every row in it on lease.
+/// A reply that takes the server seconds would time out, and every row in it would stay leased.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn large_payloads_are_claimed_in_answers_that_stay_small() {
+async fn large_payloads_are_claimed_in_small_replies() {
     const EVENTS: usize = 120;
     let outbox = on_one_server(1).await;
     let (store, writer) = (&outbox.store, outbox.writer());
@@ -339,7 +336,7 @@ async fn large_payloads_are_claimed_in_answers_that_stay_small() {
         writer.write(of_size("1", 1024 * 1024)).await.expect("it is stored");
     }
     let owner = me();
-    let request = Claim { limit: EVENTS, ..claim_by(&owner) };
+    let request = claim_by(&owner).with_limit(EVENTS);
     let claimed = store.claim(&request).await.expect("the claim works");
     assert_eq!(claimed.events.len(), EVENTS);
     assert!(claimed.events.iter().all(|leased| leased.event.payload().len() == 1024 * 1024));

@@ -1,4 +1,4 @@
-//! The primary becomes a replica and keeps its clients; its address leads to the new primary.
+//! Failover: the primary becomes a replica and keeps its clients, and its address leads to the new primary.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use posthaste_testkit::{wait_until, within_timeout};
 
 use crate::support::{claim, command, event, open, open_at, recorded, writer_of};
 
-/// Makes a server a replica of what is at this port.
+/// Makes a server a replica of the server at this port.
 async fn demote(server: &RedisServer, primary: u16) {
     command::<()>(server, "REPLICAOF", ("127.0.0.1", primary)).await;
 }
@@ -22,7 +22,7 @@ fn engine(store: &RedisStore, poll: Duration) -> (Outbox, Recorder) {
     (outbox.start().expect("a good configuration"), recorder)
 }
 
-/// Writes an event as a process does that knows the new primary.
+/// Writes an event as a process that knows the new primary.
 async fn write_at(server: &RedisServer, event_type: &str) -> RedisStore {
     let store = open(server).await;
     writer_of(&store).write(event(event_type, "1")).await.expect("it is stored");
@@ -33,7 +33,7 @@ async fn is_empty(store: &RedisStore) -> bool {
     store.oldest_pending(None).await.is_ok_and(|age| age.is_none())
 }
 
-/// Waits until the writer has found the new primary.
+/// Waits until the writer has reached the new primary.
 async fn wait_until_written(writer: &RedisWriter, event_type: &str) {
     wait_until("it is written at the new primary", async || {
         writer.write(event(event_type, "1")).await.is_ok()
@@ -41,8 +41,8 @@ async fn wait_until_written(writer: &RedisWriter, event_type: &str) {
     .await;
 }
 
-/// `follows`: whether the old primary hears of what the new one gets.
-async fn deliveries_go_on_at_the_new_primary(follows: bool) {
+/// `follows`: whether the old primary replicates from the new one.
+async fn deliveries_continue_at_the_new_primary(follows: bool) {
     let (old, new) = (RedisServer::new(&[]).started().await, RedisServer::new(&[]).started().await);
     let address = MovingAddress::to(old.port()).await;
     let store = open_at(address.port()).await;
@@ -55,8 +55,8 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
     address.redirect_to(new.port());
     let there = write_at(&new, "After").await;
     within_timeout("the second is delivered", recorder.wait_for(2)).await;
-    wait_until("it is settled where it was written", async || is_empty(&there).await).await;
-    wait_until_written(&store.writer(&outbox), "Later").await;
+    wait_until("it is settled at the new primary", async || is_empty(&there).await).await;
+    wait_until_written(&RedisWriter::new(&store, &outbox), "Later").await;
     within_timeout("it is delivered", recorder.wait_for(3)).await;
     outbox.shutdown().await;
 }
@@ -64,33 +64,33 @@ async fn deliveries_go_on_at_the_new_primary(follows: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn demoted_primary_is_left_for_the_new_one() {
-    deliveries_go_on_at_the_new_primary(true).await;
+    deliveries_continue_at_the_new_primary(true).await;
 }
 
-/// Such a server has nothing new, so that nothing is ever due there.
+/// A server without replication gets nothing new, so nothing is ever due there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn demoted_primary_that_hears_of_nothing_new_is_left_too() {
-    deliveries_go_on_at_the_new_primary(false).await;
+async fn demoted_primary_that_does_not_replicate_is_left_too() {
+    deliveries_continue_at_the_new_primary(false).await;
 }
 
-/// Wake-ups come through the new primary as well.
+/// Wake-ups are received through the new primary as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn wake_up_is_heard_from_the_new_primary() {
+async fn wake_up_is_received_from_the_new_primary() {
     let (old, new) = (RedisServer::new(&[]).started().await, RedisServer::new(&[]).started().await);
     let address = MovingAddress::to(old.port()).await;
     let store = open_at(address.port()).await;
     let (outbox, recorder) = engine(&store, Duration::from_secs(3600));
     write_at(&old, "Before").await;
-    within_timeout("the wake-up of the old primary is heard", recorder.wait_for(1)).await;
+    within_timeout("the wake-up of the old primary is received", recorder.wait_for(1)).await;
     demote(&old, 1).await;
     address.redirect_to(new.port());
-    wait_until_written(&store.writer(&outbox), "Own").await;
+    wait_until_written(&RedisWriter::new(&store, &outbox), "Own").await;
     within_timeout("it is delivered", recorder.wait_for(2)).await;
     let stranger = writer_of(&open(&new).await);
-    // The listener connects a moment later, so that the first wake-ups may be missed.
-    wait_until("the wake-up of the new primary is heard", async || {
+    // The listener reconnects after a moment, so the first wake-ups may be missed.
+    wait_until("the wake-up of the new primary is received", async || {
         let before = recorder.count();
         stranger.write(event("After", "1")).await.expect("it is stored");
         tokio::time::timeout(Duration::from_secs(1), recorder.wait_for(before + 1)).await.is_ok()
@@ -99,10 +99,10 @@ async fn wake_up_is_heard_from_the_new_primary() {
     outbox.shutdown().await;
 }
 
-/// A server may refuse to write for hours, and every call would connect again.
+/// A server can stay read-only for hours. Not every call may reconnect.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn server_that_stays_a_replica_is_not_connected_to_with_every_call() {
+async fn server_that_stays_a_replica_is_not_reconnected_to_on_every_call() {
     let server = RedisServer::new(&[]).started().await;
     let address = MovingAddress::to(server.port()).await;
     let store = open_at(address.port()).await;
@@ -111,7 +111,7 @@ async fn server_that_stays_a_replica_is_not_connected_to_with_every_call() {
     for _ in 0..200 {
         claim(&store).await.expect_err("a replica");
     }
-    // Two at a time.
+    // Connections are made in pairs.
     let connections = (address.accepted() - before) / 2;
     assert!(connections as u64 <= since.elapsed().as_secs() + 1, "{connections} in {:?}", since.elapsed());
 }

@@ -1,9 +1,9 @@
-//! Large bodies: no script reads many of them at once, whatever it is asked for, and nothing is left out for that.
+//! Large bodies: no script reads many of them in one call, and no row is left out because of that.
 
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, BacklogBy, Filter, PageRequest};
-use posthaste::store::{Purge, Purgeable, Store};
+use posthaste::store::{Purge, Purgeable, Store as _};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::server::RedisServer;
 use redis::aio::MultiplexedConnection;
@@ -12,7 +12,7 @@ use crate::support::{command, connect, of_size, on_one_server, open};
 
 const MIB: u64 = 1024 * 1024;
 
-/// How much memory the server has used: now, and at most.
+/// The server's memory in bytes: used now, and at the peak.
 async fn memory(connection: &mut MultiplexedConnection) -> (u64, u64) {
     let info: String = redis::cmd("INFO").arg("memory").query_async(connection).await.expect("INFO");
     let value = |name: &str| {
@@ -22,7 +22,7 @@ async fn memory(connection: &mut MultiplexedConnection) -> (u64, u64) {
     (value("used_memory"), value("used_memory_peak"))
 }
 
-/// How often the server has run a command since its counts were reset.
+/// Number of calls of a command since the server's statistics were reset.
 async fn calls(connection: &mut MultiplexedConnection, command: &str) -> u64 {
     let stats: String = redis::cmd("INFO").arg("commandstats").query_async(connection).await.expect("INFO");
     let prefix = format!("cmdstat_{command}:calls=");
@@ -30,7 +30,7 @@ async fn calls(connection: &mut MultiplexedConnection, command: &str) -> u64 {
     line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// An outbox on a server of its own, with so many bodies of one mebibyte, to which nothing leads.
+/// An outbox on its own server with `count` bodies of 1 MiB that no index leads to.
 async fn with_large_bodies(count: usize) -> (RedisServer, RedisStore, MultiplexedConnection) {
     let server = RedisServer::new(&[]).started().await;
     let store = open(&server).await;
@@ -46,7 +46,7 @@ async fn with_large_bodies(count: usize) -> (RedisServer, RedisStore, Multiplexe
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn repair_and_lists_hold_few_large_bodies_at_once() {
+async fn repair_and_lists_hold_few_large_bodies_in_memory() {
     const EVENTS: usize = 150;
     const MAX_MEMORY_BYTES: u64 = 64 * MIB;
     let (_server, store, mut connection) = with_large_bodies(EVENTS).await;
@@ -59,7 +59,7 @@ async fn repair_and_lists_hold_few_large_bodies_at_once() {
     let repaired = store.repair().await.expect("the repair works");
     assert_eq!(repaired.bodies, EVENTS as u64, "all are found");
     let scripts = calls(&mut connection, "evalsha").await;
-    assert!(scripts >= EVENTS as u64 / 4, "each reads few of them: {scripts}");
+    assert!(scripts >= EVENTS as u64 / 4, "each call reads few of them: {scripts}");
     assert_bounded(&mut connection, "the repair").await;
 
     let (mut page, mut ids) = (PageRequest::first(EVENTS), Vec::new());
@@ -77,25 +77,25 @@ async fn repair_and_lists_hold_few_large_bodies_at_once() {
     assert_bounded(&mut connection, "lists").await;
 }
 
-/// An index leads to each body, also of rows that other programs wrote and that no script has seen yet.
+/// Every body is in an index, including rows of other programs that no script has seen.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn repair_that_has_nothing_to_find_reads_no_body() {
+async fn repair_with_nothing_to_find_reads_no_body() {
     let (server, store, mut connection) = with_large_bodies(3).await;
     for n in 0..3 {
         let _: u8 = command(&server, "ZADD", ("{outbox:0}:pending", n, format!("lost-{n}"))).await;
     }
     let _: () = command(&server, "CONFIG", "RESETSTAT").await;
     assert!(store.repair().await.expect("the repair works").is_empty());
-    // Of states alone.
+    // For states only.
     for (command, times) in [("hscan", 1), ("hmget", 1), ("hget", 0)] {
         assert_eq!(calls(&mut connection, command).await, times, "{command}");
     }
-    assert_eq!(store.stats().await.expect("stats").due, 3, "they have their places");
+    assert_eq!(store.stats().await.expect("stats").due, 3, "they are indexed");
 }
 
-/// Where the rows of one shard are large, its part of a page is short; the rows of the others must not hide those
-/// that are missing from it.
+/// The page of a shard with large rows is short. Rows of other shards must not be listed before the rows missing from
+/// it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
@@ -103,7 +103,7 @@ async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
     const ROWS: usize = 45;
     let outbox = on_one_server(SHARDS).await;
     let (store, writer) = (&outbox.store, outbox.writer());
-    // Each aggregate is in a shard of its own choice; those of the first one are large.
+    // Aggregates are spread over the shards. Those of the first shard get large rows.
     let first = store.tag("0");
     for n in 0..ROWS {
         let aggregate = (n % 10).to_string();
@@ -118,18 +118,17 @@ async fn list_over_shards_with_large_and_small_rows_is_in_order_and_complete() {
     outbox.end().await;
 }
 
-/// What is deleted in one call is bounded, and the next call goes on where it ended.
+/// One call deletes a bounded amount, and the next call continues behind it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn purge_deletes_large_rows_in_several_steps_and_all_of_them() {
+async fn purge_deletes_all_large_rows_in_several_steps() {
     const EVENTS: usize = 150;
     let (server, store, mut connection) = with_large_bodies(EVENTS).await;
     store.repair().await.expect("the repair works");
     let _: () = command(&server, "CONFIG", "RESETSTAT").await;
-    let purge =
-        Purge { what: Purgeable::Any, older_than: Duration::ZERO, archive: false, limit: 1000, now: None };
-    assert_eq!(Store::purge(&store, &purge).await.expect("the purge works"), EVENTS as u64);
+    let purge = Purge::new(Purgeable::Any, Duration::ZERO, 1000);
+    assert_eq!(store.purge_batch(&purge).await.expect("the purge works"), EVENTS as u64);
     let calls = calls(&mut connection, "hdel").await;
-    assert!(calls >= 6, "a call for bodies and one for states in each of three steps: {calls}");
+    assert!(calls >= 6, "one call for bodies and one for states in each of three steps: {calls}");
     assert_eq!(store.stats().await.expect("stats").new, 0);
 }

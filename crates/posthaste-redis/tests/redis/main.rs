@@ -1,11 +1,10 @@
-//! The Redis store on real servers. One program for all of them: linking it is most of the work.
+//! The Redis store on real servers. All tests are in one program, because linking takes longest.
 
 mod conformance;
 mod counters;
 mod crash;
 mod diagnose;
 mod errors;
-mod expiry;
 mod failover;
 mod large;
 mod sequence;
@@ -13,4 +12,5 @@ mod shards;
 mod silent_shard;
 mod slow_link;
 mod support;
+mod tickets;
 mod writer;

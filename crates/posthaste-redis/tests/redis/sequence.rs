@@ -1,10 +1,10 @@
-//! Sequence numbers of rows: a lease is for the row with its number, and an event keeps its time.
+//! Sequence numbers and places: a lease is for the row with its number, and an event keeps its due time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use posthaste::admin::Admin as _;
-use posthaste::store::{Claim, Lease, LeaseToken, Release, Renew, Settled, Store as _, Verdict};
+use posthaste::store::{Lease, LeaseToken, Release, Renew, Settled, Store as _, Verdict};
 use posthaste::{EventId, Status, Timestamp};
 use posthaste_redis::RedisStore;
 use posthaste_testkit::{HOUR, wait_until, within_timeout};
@@ -20,7 +20,7 @@ async fn settle(store: &RedisStore, lease: &Lease, verdict: Verdict) -> Settled 
     settle_each(store, [(lease, verdict)]).await.expect("the settlement works").remove(0)
 }
 
-/// An arrival with a number of its own choice, born leased.
+/// Writes a leased arrival with this stream id.
 async fn arrive(outbox: &TestOutbox, ms: i64, n: i64, token: LeaseToken) -> EventId {
     let id = EventId::uuid_v7();
     let _: u8 = outbox.run("HSETNX", "entries", (id.as_str(), VALID_BODY)).await;
@@ -29,17 +29,17 @@ async fn arrive(outbox: &TestOutbox, ms: i64, n: i64, token: LeaseToken) -> Even
     id
 }
 
-/// A number has room for 4096 rows of a millisecond; those beyond have numbers of the next one.
+/// A `seq` has 12 bits for the row of a millisecond; rows beyond get numbers of the next millisecond.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
+async fn leases_of_a_crowded_millisecond_belong_to_their_own_rows() {
     let outbox = on_one_server(1).await;
     let (store, owner, token) = (&outbox.store, me(), LeaseToken::random());
     let ms = outbox.now().await.as_micros() / 1000;
     let mut leases = Vec::new();
     for n in [3, 5000, 9000] {
         let id = arrive(&outbox, ms, n, token).await;
-        leases.push(Lease { id, seq: ((ms << 12) + n) << 8, token });
+        leases.push(Lease::new(id, ((ms << 12) + n) << 8, token));
     }
     let renew = Renew::new(&owner, &leases, Duration::from_secs(60));
     assert_eq!(store.renew(&renew).await.expect("the renewal works"), leases);
@@ -56,10 +56,10 @@ async fn leases_of_a_crowded_millisecond_mean_their_own_rows() {
     outbox.end().await;
 }
 
-/// An engine that claims such a row has to be able to end it.
+/// An engine that claims such a row must be able to settle it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn row_whose_place_was_edited_is_settled_all_the_same() {
+async fn row_with_an_edited_place_can_be_settled() {
     let outbox = on_one_server(1).await;
     for (id, number) in [("a", "nowhere"), ("b", ""), ("c", "5-x7")] {
         let state = format!("0\t{number}\t\t0\t0\t0\t0\t\t\t\t\t");
@@ -74,7 +74,7 @@ async fn row_whose_place_was_edited_is_settled_all_the_same() {
     outbox.end().await;
 }
 
-/// The numbers that events have had since they arrived; no claim has seen them.
+/// The `seq` of each arrival, before any claim has read it.
 async fn arrived(outbox: &TestOutbox) -> BTreeMap<EventId, i64> {
     let arrivals: StreamRangeReply = outbox.run("XRANGE", "arrivals", ("-", "+")).await;
     let number = |entry: &StreamId| {
@@ -87,16 +87,16 @@ async fn arrived(outbox: &TestOutbox) -> BTreeMap<EventId, i64> {
 
 async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> Vec<Lease> {
     let owner = me();
-    let claim = Claim { limit, skip_recent, ..claim_by(&owner) };
+    let claim = claim_by(&owner).with_limit(limit).with_skip_recent(skip_recent);
     let claimed = store.claim(&claim).await.expect("the claim works");
     claimed.events.into_iter().map(|leased| leased.lease).collect()
 }
 
-/// An event on its own is in the index before any claim has seen its arrival. It is not taken for one of another
-/// program: with another place, a late "delivered" would not be about it.
+/// An event stored outside a transaction is in the index before any claim has read its arrival. It must not be taken
+/// for an event of another program: that would get a new place, and a late "delivered" would not match it.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn arrivals_keep_their_places_however_few_are_claimed() {
+async fn arrivals_keep_their_places_for_any_claim_limit() {
     for limit in [1, 2, 30] {
         let outbox = on_one_server(1).await;
         let (store, writer) = (&outbox.store, outbox.writer());
@@ -108,8 +108,8 @@ async fn arrivals_keep_their_places_however_few_are_claimed() {
             let leases = claim_some(store, limit, Duration::ZERO).await;
             assert_eq!(leases.len(), n);
             for lease in leases {
-                assert_eq!(lease.seq, places[&lease.id], "of {limit} at once");
-                let before = Lease { token: LeaseToken::random(), ..lease };
+                assert_eq!(lease.seq, places[&lease.id], "limit {limit}");
+                let before = Lease::new(lease.id, lease.seq, LeaseToken::random());
                 assert_eq!(settle(store, &before, Verdict::Done).await, Settled::Done);
             }
         }
@@ -117,10 +117,10 @@ async fn arrivals_keep_their_places_however_few_are_claimed() {
     }
 }
 
-/// Those with a delay came first, and are all that a claim reads of the arrivals at once.
+/// The delayed events came first, and a claim reads no more arrivals than those in its first step.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_once() {
+async fn arrivals_behind_many_delayed_ones_keep_their_places_and_are_claimed_immediately() {
     let outbox = on_one_server(1).await;
     let (store, writer) = (&outbox.store, outbox.writer());
     writer.write_all((0..50).map(|_| later_event()).collect()).await.expect("they are stored");
@@ -134,10 +134,10 @@ async fn arrivals_behind_many_with_a_delay_keep_their_places_and_are_claimed_at_
     outbox.end().await;
 }
 
-/// A claim that leaves out what is recent does not touch it.
+/// A claim that skips recent events does not change them.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn recent_arrivals_keep_their_places_when_they_are_left_out() {
+async fn recent_arrivals_that_are_skipped_keep_their_places() {
     let outbox = on_one_server(1).await;
     let store = &outbox.store;
     outbox.writer().write(event("A", "1")).await.expect("it is stored");
@@ -149,7 +149,7 @@ async fn recent_arrivals_keep_their_places_when_they_are_left_out() {
     outbox.end().await;
 }
 
-/// The repair looks at every body that has no state yet, also at those of other programs that wait for their time.
+/// The repair finds bodies without a state, including events of other programs that are due later.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn delayed_event_of_another_program_is_not_delivered_early() {
@@ -164,7 +164,7 @@ async fn delayed_event_of_another_program_is_not_delivered_early() {
     };
     assert_eq!(available_at("later").await, due);
     let (outbox, recorder) = engine(store);
-    within_timeout("the other is delivered", recorder.wait_for(1)).await;
+    within_timeout("the due event is delivered", recorder.wait_for(1)).await;
     wait_until("it is settled", async || store.stats().await.expect("stats").done == 1).await;
     outbox.shutdown().await;
     assert!(recorder.ids().into_iter().eq([EventId::from("now")]));

@@ -1,4 +1,4 @@
-//! What holds over all shards of an outbox together.
+//! Behaviour across all shards of an outbox: ids, claim limits, fairness, parked and paused routes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,13 +28,13 @@ fn bytes_of(claimed: &Claimed) -> usize {
     claimed.events.iter().map(|leased| leased.event.payload().len()).sum()
 }
 
-/// The same id with two aggregates in different shards: two rows, each with a payload of its own.
+/// Writes the same id with two aggregates in different shards: two rows with different payloads.
 async fn write_duplicate_id(store: &RedisStore) {
     let twin = |(aggregate, payload): (&String, &str)| {
         let event = Event::builder("Twin").id("twin").aggregate("Ticket", aggregate.as_str());
         event.json_text(payload).build().expect("a good event")
     };
-    // Within one write an id counts once.
+    // In two writes, because one write accepts an id only once.
     for twin in aggregates(store, 2).iter().zip(["1", "2"]).map(twin) {
         writer_of(store).write(twin).await.expect("it is stored");
     }
@@ -42,7 +42,7 @@ async fn write_duplicate_id(store: &RedisStore) {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn id_in_two_shards_is_two_rows_and_each_is_settled_by_its_own_lease() {
+async fn id_in_two_shards_is_two_rows_each_settled_by_its_own_lease() {
     let test_outbox = on_one_server(2).await;
     let store = &test_outbox.store;
     write_duplicate_id(store).await;
@@ -72,14 +72,14 @@ async fn id_in_two_shards_is_delivered_with_both_payloads() {
     wait_until("both are settled", async || store.stats().await.expect("stats").done == 2).await;
     let deliveries = recorder.deliveries();
     let payloads: BTreeSet<&[u8]> = deliveries.iter().map(|delivery| &delivery.payload()[..]).collect();
-    assert!(payloads.into_iter().eq([b"1", b"2"]), "one of them was never sent");
+    assert!(payloads.into_iter().eq([b"1", b"2"]), "both payloads are sent");
     outbox.shutdown().await;
     test_outbox.end().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn claim_keeps_to_its_bytes_over_all_shards_together() {
+async fn claim_keeps_its_byte_limit_over_all_shards_together() {
     const SHARDS: u16 = 4;
     const ROW_BYTES: usize = 100_000;
     const MAX_CLAIM_BYTES: usize = 250_000;
@@ -93,7 +93,7 @@ async fn claim_keeps_to_its_bytes_over_all_shards_together() {
     while found < rows {
         let claimed = claim_bytes(store, MAX_CLAIM_BYTES).await;
         assert!(!claimed.events.is_empty(), "{found} of {rows}");
-        assert!(bytes_of(&claimed) <= MAX_CLAIM_BYTES, "{} rows at once", claimed.events.len());
+        assert!(bytes_of(&claimed) <= MAX_CLAIM_BYTES, "{} rows in one claim", claimed.events.len());
         found += claimed.events.len();
         assert_eq!(claimed.cut, found < rows, "after {found}");
     }
@@ -104,7 +104,7 @@ async fn claim_keeps_to_its_bytes_over_all_shards_together() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other_shards() {
+async fn row_larger_than_a_claim_comes_alone_and_is_not_starved_by_other_shards() {
     const SHARDS: u16 = 4;
     let outbox = on_one_server(SHARDS).await;
     let (store, writer) = (&outbox.store, outbox.writer());
@@ -119,8 +119,8 @@ async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other
         claims += 1;
         assert!(claims <= SHARDS, "each shard has had its turn");
         let claimed = claim_bytes(store, 50_000).await;
-        // An engine does so between two claims; it takes no turn.
-        let unpark = Unpark { route: "mail", limit: 1, now: None };
+        // An engine unparks between two claims. That must not advance the turn.
+        let unpark = Unpark::new("mail", 1);
         assert_eq!(store.unpark(&unpark).await.expect("nothing is parked"), 0);
         assert!(!claimed.events.is_empty() && claimed.cut);
         if bytes_of(&claimed) > 50_000 {
@@ -131,10 +131,10 @@ async fn row_that_is_larger_than_a_claim_comes_alone_and_is_not_starved_by_other
     outbox.end().await;
 }
 
-/// Names of parked rows come from every shard, however few rows are asked for.
+/// The reply contains the names from every shard, even if few rows are requested.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn parked_and_paused_routes_are_answered_from_all_shards() {
+async fn parked_and_paused_routes_are_reported_from_all_shards() {
     const SHARDS: u16 = 4;
     let outbox = on_one_server(SHARDS).await;
     let (store, writer) = (&outbox.store, outbox.writer());
@@ -144,7 +144,8 @@ async fn parked_and_paused_routes_are_answered_from_all_shards() {
     let routes: Vec<String> = (0..SHARDS).map(|n| format!("route, {n}")).collect();
     for (leased, route) in claimed.iter().zip(&routes) {
         let leases = std::slice::from_ref(&leased.lease);
-        let park = Park { owner: &me(), leases, route, duration: HOUR, now: None };
+        let owner = me();
+        let park = Park::new(&owner, leases, route, HOUR);
         assert_eq!(store.park(&park).await.expect("parking works"), 1);
     }
     assert!(store.pause("mail", "ann").await.expect("it is paused"));

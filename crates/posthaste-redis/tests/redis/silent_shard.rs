@@ -1,4 +1,4 @@
-//! A node of a cluster that does not answer: the shards on the other nodes go on.
+//! A cluster node that does not reply: the shards on the other nodes are still served.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use crate::support::{claim_bytes, command, me, of_size, settle_done, writer_of};
 
 const SHARDS: u16 = 8;
 
-/// An outbox with an event in each shard, and a node that has some of the shards, but not the first: there it is
-/// said which routes are paused.
+/// An outbox with an event in each shard, and a node that has some of the shards but not the first one, which stores
+/// the paused routes.
 struct Fixture {
     cluster: RedisCluster,
     store: RedisStore,
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     /// The aggregates whose shards are on the other nodes.
-    async fn on_the_others(&self) -> BTreeSet<String> {
+    async fn on_other_nodes(&self) -> BTreeSet<String> {
         let mut others = BTreeSet::new();
         for aggregate in &self.aggregates {
             if self.cluster.node_of(self.store.tag(aggregate)).await != self.silent_node {
@@ -66,9 +66,9 @@ impl Fixture {
     }
 }
 
-/// What is known from the other nodes while one says nothing.
+/// The result of a call while one node is silent.
 async fn beside_silence<T>(what: &str, call: impl Future<Output = Result<T, StoreError>>) -> T {
-    within_timeout(what, call).await.expect("the others answer")
+    within_timeout(what, call).await.expect("the other nodes reply")
 }
 
 fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
@@ -77,12 +77,12 @@ fn aggregates_of(leased: &[Leased]) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back() {
-    // Each of these claims would wait for seconds.
+async fn shards_of_a_suspended_node_are_skipped_by_claims_until_it_resumes() {
+    // Without the back-off each of these claims would wait for seconds.
     const CLAIMS: usize = 40;
     const CLAIMS_TIMEOUT: Duration = Duration::from_secs(60);
     let fixture = Fixture::new().await;
-    let others = fixture.on_the_others().await;
+    let others = fixture.on_other_nodes().await;
     let before = claim_bytes(&fixture.store, 0).await;
     assert!(before.paused.is_empty() && before.events.len() == 1);
     fixture.silent_node().suspend();
@@ -95,13 +95,13 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
         found.extend(claimed.events);
     }
     let took = since.elapsed();
-    println!("{CLAIMS} claims beside a node that stands still: {took:?}");
+    println!("{CLAIMS} claims beside a suspended node: {took:?}");
     assert!(took < CLAIMS_TIMEOUT, "{took:?}");
     assert_eq!(aggregates_of(&found), others);
 
     fixture.silent_node().resume();
     let found = AtomicUsize::new(found.len());
-    wait_until("the others are claimed when the node goes on", async || {
+    wait_until("the other events are claimed after the node resumes", async || {
         let more = claim_bytes(&fixture.store, usize::MAX).await.events.len();
         found.fetch_add(more, Ordering::SeqCst) + more == usize::from(SHARDS)
     })
@@ -110,34 +110,34 @@ async fn shards_of_a_node_that_stands_still_are_left_out_of_claims_and_come_back
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn leases_on_other_nodes_are_renewed_parked_and_brought_back_while_one_stands_still() {
+async fn leases_on_other_nodes_are_renewed_parked_and_unparked_while_one_node_is_suspended() {
     let fixture = Fixture::new().await;
-    let (owner, others) = (me(), fixture.on_the_others().await);
+    let (owner, others) = (me(), fixture.on_other_nodes().await);
     let leases: Vec<Lease> = fixture.all().await.into_iter().map(|leased| leased.lease).collect();
     fixture.silent_node().suspend();
-    let renew = Renew { owner: &owner, leases: &leases, lease: HOUR, start: false, now: None };
+    let renew = Renew::new(&owner, &leases, HOUR);
     let held = beside_silence("they are renewed", fixture.store.renew(&renew)).await;
-    assert_eq!(held.len(), others.len(), "those of the other nodes, and no more");
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: HOUR, now: None };
+    assert_eq!(held.len(), others.len(), "only those of the other nodes");
+    let park = Park::new(&owner, &leases, "mail", HOUR);
     let parked = beside_silence("they are parked", fixture.store.park(&park)).await;
     assert_eq!(parked, others.len() as u64);
-    let unpark = Unpark { route: "mail", limit: 100, now: None };
-    let unparked = beside_silence("they come back", fixture.store.unpark(&unpark)).await;
+    let unpark = Unpark::new("mail", 100);
+    let unparked = beside_silence("they are unparked", fixture.store.unpark(&unpark)).await;
     assert_eq!(unparked, others.len() as u64);
     let again = claim_bytes(&fixture.store, usize::MAX).await.events;
     assert_eq!(aggregates_of(&again), others);
     let leases: Vec<Lease> = again.into_iter().map(|leased| leased.lease).chain(leases).collect();
-    let release = Release { owner: &owner, leases: &leases, now: None };
+    let release = Release::new(&owner, &leases);
     let released = beside_silence("they are released", fixture.store.release(&release)).await;
     assert_eq!(released, others.len() as u64);
 }
 
-/// An engine that is told nothing of its other outcomes stops delivering.
+/// Without the outcomes of the other shards an engine would stop delivering.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_when_it_goes_on() {
+async fn outcomes_on_other_nodes_are_written_while_one_node_is_suspended_and_its_own_after_it_resumes() {
     let fixture = Fixture::new().await;
-    let others = fixture.on_the_others().await;
+    let others = fixture.on_other_nodes().await;
     let claimed = fixture.all().await;
     let settle = || settle_done(&fixture.store, claimed.iter().map(|leased| &leased.lease));
     let is_other = |leased: &Leased| others.contains(leased.event.aggregate_id().expect("an aggregate"));
@@ -149,15 +149,15 @@ async fn outcomes_on_other_nodes_are_written_while_one_stands_still_and_its_own_
     }
     fixture.silent_node().resume();
     wait_until("its own outcomes are written", async || {
-        settle().await.expect("the others answer").contains(&Settled::Done)
+        settle().await.expect("all nodes reply").contains(&Settled::Done)
     })
     .await;
 }
 
-/// The shard that fails is fast, and the others have to be taught the script first.
+/// The failing shard replies fast, while the others need the script's source first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn settlement_that_fails_in_one_shard_is_carried_out_in_the_others() {
+async fn settlement_that_fails_in_one_shard_is_written_in_the_others() {
     let fixture = Fixture::new().await;
     let mut claimed = fixture.all().await;
     let settle = async |leased: &[Leased]| {

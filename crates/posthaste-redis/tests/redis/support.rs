@@ -1,11 +1,6 @@
-//! Outboxes of a test's own on the shared servers, and what the tests do with them.
+//! Test outboxes on the shared servers, and helpers for them.
 
-use std::time::Duration;
-
-use posthaste::store::{
-    Claim, ClaimOrder, Claimed, Lease, LeaseToken, OnDone, Owner, Settle, Settled, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, Claimed, Lease, Owner, Settle, Settled, Settlement, Store as _, Verdict};
 use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes, StoreError, Timestamp};
 use posthaste_redis::{OutboxName, RedisStore, RedisStoreBuilder, RedisWriter};
 use posthaste_testkit::server::RedisServer;
@@ -14,7 +9,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 
-/// An empty outbox on a shared server, and a connection that is not the store's.
+/// A new outbox on a shared server, and a connection besides those of the store.
 pub(crate) struct TestOutbox<C = MultiplexedConnection> {
     pub(crate) store: RedisStore,
     pub(crate) name: OutboxName,
@@ -32,7 +27,7 @@ pub(crate) async fn on_a_cluster(shards: u16) -> TestOutbox<ClusterConnection> {
     let name = fresh_name();
     let store = cluster_builder(&name).shards(shards).connect().await.expect("the store opens");
     let client = redis::cluster::ClusterClient::new(cluster_urls()).expect("good URLs");
-    let connection = client.get_async_connection().await.expect("the cluster answers");
+    let connection = client.get_async_connection().await.expect("the cluster replies");
     TestOutbox { store, name, shards, connection }
 }
 
@@ -49,30 +44,30 @@ impl<C: ConnectionLike + Clone> TestOutbox<C> {
         cmd.query_async(&mut self.connection.clone()).await.unwrap_or_else(|error| panic!("{cmd:?}: {error}"))
     }
 
-    /// What another program writes that knows no Posthaste: two commands.
+    /// Writes an event as a program without Posthaste does, with two commands.
     pub(crate) async fn produce(&self, id: &str, body: &str, due: i64) {
         let _: u8 = self.run("HSETNX", "entries", (id, body)).await;
         let _: u8 = self.run("ZADD", "pending", ("NX", due, id)).await;
     }
 
-    /// The Writer of a process without an engine.
+    /// A Writer as in a process without an engine.
     pub(crate) fn writer(&self) -> RedisWriter {
         writer_of(&self.store)
     }
 
-    /// The same outbox in another process.
+    /// The same outbox, opened as by another process.
     pub(crate) async fn elsewhere(&self) -> RedisStore {
         builder(&self.name).connect().await.expect("the store opens")
     }
 
-    /// The server's clock, in milliseconds.
+    /// The server's clock, cut to milliseconds.
     pub(crate) async fn now(&self) -> Timestamp {
         let time = redis::cmd("TIME").query_async(&mut self.connection.clone()).await;
         let (secs, micros): (i64, i64) = time.expect("TIME");
         Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000)
     }
 
-    /// Removes what the test left behind.
+    /// Removes all keys of the outbox.
     pub(crate) async fn end(&self) {
         for shard in 0..self.shards {
             for key in OUTBOX_KEYS.iter().chain(&EXPIRY_KEYS).chain(&["settings"]) {
@@ -84,7 +79,7 @@ impl<C: ConnectionLike + Clone> TestOutbox<C> {
     }
 }
 
-/// For commands that take nothing but their key.
+/// For commands that take only a key.
 pub(crate) const NO_ARGS: &[&str] = &[];
 
 pub(crate) const OUTBOX_KEYS: [&str; 11] = [
@@ -109,13 +104,13 @@ pub(crate) fn url_of(port: u16) -> String {
     format!("redis://127.0.0.1:{port}/")
 }
 
-/// A connection as a service has one.
+/// A connection of the service.
 pub(crate) async fn connect(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a good URL");
-    client.get_multiplexed_async_connection().await.expect("the server answers")
+    client.get_multiplexed_async_connection().await.expect("the server replies")
 }
 
-/// A name that no other test has.
+/// A name that no other test uses.
 pub(crate) fn fresh_name() -> OutboxName {
     OutboxName::new(&format!("t{}", EventId::uuid_v7().as_str().replace('-', ""))).expect("a good name")
 }
@@ -134,7 +129,7 @@ pub(crate) fn cluster_builder(name: &OutboxName) -> RedisStoreBuilder {
     RedisStore::cluster(urls.iter().map(String::as_str)).expect("good URLs").name(name.clone())
 }
 
-/// The outbox on a server that only one test has.
+/// Opens the default outbox on a server of one test.
 pub(crate) async fn open(server: &RedisServer) -> RedisStore {
     open_at(server.port()).await
 }
@@ -143,7 +138,7 @@ pub(crate) async fn open_at(port: u16) -> RedisStore {
     RedisStore::connect(&url_of(port)).await.expect("it opens")
 }
 
-/// Runs a command on a server that only one test has.
+/// Runs a command on a server of one test.
 pub(crate) async fn command<T: FromRedisValue>(
     server: &RedisServer,
     name: &str,
@@ -155,15 +150,15 @@ pub(crate) async fn command<T: FromRedisValue>(
     reply.unwrap_or_else(|error| panic!("{cmd:?}: {error}"))
 }
 
-/// Changes a setting of a server that only one test has.
+/// Changes a setting of a server of one test.
 pub(crate) async fn config_set(server: &RedisServer, name: &str, value: impl ToRedisArgs) {
     command::<()>(server, "CONFIG", ("SET", name, value)).await;
 }
 
-/// The Writer of a process without an engine.
+/// A Writer as in a process without an engine.
 pub(crate) fn writer_of(store: &RedisStore) -> RedisWriter {
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-    store.writer(&outbox.expect("a good configuration"))
+    RedisWriter::new(&store, &outbox.expect("a good configuration"))
 }
 
 /// A recorder, and routes that deliver everything to it.
@@ -173,7 +168,8 @@ pub(crate) fn recorded() -> (Recorder, Routes) {
     (recorder, routes)
 }
 
-/// An engine that delivers everything to a recorder. It wakes for the hot path and for wake-ups of other processes only.
+/// An engine that delivers everything to a recorder. It polls once an hour, so only the hot path and wake-ups trigger
+/// it.
 pub(crate) fn engine(store: &RedisStore) -> (Outbox, Recorder) {
     let (recorder, routes) = recorded();
     let outbox = Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR);
@@ -185,7 +181,7 @@ pub(crate) fn event(event_type: &str, ticket: &str) -> Event {
     Event::builder(event_type).aggregate("Ticket", ticket).json_text("{}").build().expect("a good event")
 }
 
-/// An event that is delivered an hour later.
+/// An event that is due in an hour.
 pub(crate) fn later_event() -> Event {
     Event::builder("Later").deliver_after(HOUR).json_text("1").build().expect("a good event")
 }
@@ -196,23 +192,14 @@ pub(crate) fn of_size(ticket: &str, bytes: usize) -> Event {
     event.json_text(format!("\"{}\"", "x".repeat(bytes - 2))).build().expect("a good event")
 }
 
-/// Who claims and settles in the tests.
+/// The owner that claims and settles in the tests.
 pub(crate) fn me() -> Owner {
     Owner::from("me")
 }
 
 /// A claim of ten rows for an hour.
 pub(crate) fn claim_by(owner: &Owner) -> Claim<'_> {
-    Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: HOUR,
-        limit: 10,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    }
+    Claim::new(owner, HOUR, 10)
 }
 
 pub(crate) async fn claim(store: &RedisStore) -> Result<Claimed, StoreError> {
@@ -222,23 +209,18 @@ pub(crate) async fn claim(store: &RedisStore) -> Result<Claimed, StoreError> {
 /// Claims up to a hundred rows.
 pub(crate) async fn claim_bytes(store: &RedisStore, max_bytes: usize) -> Claimed {
     let owner = me();
-    let claim = Claim { limit: 100, max_bytes, ..claim_by(&owner) };
+    let claim = claim_by(&owner).with_limit(100).with_max_bytes(max_bytes);
     store.claim(&claim).await.expect("the claim works")
 }
 
-/// Settles rows, each with a verdict of its own.
+/// Settles each row with its verdict.
 pub(crate) async fn settle_each<'l>(
     store: &RedisStore,
     rows: impl IntoIterator<Item = (&'l Lease, Verdict)>,
 ) -> Result<Vec<Settled>, StoreError> {
-    let settlement = |(lease, verdict): (&Lease, Verdict)| Settlement {
-        lease: lease.clone(),
-        verdict,
-        delivered: Vec::new(),
-    };
+    let settlement = |(lease, verdict): (&Lease, Verdict)| Settlement::new(lease.clone(), verdict);
     let settlements: Vec<Settlement> = rows.into_iter().map(settlement).collect();
-    let settle = Settle { owner: &me(), settlements: &settlements, on_done: OnDone::Keep, now: None };
-    store.settle(&settle).await
+    store.settle(&Settle::new(&me(), &settlements)).await
 }
 
 /// Settles rows as delivered.

@@ -1,4 +1,4 @@
-//! The writer: the service's own commands and its events in one transaction.
+//! The Writer: the service's own commands and its events in one transaction, and in scripts.
 
 use std::sync::{Arc, Mutex};
 
@@ -46,15 +46,15 @@ impl WriterHook for HookLog {
     }
 }
 
-/// The Writer of a process without an engine, and the calls of its hook.
+/// A Writer as in a process without an engine, and the calls of its hook.
 fn hooked(outbox: &TestOutbox) -> (RedisWriter, HookLog) {
     let log = HookLog::default();
     let own = Outbox::builder(outbox.store.clone(), Routes::new()).writer_only().hook(log.clone());
-    (outbox.store.writer(&own.build().expect("a good configuration")), log)
+    (RedisWriter::new(&outbox.store, &own.build().expect("a good configuration")), log)
 }
 
 async fn count(store: &RedisStore) -> u64 {
-    store.count(&Filter::default()).await.expect("the store answers")
+    store.count(&Filter::default()).await.expect("the store replies")
 }
 
 // S1-45, S1-03, S0-24, S1-02
@@ -64,7 +64,7 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
     let test_outbox = on_one_server(1).await;
     let store = &test_outbox.store;
     let (outbox, recorder) = engine(store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let mut connection = test_outbox.connection.clone();
     let ticket = test_outbox.key("ticket");
 
@@ -78,15 +78,15 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
     assert_eq!(connection.get::<_, String>(&ticket).await.expect("GET"), "minted");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     assert_eq!(recorder.ids(), std::slice::from_ref(&id));
-    within_timeout("it is settled", outbox.idle()).await.expect("the store answers");
-    let row = store.get(&id).await.expect("the store answers").expect("it is kept").row;
+    within_timeout("it is settled", outbox.idle()).await.expect("the store replies");
+    let row = store.get(&id).await.expect("the store replies").expect("it is kept").row;
     assert_eq!(row.status, Status::Done);
     outbox.shutdown().await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn transaction_that_is_not_applied_leaves_nothing_and_tells_the_hooks() {
+async fn transaction_that_is_not_applied_stores_nothing_and_hooks_get_a_rollback() {
     for how in ["dropped", "conflict", "refused", "cleared"] {
         let outbox = on_one_server(1).await;
         let (writer, log) = hooked(&outbox);
@@ -142,7 +142,7 @@ async fn hooks_run_in_order_and_may_refuse_or_suppress() {
     let mut tx = writer.begin();
     assert!(matches!(tx.write(event("Refused", "1")), Err(WriteError::Hook(_))));
     assert_eq!(tx.write(event("Suppressed", "1")).expect("no error"), None);
-    tx.commit(&mut connection).await.expect("an empty transaction is nothing");
+    tx.commit(&mut connection).await.expect("an empty transaction does nothing");
     assert_eq!(writer.write(event("Suppressed", "1")).await.expect("no error"), None);
     assert_eq!(count(&outbox.store).await, 3);
 }
@@ -150,11 +150,11 @@ async fn hooks_run_in_order_and_may_refuse_or_suppress() {
 // S1-17
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn id_that_exists_is_a_no_op_through_every_door() {
+async fn id_that_exists_is_a_no_op_for_every_way_to_write() {
     let test_outbox = on_one_server(1).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let once = |text: &str| Event::builder("Once").id("once").json_text(text).build().expect("a good event");
 
     let mut tx = writer.begin();
@@ -169,13 +169,13 @@ async fn id_that_exists_is_a_no_op_through_every_door() {
         assert_eq!(mint(&mut connection, store, &again, "x").await, None);
         again.committed(None).expect("no error");
     }
-    within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+    within_timeout("the engine is idle", outbox.idle()).await.expect("the store replies");
     assert_eq!(recorder.deliveries().iter().map(|d| d.payload().to_vec()).collect::<Vec<_>>(), [b"1"]);
     assert_eq!(count(store).await, 1);
     outbox.shutdown().await;
 }
 
-/// A script of a service: a ticket is minted once, with its event.
+/// A script of a service that mints a ticket with its event.
 async fn mint(
     connection: &mut redis::aio::MultiplexedConnection,
     store: &RedisStore,
@@ -203,10 +203,10 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
     let test_outbox = on_one_server(1).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     let part = writer.for_script(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
     let stored = mint(&mut connection, store, &part, "17").await;
-    part.committed(stored.as_deref()).expect("a good answer");
+    part.committed(stored.as_deref()).expect("a valid reply");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     outbox.shutdown().await;
 }
@@ -214,7 +214,7 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
 // S1-15, S1-16, S1-02, S1-10, S1-11, S1-21
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn enqueue_alone_is_the_documents_script() {
+async fn event_outside_a_transaction_is_stored_by_a_script_and_due_immediately() {
     let outbox = on_one_server(1).await;
     let before = outbox.now().await.as_micros();
     let id = outbox.writer().write(event("TicketMinted", "17")).await.expect("it is stored").expect("an id");
@@ -222,7 +222,7 @@ async fn enqueue_alone_is_the_documents_script() {
     let body: String = outbox.run("HGET", "entries", id.as_str()).await;
     assert!(body.contains(r#""event_type":"TicketMinted""#), "{body}");
     let score: i64 = outbox.run("ZSCORE", "pending", id.as_str()).await;
-    assert!((before..=after).contains(&score), "due at once: {score}");
+    assert!((before..=after).contains(&score), "due immediately: {score}");
 }
 
 // S1-06
@@ -233,7 +233,7 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
     let _: u8 = test_outbox.run("LPUSH", "list", 1).await;
-    let mut tx = store.writer(&outbox).begin();
+    let mut tx = RedisWriter::new(&store, &outbox).begin();
     tx.set(test_outbox.key("ticket"), "minted");
     tx.write(event("TicketMinted", "17")).expect("a good event");
     tx.incr(test_outbox.key("list"), 1);
@@ -244,11 +244,11 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
     outbox.shutdown().await;
 }
 
-/// The one way in which a plain command of ours can fail. The caller must not believe that the event is stored.
+/// The only way in which one of our plain commands can fail. The caller must not believe that the event is stored.
 // S1-06, S1-18
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
+async fn failed_enqueue_in_a_transaction_is_an_error_of_its_own() {
     for foreign in ["entries", "arrivals"] {
         let outbox = on_one_server(1).await;
         let (writer, mut connection) = (outbox.writer(), outbox.connection.clone());
@@ -261,7 +261,7 @@ async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
         let RedisCommitError::EventsNotStored { events, replies, .. } = &error else { panic!("{error:?}") };
         assert_eq!((events.as_slice(), replies.values().len()), (std::slice::from_ref(mint.id()), 1));
         assert!(error.to_string().contains("store these events again"), "{error}");
-        // What it says to do works.
+        // The advice in the error works.
         let _: u8 = outbox.run("DEL", foreign, NO_ARGS).await;
         let mut tx = writer.begin();
         tx.write(mint.clone()).expect("a good event");
@@ -273,20 +273,20 @@ async fn failed_enqueue_beside_a_mint_is_an_error_of_its_own() {
     }
 }
 
-// S1-11: another process is woken by PUBLISH.
+// S1-11: PUBLISH wakes another process.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn write_wakes_the_engine_of_another_process() {
     let outbox = on_one_server(1).await;
     let (relay, recorder) = engine(&outbox.elsewhere().await);
-    wait_until("it listens", async || {
+    wait_until("the other process has subscribed", async || {
         let mut count = redis::cmd("PUBSUB");
         count.arg("NUMSUB").arg(format!("{}:wake", outbox.name));
         let (_, n): (String, u64) = count.query_async(&mut outbox.connection.clone()).await.expect("PUBSUB");
         n == 1
     })
     .await;
-    within_timeout("it has nothing to do", relay.idle()).await.expect("the store answers");
+    within_timeout("it has nothing to do", relay.idle()).await.expect("the store replies");
     outbox.writer().write(event("TicketMinted", "17")).await.expect("it is stored");
     within_timeout("it is delivered without a poll", recorder.wait_for(1)).await;
     relay.shutdown().await;
@@ -295,11 +295,11 @@ async fn write_wakes_the_engine_of_another_process() {
 // S1-04, S1-21, T14
 #[tokio::test]
 #[ignore = "needs a Redis Cluster: cargo xtask test"]
-async fn cluster_takes_a_mint_and_its_event_of_one_slot_and_refuses_others() {
+async fn cluster_accepts_a_ticket_and_its_event_in_one_slot_and_refuses_other_slots() {
     let test_outbox = on_a_cluster(6).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = store.writer(&outbox);
+    let writer = RedisWriter::new(&store, &outbox);
     for n in 0..20 {
         let ticket = format!("ticket-{n}");
         let mut tx = writer.begin();

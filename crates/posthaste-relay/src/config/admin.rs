@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use posthaste_admin::{Role, Secret, Token};
+use posthaste_admin::{Role, Token};
 use tracing_subscriber::EnvFilter;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Hidden, Public};
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Hidden, Public};
 use super::problem::suggestion;
 use super::section::Section;
 use super::{AdminConfig, LogConfig, LogFormat};
@@ -15,7 +15,7 @@ pub(super) const ADMIN: Keys = &[(Public, &["listen", "ready_lag"]), (Hidden, &[
 pub(super) const TOKEN: Keys = &[(Hidden, &["role", "token"])];
 pub(super) const LOG: Keys = &[(Public, &["format", "level"])];
 
-/// A token that can be guessed protects nothing.
+/// Shorter tokens could be guessed.
 const MIN_TOKEN_CHARS: usize = 16;
 
 pub(super) fn admin(section: Section<'_, '_>) -> AdminConfig {
@@ -35,7 +35,7 @@ pub(super) fn admin(section: Section<'_, '_>) -> AdminConfig {
     AdminConfig { listen, ready_lag, tokens }
 }
 
-/// `None` where it is off.
+/// `None` if the listener is off.
 fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {
         return Ok(None);
@@ -51,8 +51,9 @@ fn tokens(section: &Section<'_, '_>) -> Vec<Token> {
     for (name, node) in section.table {
         let name = name.get_ref();
         let Some(holder) = section.within(name, node) else {
-            // Neither its name: it may be the token.
-            let what = "holds something that is no table: write [admin.tokens.NAME] with role and token";
+            // The name is not shown either: it may be the token.
+            let what =
+                "contains something that is not a table: write [admin.tokens.NAME] with role and token";
             section.add(&node.span(), "", what);
             continue;
         };
@@ -83,12 +84,12 @@ fn token(section: Section<'_, '_>, name: &str) -> Option<Token> {
         section.wrong("token", what);
     }
     if !token.chars().all(|c| c.is_ascii_graphic()) {
-        section.wrong("token", "must be ASCII letters, digits and signs without spaces");
+        section.wrong("token", "must be ASCII letters, digits and punctuation without spaces");
     }
     if name.is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
-        section.wrong_itself("a token's name must be 1 to 64 characters without control characters");
+        section.wrong("", "a token's name must be 1 to 64 characters without control characters");
     }
-    Some(Token { name: name.to_owned(), role: role?, secret: Secret::new(token) })
+    Some(Token::new(name, role?, token))
 }
 
 const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
@@ -101,12 +102,15 @@ pub(super) fn log(section: Section<'_, '_>) -> LogConfig {
     LogConfig { format: format.unwrap_or(usual.format), level: level.unwrap_or(usual.level) }
 }
 
-/// One word would otherwise pass for the name of a module.
+/// Returns the problem of a log level or of directives; `None` if they are valid.
+///
+/// A single word must be a level: `tracing` would take a misspelt level for the name of a module, and log nothing.
 pub fn what_is_wrong_with_level(level: &str) -> Option<String> {
     let is_word = level.chars().all(|c| c.is_ascii_alphanumeric());
     if is_word && !LOG_LEVELS.contains(&level.to_lowercase().as_str()) {
         return Some(format!("no such level: {}", suggestion(level, LOG_LEVELS)));
     }
     let readable = EnvFilter::try_new(level).is_ok();
-    (!readable).then(|| "cannot be read: write a level, or as in \"info,posthaste=debug\"".to_owned())
+    (!readable)
+        .then(|| "is not valid: write a level, or directives as in \"info,posthaste=debug\"".to_owned())
 }

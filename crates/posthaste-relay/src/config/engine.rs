@@ -1,4 +1,4 @@
-//! Reads the settings of an outbox's engine, laid over those of a relay.
+//! Reads the settings of an outbox's engine, merged over the defaults of a relay.
 
 use posthaste::{Config, Mode};
 use posthaste_sqlx::Layout;
@@ -6,14 +6,15 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
-use super::keys::Sensitivity::Public;
-use super::keys::{Keys, OUTBOX, names};
-use super::layout;
+use super::foreign_layout;
+use super::known_keys::Sensitivity::Public;
+use super::known_keys::{Keys, OUTBOX, names};
 use super::problem::closest;
 use super::section::{NO_DURATION, Section, unknown};
-use super::tree;
+use super::toml_tree;
 
-/// The texts and numbers of [`Config`] and its tables. serde knows which of them stands where.
+/// The texts and numbers of [`Config`] and its tables, for their sensitivity only. serde knows which key belongs to
+/// which table.
 pub(super) const ENGINE: Keys = &[
     (Public, &["name", "mode", "workers", "handler_timeout", "publish_timeout", "store_timeout", "drain"]),
     (Public, &["no_route_grace", "busy_grace", "payload_bytes", "prefix"]),
@@ -23,14 +24,15 @@ pub(super) const ENGINE: Keys = &[
     (Public, &["on_done", "action", "after", "age", "archived"]),
 ];
 
-/// Settings of the engine that a relay has no use for, and why. To take them would promise what nobody keeps.
+/// Settings of the engine that have no effect in a relay, each with the reason. They are refused, so that no operator
+/// relies on them.
 pub(super) const UNSUPPORTED: &[(&str, &str)] = &[
-    ("name", "an outbox is named by its table: write [outbox.NAME]"),
+    ("name", "the outbox is named by its section: write [outbox.NAME]"),
     ("handler_timeout", "a relay has no handlers: write publish_timeout, or a route's timeout"),
     ("payload_bytes", "a relay writes no events: limit payloads where they are written"),
 ];
 
-/// The most mistakes in the types of one outbox's settings.
+/// The most type mistakes of one outbox that are reported.
 const MAX_TYPE_MISTAKES: usize = 100;
 
 pub(super) fn config<'i>(
@@ -47,11 +49,14 @@ pub(super) fn config<'i>(
     let mut config = deserialized(outbox, settings, defaults)?;
     config.name = name.to_owned();
     if let Some(layout) = layout {
-        layout::defaults(&mut config, layout, outbox);
-        layout::check(&config, layout, outbox);
+        foreign_layout::defaults(&mut config, layout, outbox);
+        foreign_layout::check(&config, layout, outbox);
     }
     if config.mode == Mode::WriterOnly {
-        outbox.wrong("mode", "a relay delivers, so it is no writer: write multi_node, single_node or strict");
+        outbox.wrong(
+            "mode",
+            "a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
+        );
         config.mode = Mode::MultiNode;
     }
     for problem in config.validate().err().into_iter().flat_map(|error| error.problems) {
@@ -68,7 +73,8 @@ fn refuse_unsupported(outbox: &Section<'_, '_>, settings: &mut DeTable<'_>) {
     }
 }
 
-/// serde stops at the first mistake: it is taken out and the rest is tried again.
+/// Deserializes the settings. serde stops at the first mistake, so the mistake is reported and removed, and the rest is
+/// tried again.
 fn deserialized<'i>(
     outbox: &Section<'_, 'i>,
     mut settings: DeTable<'i>,
@@ -76,13 +82,13 @@ fn deserialized<'i>(
 ) -> Option<Config> {
     for _ in 0..MAX_TYPE_MISTAKES {
         let mut whole = defaults.clone();
-        tree::overlay(&mut whole, settings.clone());
+        toml_tree::overlay(&mut whole, settings.clone());
         let error = match Config::deserialize(Deserializer::from(Spanned::new(outbox.span.clone(), whole))) {
             Ok(config) => return Some(config),
             Err(error) => error,
         };
         let place = error.span().unwrap_or_else(|| outbox.span.clone());
-        let taken = tree::take_out(&mut settings, &place);
+        let taken = toml_tree::take_out(&mut settings, &place);
         let key = taken.as_deref().unwrap_or_default();
         outbox.add(&place, key, reworded(error.message(), key, outbox));
         taken?;
@@ -90,7 +96,7 @@ fn deserialized<'i>(
     None
 }
 
-/// serde's messages show values, which may be secrets.
+/// Rewords a message of serde, which would show the value and thereby perhaps a secret.
 fn reworded(message: &str, key: &str, outbox: &Section<'_, '_>) -> String {
     let mut names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if message.starts_with("unknown field") {
@@ -108,7 +114,7 @@ fn reworded(message: &str, key: &str, outbox: &Section<'_, '_>) -> String {
     format!("must be {}", expected(message))
 }
 
-/// A key that is not among the `known` ones of its table.
+/// The problem of a key that is not one of the `known` keys of its table.
 fn unknown_setting(typed: &str, mut known: Vec<&str>, key: &str, outbox: &Section<'_, '_>) -> String {
     if key == typed {
         known.retain(|name| UNSUPPORTED.iter().all(|(useless, _)| useless != name));
@@ -121,7 +127,7 @@ fn unknown_setting(typed: &str, mut known: Vec<&str>, key: &str, outbox: &Sectio
     unknown(typed, &known)
 }
 
-/// What serde expected, as people say it.
+/// The type that serde expected, in plain words.
 fn expected(message: &str) -> &str {
     let expected = message.rsplit_once(", expected ").map_or("something else", |(_, expected)| expected);
     match expected {

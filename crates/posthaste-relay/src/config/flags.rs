@@ -1,45 +1,46 @@
-//! A configuration from options alone: one outbox, named `outbox`.
+//! Flags: a configuration from command-line options alone, with one outbox named `outbox`.
 
 use posthaste_stores::SecretUrl;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::overrides::is_override;
+use super::env_overrides::is_override;
+use super::environment::Environment;
 use super::source_text::{Origin, SourceText, SourceTexts};
-use super::tree;
-use super::variables::Environment;
+use super::toml_tree;
 
-/// One outbox, without a file, and how its relay runs: what the options of `posthaste relay` say.
+/// The options of `posthaste relay` that describe one outbox without a file.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Flags {
-    /// `--store`. Default: the variable `POSTHASTE_STORE`.
+    /// `--store`, the URL of the store. Default: the variable `POSTHASTE_STORE`.
     pub store: Option<SecretUrl>,
-    /// `--publish`: URL for all events, or PATTERN=URL.
+    /// `--publish`, the routes: each a URL for all events, or PATTERN=URL.
     pub publish: Vec<SecretUrl>,
-    /// `--table`.
+    /// `--table`, the table; on Redis, the name of the outbox. Default: that of the store.
     pub table: Option<String>,
-    /// `--schema`.
+    /// `--schema`, on PostgreSQL. Default: `public`.
     pub schema: Option<String>,
-    /// `--layout`.
+    /// `--layout`, a preset for a foreign table. Default: a table of Posthaste's own.
     pub layout: Option<String>,
-    /// `--pgbouncer`.
+    /// `--pgbouncer`: the URL leads to a PgBouncer in transaction mode. Default: no.
     pub pgbouncer: bool,
-    /// `--migrate`.
+    /// `--migrate`: create or upgrade the table first. Default: no.
     pub migrate: bool,
-    /// `--listen`. Default: 127.0.0.1:9911.
+    /// `--listen`, the address of the admin listener, or `off`. Default: 127.0.0.1:9911.
     pub listen: Option<String>,
 }
 
 impl Flags {
-    /// Whether a store is named: by an option, or by a variable of the environment. An override may name it as well;
-    /// that is seen when they are read.
+    /// Whether an option or a variable names a store. Any override counts, because it may set the store; loading checks
+    /// whether it does.
     pub fn names_a_store(&self) -> bool {
         let environment = Environment::of_process();
         let named = self.store.is_some() || environment.get("POSTHASTE_STORE").is_ok();
         named || environment.iter().any(|(name, _)| is_override(name))
     }
 
-    /// Puts what was typed in the row of texts.
+    /// Adds the values of the options to the source texts.
     pub(super) fn collect(&self, environment: &Environment, texts: &mut SourceTexts) {
         let typed = |url: &SecretUrl| url.expose().to_owned();
         let in_environment = || environment.get("POSTHASTE_STORE").ok().map(str::to_owned);
@@ -57,38 +58,38 @@ impl Flags {
     }
 }
 
-/// The table that a file of the same meaning would be.
+/// The TOML table of a file with the same meaning.
 pub(super) fn table(texts: &SourceTexts) -> DeTable<'_> {
     let mut routes = DeArray::default();
     let (mut outbox, mut all) = (DeTable::new(), DeTable::new());
     for text in texts.iter() {
         let Origin::Flag(flag) = text.origin else { continue };
-        let typed = tree::text(text.text.as_str(), &text.span());
+        let typed = toml_tree::text(text.text.as_str(), &text.span());
         match &flag[2..] {
             "publish" => routes.push(route(text)),
-            "listen" => tree::put(&mut all, "admin", nested("listen", typed)),
+            "listen" => toml_tree::put(&mut all, "admin", nested("listen", typed)),
             switch @ ("pgbouncer" | "migrate") => {
-                tree::put(&mut outbox, switch, Spanned::new(text.span(), DeValue::Boolean(true)));
+                toml_tree::put(&mut outbox, switch, Spanned::new(text.span(), DeValue::Boolean(true)));
             }
-            key => tree::put(&mut outbox, key, typed),
+            key => toml_tree::put(&mut outbox, key, typed),
         }
     }
     let nowhere = usize::MAX - 1..usize::MAX;
-    tree::put(&mut outbox, "route", Spanned::new(nowhere.clone(), DeValue::Array(routes)));
+    toml_tree::put(&mut outbox, "route", Spanned::new(nowhere.clone(), DeValue::Array(routes)));
     let outbox = Spanned::new(nowhere, DeValue::Table(outbox));
-    tree::put(&mut all, "outbox", nested("outbox", outbox));
+    toml_tree::put(&mut all, "outbox", nested("outbox", outbox));
     all
 }
 
-/// A table with this value alone.
-fn nested<'i>(key: &'i str, value: tree::Node<'i>) -> tree::Node<'i> {
+/// A table with this one value.
+fn nested<'i>(key: &'i str, value: toml_tree::Node<'i>) -> toml_tree::Node<'i> {
     let mut table = DeTable::new();
     let span = value.span();
-    tree::put(&mut table, key, value);
+    toml_tree::put(&mut table, key, value);
     Spanned::new(span, DeValue::Table(table))
 }
 
-fn route(text: &SourceText) -> tree::Node<'_> {
+fn route(text: &SourceText) -> toml_tree::Node<'_> {
     let span = text.span();
     let (pattern, url) = split(&text.text);
     let (types, tenant) = match pattern.rsplit_once('@') {
@@ -100,12 +101,13 @@ fn route(text: &SourceText) -> tree::Node<'_> {
         [("aggregate", Some(aggregate)), ("event", Some(event)), ("tenant", tenant), ("publish", Some(url))];
     let mut route = DeTable::new();
     for (key, value) in keys {
-        value.into_iter().for_each(|value| tree::put(&mut route, key, tree::text(value, &span)));
+        value.into_iter().for_each(|value| toml_tree::put(&mut route, key, toml_tree::text(value, &span)));
     }
     Spanned::new(span, DeValue::Table(route))
 }
 
-/// A URL alone is for everything. A pattern holds no slash, and a URL has a colon before its first `=`.
+/// Splits PATTERN=URL. A URL alone has the pattern `*`. The two can be told apart because only a URL has `://` or `?`
+/// before its first `=`.
 fn split(typed: &str) -> (&str, &str) {
     match typed.split_once('=') {
         Some((pattern, url)) if !is_url(pattern) => (pattern, url),

@@ -1,4 +1,5 @@
-//! Interpolation: puts variables and files in the place of `${NAME}` and `${file:/path}` in the file's texts.
+//! Interpolation: replaces `${NAME}` and `${file:/path}` in the texts of the file by variables and by contents of
+//! files.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,19 +7,19 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use toml::de::{DeTable, DeValue};
 
+use super::environment::{Environment, secret_file};
 use super::problem_collector::ProblemCollector;
-use super::tree::Node;
-use super::variables::{Environment, secret_file};
+use super::toml_tree::Node;
 
-/// What a user, a password or a parameter of a URL cannot hold as it is.
+/// Characters to encode in the user, the password and the parameters of a URL.
 const ENCODED_IN_CREDENTIALS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Likewise for hosts with ports, and paths.
+/// Characters to encode in hosts with ports, and in paths.
 const ENCODED_IN_HOST_AND_PATH: &AsciiSet =
     &ENCODED_IN_CREDENTIALS.remove(b':').remove(b',').remove(b'/').remove(b'[').remove(b']');
 
-/// Completes every text of the table. One that cannot be completed is reported and taken out.
+/// Fills in every text of the table. A text whose variable or file cannot be read is reported and removed.
 pub(super) fn expand(table: &mut DeTable<'_>, environment: &Environment, problems: &ProblemCollector<'_>) {
     Expansion { environment, problems }.table(table, &[]);
 }
@@ -37,7 +38,7 @@ impl Expansion<'_> {
         *table = entries.collect();
     }
 
-    /// False if a text cannot be completed.
+    /// Returns `false` if the text cannot be filled in.
     fn node(&self, node: &mut Node<'_>, path: &[String]) -> bool {
         let span = node.span();
         match node.get_mut() {
@@ -81,11 +82,11 @@ fn look_up(name: &str, environment: &Environment) -> Result<String, String> {
         std::env::VarError::NotPresent => {
             format!("the variable {name} is not set: set it, or write $${{ for the text ${{")
         }
-        std::env::VarError::NotUnicode(_) => format!("the variable {name} is no text: set it anew"),
+        std::env::VarError::NotUnicode(_) => format!("the variable {name} is not UTF-8 text: set it again"),
     })
 }
 
-/// The text with every value in its place. In a URL a value is encoded, unless it is all of it.
+/// Replaces every `${…}` of the text. In a URL the value is encoded, unless it is the whole URL.
 fn expanded(
     text: &str,
     is_url: bool,
@@ -116,7 +117,7 @@ fn expanded(
     Ok(full + rest)
 }
 
-/// What must be encoded between these parts of a URL.
+/// The characters to encode in a value between these two parts of a URL.
 fn encoding(before: &str, behind: &str) -> &'static AsciiSet {
     let place = behind.split('?').next().unwrap_or_default();
     if before.contains('?') || place.contains('@') {
@@ -154,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_said_without_the_text() {
+    fn error_of_a_missing_value_does_not_contain_the_text() {
         let secret = "s3ntinel-PW-9f";
         for text in [format!("{secret}${{MISSING}}"), format!("x${{{secret}!}}"), format!("${{{secret}")] {
-            let said = expanded(&text, false, |name| look_up(name, &Environment::default())).unwrap_err();
-            assert!(!said.contains(secret), "{said}");
+            let reported = expanded(&text, false, |name| look_up(name, &Environment::default())).unwrap_err();
+            assert!(!reported.contains(secret), "{reported}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads one `[outbox.NAME]`: its store, its engine's settings and its routes.
+//! Reads one `[outbox.NAME]`: the store, the settings of the engine, and the routes.
 
 use std::fmt::Display;
 
@@ -8,19 +8,22 @@ use posthaste_stores::{KNOWN_URLS, SecretUrl, StoreSpec, StoreUrl, has_known_sch
 use toml::de::DeTable;
 
 use super::section::Section;
-use super::{OutboxConfig, engine, layout, route, route_check};
+use super::{OutboxConfig, engine, foreign_layout, route, route_check};
 
 pub(super) fn outbox<'i>(
     section: &Section<'_, 'i>,
     name: &str,
     defaults: &DeTable<'i>,
 ) -> Option<OutboxConfig> {
-    let layout = layout::layout(section);
+    let layout = foreign_layout::layout(section);
     let migrate = section.flag("migrate");
-    // A foreign table is not ours to make.
+    // The program that owns a foreign table creates it.
     if migrate && layout.is_some() {
-        section
-            .wrong("migrate", "makes a table of ours, and the layout is of another: leave out one of them");
+        section.wrong(
+            "migrate",
+            "creates a table of Posthaste's own, and the layout describes another one: \
+             leave out one of them",
+        );
     }
     let config = engine::config(section, name, defaults, layout.as_ref());
     let routes = route::routes(section);
@@ -28,7 +31,7 @@ pub(super) fn outbox<'i>(
     let routes = routes.into_iter().map(|read| read.config).collect();
     let store = store(section, layout);
     if store.is_none() {
-        // After all else: it may be there under a misspelt name.
+        // After all other checks, because the key may be there with a misspelt name, which is reported then.
         let what = "is missing: write where the outbox is, as in store = \"postgres://user@host/database\"";
         section.missing("store", what);
     }
@@ -46,7 +49,7 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
         true => OutboxName::new(&name).map(|_| name).map_err(without_value),
         false => name.parse::<TableName>().map(|_| name).map_err(without_value),
     });
-    let for_postgres = || "is for PostgreSQL, and this store is none: leave it out".to_owned();
+    let for_postgres = || "is for PostgreSQL only: leave it out".to_owned();
     let schema = section.check("schema", schema, |name| match is_postgres {
         true => name.parse::<SchemaName>().map_err(without_value),
         false => Err(for_postgres()),
@@ -56,28 +59,29 @@ fn store(section: &Section<'_, '_>, layout: Option<Layout>) -> Option<StoreSpec>
     }
     if layout.is_some() {
         if !matches!(kind, StoreUrl::Postgres(_) | StoreUrl::MySql(_)) {
-            section.wrong("store", "has no layouts: they are for PostgreSQL, MySQL and MariaDB");
+            section.wrong("store", "cannot have a layout: layouts are for PostgreSQL, MySQL and MariaDB");
         }
         if pgbouncer {
             section.wrong("pgbouncer", "a layout needs a session of its own: name the server itself");
         }
     }
-    Some(StoreSpec { url: SecretUrl::new(text), table, schema, layout, pgbouncer })
+    let store = StoreSpec::new(SecretUrl::new(text)).with_table(table).with_schema(schema);
+    Some(store.with_layout(layout).with_pgbouncer(pgbouncer))
 }
 
 fn kind(url: &str) -> Result<StoreUrl, String> {
     if !has_known_scheme(url) {
-        return Err(format!("is no URL of a store that is known: write {KNOWN_URLS}"));
+        return Err(format!("is not the URL of a known store: write {KNOWN_URLS}"));
     }
     match url.parse() {
         Ok(StoreUrl::Memory) => {
-            Err("nobody else can write into the memory of a relay: name a database".to_owned())
+            Err("no other process can write into the memory of a relay: name a database".to_owned())
         }
         kind => kind.map_err(|error| error.to_string()),
     }
 }
 
-/// The error repeats the name, which the line shows if it may be shown.
+/// Removes the name from the error. The name may be a secret, and the excerpt of the line shows it if it is not.
 fn without_value(error: impl Display) -> String {
     error.to_string().rsplit_once(" cannot name ").map_or_else(
         || "cannot be a name: take letters, digits and _".to_owned(),

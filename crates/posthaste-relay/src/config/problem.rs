@@ -1,31 +1,32 @@
-//! What can be wrong with a configuration: where, what, and what to do. No value that may be secret is shown.
+//! Problems of a configuration: each has its place, what is wrong and what to do. Values that may be secret are not
+//! shown.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::excerpt::Excerpt;
+use super::problem_excerpt::Excerpt;
 
-/// Everything that is wrong, in the order of the file.
+/// All problems of a configuration, in the order of the file.
 #[derive(Clone, Debug)]
 pub struct Problems {
-    /// What was read, for the headline.
+    /// The name of the file, for the first line of the text.
     pub(super) source: String,
     pub(super) problems: Vec<Problem>,
-    /// How many there are besides.
+    /// How many further problems are not kept.
     pub(super) more: usize,
 }
 
-/// One thing that is wrong.
+/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file, the variable or the option that it stands in.
+    /// The file, the variable or the option with the problem.
     pub source: String,
-    /// From 1; none where there are no lines.
+    /// The line, from 1; `None` in a variable or an option.
     pub line: Option<usize>,
-    /// In characters, from 1.
+    /// The column in characters, from 1; `None` in a variable or an option.
     pub column: Option<usize>,
-    /// As in `outbox.shop.poller.batch`; empty for the file as a whole.
+    /// The full name of the setting, such as `outbox.shop.poller.batch`; empty for the file as a whole.
     pub setting: String,
     /// What is wrong, and what to do.
     pub what: String,
@@ -34,7 +35,7 @@ pub struct Problem {
 }
 
 impl Problems {
-    /// One problem, with the file as a whole.
+    /// One problem with the file as a whole.
     pub(super) fn of_file(source: String, what: String) -> Self {
         let setting = String::new();
         let problem =
@@ -42,12 +43,12 @@ impl Problems {
         Self { source, problems: vec![problem], more: 0 }
     }
 
-    /// Those that were kept, in the order of the file.
+    /// The first 100 problems, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
     }
 
-    /// How many there are.
+    /// How many problems there are in all.
     pub fn count(&self) -> usize {
         self.problems.len() + self.more
     }
@@ -59,7 +60,7 @@ impl fmt::Display for Problems {
         write!(f, "{} has {count} problem{}", self.source, if count == 1 { "" } else { "s" })?;
         self.problems.iter().try_for_each(|problem| write!(f, "\n\n{problem}"))?;
         if self.more > 0 {
-            write!(f, "\n\nand {} more: mend these first", self.more)?;
+            write!(f, "\n\nand {} more: fix these first", self.more)?;
         }
         Ok(())
     }
@@ -68,8 +69,8 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Problem {
-    /// Without the line that it stands in.
-    pub fn in_one_line(&self) -> String {
+    /// The problem without the excerpt of its line.
+    pub(crate) fn in_one_line(&self) -> String {
         Self { excerpt: None, ..self.clone() }.to_string()
     }
 }
@@ -88,7 +89,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The closest name, if one is much like what was typed.
+/// The name that is most similar to what was typed, if it is similar enough to be meant.
 pub(super) fn closest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let likeness = |name: &str| strsim::jaro_winkler(&typed, &name.to_lowercase());
@@ -96,12 +97,12 @@ pub(super) fn closest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
     (best.0 > 0.8).then_some(best.1)
 }
 
-/// The name that was meant, or `otherwise`.
+/// A question with the most similar name, or `otherwise`.
 pub(super) fn did_you_mean(typed: &str, names: &[&str], otherwise: impl FnOnce() -> String) -> String {
     closest(typed, names).map_or_else(otherwise, |name| format!("did you mean `{name}`?"))
 }
 
-/// Which names there are: the one that was meant, or all of them.
+/// A question with the most similar name, or a list of all names.
 pub(super) fn suggestion(typed: &str, names: &[&str]) -> String {
     did_you_mean(typed, names, || format!("known are {}", names.join(", ")))
 }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_alike_is_suggested() {
+    fn only_similar_names_are_suggested() {
         assert_eq!(suggestion("bach", &["batch", "interval"]), "did you mean `batch`?");
         assert_eq!(suggestion("Workers", &["workers"]), "did you mean `workers`?");
         assert_eq!(suggestion("zzz", &["a", "b"]), "known are a, b");

@@ -1,26 +1,26 @@
-//! The problem collector: everything that is wrong with a configuration, each with its place.
+//! Problem collector: gathers the problems of a configuration while it is read.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use super::excerpt::Excerpt;
 use super::problem::{Problem, Problems};
+use super::problem_excerpt::Excerpt;
 use super::redaction::Redaction;
 use super::source_text::{Origin, SourceLine, SourceTexts, Span};
 
-/// The most problems that are shown.
+/// The most problems that are kept; further ones are counted.
 const MAX_PROBLEMS_SHOWN: usize = 100;
 
-/// What was found so far.
+/// The problems found so far.
 pub(super) struct ProblemCollector<'i> {
     pub(super) texts: &'i SourceTexts,
     redaction: Redaction,
     found: RefCell<Vec<Found>>,
-    /// Settings that were said to be wrong: that they are missing then is no news.
+    /// Settings with a problem. A setting that is misspelt or invalid is not reported as missing too.
     named: RefCell<BTreeSet<String>>,
 }
 
-/// A problem whose place is not yet looked up: there may be more of them than anybody is shown.
+/// A problem whose line is not looked up yet. Only the problems that are kept need that.
 struct Found {
     span: Span,
     setting: String,
@@ -32,29 +32,28 @@ impl<'i> ProblemCollector<'i> {
         Self { texts, redaction, found: RefCell::default(), named: RefCell::default() }
     }
 
-    /// Something is wrong with a setting that stands here.
+    /// Adds a problem with the setting at this place.
     pub(super) fn add(&self, span: &Span, setting: &str, what: impl Into<String>) {
         self.excuse(setting.to_owned());
         let (setting, what) = (setting.to_owned(), what.into());
         self.found.borrow_mut().push(Found { span: span.clone(), setting, what });
     }
 
-    /// A setting is not there. Nothing is said if it is there and wrong, or if the file could not be read to
-    /// its end.
+    /// Adds the problem that a setting is missing, unless the setting has a problem already or the file is not TOML.
     pub(super) fn missing(&self, span: &Span, setting: &str, what: impl Into<String>) {
         if !self.concerns(setting) && !self.redaction.is_broken {
             self.add(span, setting, what);
         }
     }
 
-    /// Whether something was said of this setting, or of one within it.
+    /// Whether this setting, or one within it, has a problem.
     pub(super) fn concerns(&self, setting: &str) -> bool {
         let named = self.named.borrow();
         let mut behind = named.range(setting.to_owned()..).map_while(|named| named.strip_prefix(setting));
         behind.any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
-    /// Nothing is to be said of this setting: it is there under another name.
+    /// Suppresses the problem that this setting is missing, because it is there with a misspelt name.
     pub(super) fn excuse(&self, setting: String) {
         self.named.borrow_mut().insert(setting);
     }
@@ -63,7 +62,7 @@ impl<'i> ProblemCollector<'i> {
         self.found.borrow().is_empty()
     }
 
-    /// Everything that is wrong, by place; at one place in the order in which it was found.
+    /// All problems, by place; those at the same place in the order in which they were found.
     pub(super) fn finish(&self) -> Problems {
         let mut found = self.found.take();
         found.sort_by_key(|found| found.span.start);

@@ -1,18 +1,18 @@
-//! Redaction: how much of a line of the file may be shown. What may be a secret is not.
+//! Redaction: decides how much of a line of the file may be shown. Text that may be a secret is not.
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys::Sensitivity::{self, Container, Hidden, Public};
+use super::known_keys::Sensitivity::{self, Container, Hidden, Public};
 use super::source_text::{SourceLine, Span};
-use super::tree::Node;
+use super::toml_tree::Node;
 
-/// What may not be shown of a file.
+/// The parts of a file that must not be shown.
 pub(super) struct Redaction {
-    /// Places that may hold secrets.
+    /// Places that may contain secrets.
     hidden: Vec<Span>,
-    /// The file is no TOML, so it is not clear what is a key and what a value.
+    /// The file is not TOML, so keys and values cannot be told apart for sure.
     pub(super) is_broken: bool,
-    /// What may be shown of a key.
+    /// How much may be shown of a key's value.
     sensitivity: fn(&str) -> Sensitivity,
 }
 
@@ -23,7 +23,7 @@ impl Redaction {
         redaction
     }
 
-    /// How many bytes of a line may be shown: no secret, nothing behind one, and no comment.
+    /// How many bytes of a line may be shown: up to the first secret or the comment.
     pub(super) fn visible(&self, line: &SourceLine<'_>) -> usize {
         if self.is_broken {
             return self.visible_of_broken(line.text);
@@ -38,7 +38,7 @@ impl Redaction {
     fn hide(&mut self, table: &DeTable<'_>, above: Sensitivity) {
         for (key, value) in table {
             let own = (self.sensitivity)(key.get_ref());
-            // Somebody may take a token for a key.
+            // An unknown key among hidden ones may itself be a secret: a token written as a key.
             if above == Hidden && own == Container && !value.get_ref().is_table() {
                 self.hidden.push(key.span());
             }
@@ -53,7 +53,7 @@ impl Redaction {
                 return values.iter().for_each(|value| self.hide_value(value, sensitivity));
             }
             DeValue::String(text) => sensitivity != Public || text.contains("://") || text.contains('@'),
-            // A password of digits is a number to TOML.
+            // A password of digits is a number in TOML.
             _ => sensitivity == Hidden,
         };
         if is_hidden {
@@ -61,7 +61,7 @@ impl Redaction {
         }
     }
 
-    /// A header, or a key that is known.
+    /// Shows a table header, or the name of a known key, of a file that is not TOML.
     fn visible_of_broken(&self, line: &str) -> usize {
         let is_of_header = |c: char| c.is_ascii_alphanumeric() || "[]._- ".contains(c);
         if line.starts_with('[') && line.chars().all(is_of_header) {

@@ -1,4 +1,4 @@
-//! Reads the routes of an outbox, and makes routes of the engine of them.
+//! Reads the routes of an outbox, and builds the engine's routes from them.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use posthaste::{Destination, Route};
 use toml::de::DeValue;
 
 use super::RouteConfig;
-use super::keys::Keys;
-use super::keys::Sensitivity::{Container, Hidden, Public};
-use super::optional::set;
-use super::publish::publish;
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Container, Hidden, Public};
+use super::optional_setting::set;
+use super::route_targets::publish;
 use super::section::Section;
 
 pub(super) const ROUTE: Keys = &[
@@ -18,7 +18,7 @@ pub(super) const ROUTE: Keys = &[
     (Hidden, &["publish"]),
 ];
 
-/// A route that was read, and its destinations; stand-ins for those that are wrong.
+/// A route that was read, with its destinations. Stand-ins take the place of invalid destinations.
 pub(super) struct ReadRoute<'r, 'i> {
     pub(super) config: RouteConfig,
     pub(super) section: Section<'r, 'i>,
@@ -26,8 +26,8 @@ pub(super) struct ReadRoute<'r, 'i> {
 }
 
 impl RouteConfig {
-    /// The engine's route to these destinations, one for each of `publish`.
-    pub fn to(&self, destinations: &[Arc<dyn Destination>]) -> Route {
+    /// Builds the engine's route. There must be one destination for each target of `publish`, in the same order.
+    pub(crate) fn to(&self, destinations: &[Arc<dyn Destination>]) -> Route {
         let mut route = self.matching().name(&self.name);
         for (target, destination) in self.publish.iter().zip(destinations) {
             route = match &target.name {
@@ -41,12 +41,13 @@ impl RouteConfig {
         set(route, self.batch, Route::batch)
     }
 
-    /// Whether it takes events of this `aggregate_type:event_type`, of some tenants at least.
+    /// Whether it takes events of this `aggregate_type:event_type`, at least for some tenants.
     pub fn takes(&self, types: &str) -> bool {
         self.matching().takes(types)
     }
 
-    /// Which events it takes. Exact names are looked up at once, patterns one by one.
+    /// The engine's route without destinations. Exact names use the engine's lookup table; patterns are tried one by
+    /// one.
     fn matching(&self) -> Route {
         let (aggregate, event) = (self.aggregate.as_str(), self.event.as_str());
         let is_exact = !aggregate.contains('*') && !event.contains('*');
@@ -59,7 +60,7 @@ impl RouteConfig {
     }
 }
 
-/// The name of a route that has none: its patterns, as one types them after `--publish`.
+/// The default name of a route: its patterns, in the form of `--publish`.
 pub(super) fn default_name(aggregate: &str, event: &str, tenant: Option<&str>) -> String {
     let separator = if event.contains('.') { ':' } else { '.' };
     let types = match (aggregate, event) {

@@ -1,40 +1,40 @@
-//! Reads one table of the configuration, key by key, and reports what is wrong with each.
+//! Section: one table of the configuration, read key by key. Each getter reports an invalid value and returns `None`.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::keys::{Keys, names};
+use super::known_keys::{Keys, names};
 use super::problem::{closest, suggestion};
 use super::problem_collector::ProblemCollector;
 use super::source_text::{Origin, Span};
-use super::tree::{self, Node};
+use super::toml_tree::{self, Node};
 
-/// A table, its name and its place.
+/// A table with its name and its place.
 #[derive(Clone)]
 pub(super) struct Section<'r, 'i> {
     pub(super) problems: &'r ProblemCollector<'i>,
-    /// As in `outbox.shop`; empty for the whole.
+    /// As in `outbox.shop`; empty for the configuration as a whole.
     path: String,
-    /// Where the table begins.
+    /// The place of the table.
     pub(super) span: Span,
     pub(super) table: &'r DeTable<'i>,
 }
 
 impl<'r, 'i> Section<'r, 'i> {
-    /// The configuration as a whole.
+    /// The section of the configuration as a whole.
     pub(super) fn root(problems: &'r ProblemCollector<'i>, table: &'r DeTable<'i>) -> Self {
         Self { problems, path: String::new(), span: 0..0, table }
     }
 
-    /// The table that a setting of this section holds; `None` if it holds something else.
+    /// The section of a setting whose value is a table; `None` if the value is something else.
     pub(super) fn within(&self, key: &str, node: &'r Node<'i>) -> Option<Self> {
         let table = node.get_ref().as_table()?;
         Some(Self { problems: self.problems, path: self.setting(key), span: node.span(), table })
     }
 
-    /// Reports every key but these.
+    /// Reports every key that is not one of these.
     pub(super) fn only(self, keys: Keys) -> Self {
         let names = names(keys);
         for key in self.table.keys().filter(|key| !names.contains(&&**key.get_ref())) {
@@ -47,7 +47,7 @@ impl<'r, 'i> Section<'r, 'i> {
         self
     }
 
-    /// The full name of a setting of this table; of the table itself if the key is empty.
+    /// The full name of a key; of the table itself if the key is empty.
     pub(super) fn setting(&self, key: &str) -> String {
         let dot = if self.path.is_empty() || key.is_empty() { "" } else { "." };
         format!("{}{dot}{key}", self.path)
@@ -64,37 +64,32 @@ impl<'r, 'i> Section<'r, 'i> {
         entries.into_iter().map(|(key, node)| (&**key.get_ref(), node)).collect()
     }
 
-    /// Where a setting such as `poller.batch` stands, or else the innermost table around it.
+    /// The place of a setting such as `poller.batch`, or else of the innermost table around it.
     pub(super) fn place(&self, key: &str) -> Span {
-        tree::place(self.table, key, &self.span)
+        toml_tree::place(self.table, key, &self.span)
     }
 
-    /// Something is wrong with the value of a key.
+    /// Reports a problem with the value of a key, at the place of the key; with the table itself if the key is empty.
     pub(super) fn wrong(&self, key: &str, what: impl Into<String>) {
         self.add(&self.place(key), key, what);
     }
 
-    /// Something is wrong with the table itself.
-    pub(super) fn wrong_itself(&self, what: impl Into<String>) {
-        self.add(&self.span, "", what);
-    }
-
-    /// Something of a key is wrong, and it stands here.
+    /// Reports a problem with a key, at this place.
     pub(super) fn add(&self, span: &Span, key: &str, what: impl Into<String>) {
         self.problems.add(span, &self.setting(key), what);
     }
 
-    /// A key is not there. Nothing is reported if something is wrong with it already.
+    /// Reports a key that is missing, unless a problem with it is reported already.
     pub(super) fn missing(&self, key: &str, what: impl Into<String>) {
         self.problems.missing(&self.span, &self.setting(key), what);
     }
 
-    /// Whether something is wrong with this key, or within it.
+    /// Whether a problem with this key, or with a setting in it, is reported already.
     pub(super) fn concerns(&self, key: &str) -> bool {
         self.problems.concerns(&self.setting(key))
     }
 
-    /// A value of a type that serde knows; `what` says which, such as "a whole number".
+    /// A value of a type that serde deserializes. `what` describes it for the error, as "a whole number".
     pub(super) fn value<T: Deserialize<'i>>(&self, key: &str, what: &str) -> Option<T> {
         let value = T::deserialize(ValueDeserializer::from(self.get(key)?.clone())).ok();
         if value.is_none() {
@@ -103,7 +98,7 @@ impl<'r, 'i> Section<'r, 'i> {
         value
     }
 
-    /// False where nothing is said.
+    /// A boolean; `false` if the key is missing.
     pub(super) fn flag(&self, key: &str) -> bool {
         self.value(key, "true or false").unwrap_or(false)
     }
@@ -111,12 +106,12 @@ impl<'r, 'i> Section<'r, 'i> {
     pub(super) fn text(&self, key: &str) -> Option<String> {
         let text = self.text_of(self.get(key)?);
         if text.is_none() {
-            self.wrong(key, "must be a text in quotes");
+            self.wrong(key, "must be text in quotes");
         }
         text
     }
 
-    /// A text. What a variable holds is one, also if it looks like a number.
+    /// The node as text. The value of a variable always counts as text, also if it looks like a number.
     pub(super) fn text_of(&self, node: &Node<'_>) -> Option<String> {
         if let DeValue::String(text) = node.get_ref() {
             return Some(text.clone().into_owned());
@@ -125,12 +120,12 @@ impl<'r, 'i> Section<'r, 'i> {
         matches!(raw.origin, Origin::Variable(_)).then(|| raw.text.clone())
     }
 
-    /// What a key's text means. What is wrong with it is reported.
+    /// Parses the text of a key; reports an error.
     pub(super) fn parse<T>(&self, key: &str, parse: impl FnOnce(String) -> Result<T, String>) -> Option<T> {
         self.check(key, self.text(key), parse)
     }
 
-    /// What a key's value comes to. What is wrong with it is reported.
+    /// Converts the value of a key; reports an error.
     pub(super) fn check<T, U>(
         &self,
         key: &str,
@@ -144,7 +139,7 @@ impl<'r, 'i> Section<'r, 'i> {
         self.parse(key, |text| humantime::parse_duration(&text).map_err(|_| NO_DURATION.to_owned()))
     }
 
-    /// One of some words.
+    /// The meaning of one of these words.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
         self.parse(key, |text| {
             let found = words.iter().find(|(word, _)| *word == text);
@@ -164,8 +159,8 @@ impl<'r, 'i> Section<'r, 'i> {
     }
 }
 
-/// What is wrong with a duration that cannot be read.
-pub(super) const NO_DURATION: &str = "is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"";
+/// The problem of a duration that cannot be parsed.
+pub(super) const NO_DURATION: &str = "is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"";
 
 pub(super) fn unknown(key: &str, names: &[&str]) -> String {
     format!("no such setting: {}", suggestion(key, names))

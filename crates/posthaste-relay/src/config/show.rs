@@ -1,4 +1,4 @@
-//! Shows a configuration as the file that would mean the same, with every default and without secrets.
+//! Prints a configuration as a file with the same meaning, with all defaults and without secrets.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::engine::UNSUPPORTED;
 use super::target::format_name;
 use super::{OutboxConfig, RelayConfig, RouteConfig, Target, WebhookConfig};
 
-/// Parameters of URLs that are no secrets: those of PostgreSQL, of MySQL and MariaDB, and of publishers.
+/// URL parameters whose values are not secret: those of PostgreSQL, of MySQL and MariaDB, and of publishers.
 const PUBLIC_URL_PARAMETERS: &str = "
     application_name dbname host hostaddr port sslmode sslcert sslkey sslrootcert
     socket ssl-ca ssl-cert ssl-key ssl-mode
@@ -21,9 +21,9 @@ const PUBLIC_URL_PARAMETERS: &str = "
     stream timeout
 ";
 
-/// The document, with `***` for secrets.
+/// The configuration as TOML, with `***` in the place of secrets.
 pub fn shown(config: &RelayConfig) -> Table {
-    // Numbers, texts and tables: there is nothing that could fail.
+    // This cannot fail: there are only numbers, texts and tables.
     Table::try_from(config).unwrap_or_default()
 }
 
@@ -79,14 +79,14 @@ fn layout(layout: &Layout) -> Table {
     columns.chain(values).chain([("key".to_owned(), key.into())]).collect()
 }
 
-/// The engine's settings, with what its mode makes of those that are left open.
+/// The settings of the engine. Those that are not set have the value that its mode gives them.
 fn engine(config: &Config) -> Table {
     let mut table = Table::try_from(config.resolved()).unwrap_or_default();
     table.retain(|key, _| UNSUPPORTED.iter().all(|(useless, _)| *useless != key));
     table
 }
 
-/// `publish`, and what is the same for all destinations that have it.
+/// `publish`, and the `format` and `webhook` that all destinations of a route share.
 pub(super) fn destinations<S: Serializer>(targets: &[Target], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Destinations<'a> {
@@ -105,12 +105,12 @@ pub(super) fn destinations<S: Serializer>(targets: &[Target], serializer: S) -> 
     Destinations { publish, format, webhook }.serialize(serializer)
 }
 
-/// A URL without its user, its password and the values of its parameters, but for those that are no secrets.
+/// The URL without its user and password, and with `***` for every parameter that is not known to be public.
 fn shown_url(url: &SecretUrl) -> String {
     let url = url.expose();
     let place = redact(url);
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    // Whatever a webhook's parameters are called, they are the receiver's.
+    // The parameters of a webhook belong to the receiver, so none of them is known to be public.
     if url.starts_with("sqlite:") || is_webhook(url) || query.is_empty() || query.contains('@') {
         return place;
     }

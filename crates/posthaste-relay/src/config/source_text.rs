@@ -1,24 +1,24 @@
-//! Source texts: the texts that a configuration is made of, as if they stood in one row: one range says in which of them
-//! something stands, and where.
+//! Source texts: the file, the options and the variables of a configuration, as if they were concatenated. One range of
+//! bytes therefore names both a text and a place in it.
 
 use std::ops::Range;
 
-/// A range of bytes in the row of all texts.
+/// A range of bytes in the concatenation of all texts.
 pub(super) type Span = Range<usize>;
 
-/// Where a text comes from.
+/// The origin of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The file, by the path that was given.
+    /// The file, with the path that was given.
     File(String),
-    /// A variable of the environment. Its value is never shown.
+    /// A variable of the environment, by name. Its value is never shown.
     Variable(String),
-    /// An option of the command line. Its value is never shown.
+    /// An option of the command line, by name. Its value is never shown.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// The file, the variable or the option.
+    /// The path of the file, or the name of the variable or the option.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::File(name) | Self::Variable(name) => name,
@@ -27,31 +27,34 @@ impl Origin {
     }
 }
 
-/// One text, at its place in the row.
+/// One text.
 pub(super) struct SourceText {
     pub(super) origin: Origin,
     pub(super) text: String,
+    /// The place of its first byte in the concatenation.
     pub(super) start: usize,
 }
 
-/// All texts of one configuration.
+/// All texts of one configuration, in the order of their places.
 #[derive(Default)]
 pub(super) struct SourceTexts(Vec<SourceText>);
 
 /// A line of a text, and a range of bytes in it.
 pub(super) struct SourceLine<'t> {
-    /// From 1.
+    /// Counted from 1.
     pub(super) number: usize,
-    /// Where it begins in the row.
+    /// The place of its first byte in the concatenation.
     pub(super) start: usize,
+    /// The line without its line break.
     pub(super) text: &'t str,
+    /// Within `text`.
     pub(super) range: Range<usize>,
 }
 
 impl SourceTexts {
-    /// Puts a text at the end of the row.
+    /// Adds a text at the end.
     pub(super) fn add(&mut self, origin: Origin, text: String) {
-        // One byte between two texts: the end of one is not the begin of another.
+        // One byte between two texts, so that the end of one is not the start of the next.
         let start = self.0.last().map_or(0, |last| last.start + last.text.len() + 1);
         self.0.push(SourceText { origin, text, start });
     }
@@ -60,19 +63,19 @@ impl SourceTexts {
         self.0.iter()
     }
 
-    /// The text in which a range begins.
+    /// The text that contains the start of a range.
     pub(super) fn find(&self, span: &Span) -> Option<&SourceText> {
         self.0.iter().find(|text| (text.start..=text.start + text.text.len()).contains(&span.start))
     }
 }
 
 impl SourceText {
-    /// Where all of it stands.
+    /// The place of the whole text.
     pub(super) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
 
-    /// The line in which a range begins, and what of the range is in it.
+    /// The line that contains the start of a range, with the part of the range that is in the line.
     pub(super) fn line(&self, span: &Span) -> SourceLine<'_> {
         let at = span.start.saturating_sub(self.start).min(self.text.len());
         let before = &self.text.as_bytes()[..at];
@@ -87,13 +90,13 @@ impl SourceText {
 }
 
 impl SourceLine<'_> {
-    /// In characters, from 1.
+    /// The start of the range in characters, counted from 1.
     pub(super) fn column(&self) -> usize {
         characters(self.text, self.range.start) + 1
     }
 }
 
-/// How many characters begin before this byte.
+/// The number of characters that begin before this byte.
 pub(super) fn characters(text: &str, end: usize) -> usize {
     text.char_indices().take_while(|(at, _)| *at < end).count()
 }

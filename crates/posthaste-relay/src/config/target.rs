@@ -1,4 +1,4 @@
-//! One destination of a route: what its publisher is built from.
+//! Target: one destination of a route, and the publisher that is built from it.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use posthaste_publishers::{Format, Publisher, PublisherError, publisher};
 
 use super::WebhookConfig;
-use super::optional::set;
+use super::optional_setting::set;
 use posthaste_stores::SecretUrl;
 
-/// What the formats are called.
+/// The formats by name.
 pub(super) const FORMATS: &[(&str, Format)] = &[
     ("raw", Format::Raw),
     ("envelope", Format::Envelope),
@@ -18,21 +18,31 @@ pub(super) const FORMATS: &[(&str, Format)] = &[
     ("debezium", Format::Debezium),
 ];
 
-/// One destination of a route. Its `Debug` tells no secret.
+/// One destination of a route. Its `Debug` shows no secret.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Target {
-    /// None if it is the only one.
+    /// The name, if the route has several destinations. Default: `None`, it is the only one.
     pub name: Option<String>,
-    /// As it was typed.
+    /// The URL of the publisher, as it was typed.
     pub url: SecretUrl,
-    /// What the route says. Default: what the URL says, or else the publisher's own.
+    /// `format` of the route. Default: that of the URL, or else that of the publisher.
     pub format: Option<Format>,
-    /// Only where the URL is one of a webhook. Default: every setting at its default.
+    /// `webhook` of the route, for `http` and `https` only. Default: every setting at its default.
     pub webhook: Option<WebhookConfig>,
 }
 
 impl Target {
-    /// Checks everything and connects nowhere.
+    /// The destination at this URL.
+    pub fn new(url: SecretUrl) -> Self {
+        Self { name: None, url, format: None, webhook: None }
+    }
+
+    /// Checks all settings and builds the publisher, without connecting.
+    ///
+    /// # Errors
+    ///
+    /// The URL or a setting is invalid; the error says what to write.
     pub fn publisher(&self) -> Result<Arc<dyn Publisher>, PublisherError> {
         if !self.is_webhook() {
             return publisher(&self.url_with_format());
@@ -43,7 +53,7 @@ impl Target {
         Ok(Arc::new(builder.build()?))
     }
 
-    /// The same without its name: two that are equal then can share a publisher.
+    /// The target without its name. Two targets that are equal then can share a publisher.
     pub fn nameless(&self) -> Self {
         Self { name: None, ..self.clone() }
     }
@@ -52,12 +62,13 @@ impl Target {
         ["http", "https"].contains(&self.scheme())
     }
 
-    /// Whether everybody on the way can read the events and nobody said that this is meant.
+    /// Whether events would be sent unencrypted and the route does not allow that.
     pub(super) fn is_in_the_clear(&self) -> bool {
         self.scheme() == "http" && !self.webhook.as_ref().is_some_and(|webhook| webhook.allow_http)
     }
 
-    /// Whether the URL names a format too. The query of a webhook belongs to the endpoint, whatever is in it.
+    /// Whether both the route and the URL set a format. The query of a webhook belongs to its endpoint, so it sets
+    /// none.
     pub(super) fn says_format_twice(&self) -> bool {
         let query = self.url.expose().split_once('?').map_or("", |(_, query)| query);
         let in_url = query.split('&').any(|pair| pair.starts_with("format="));
@@ -87,7 +98,7 @@ mod tests {
     use super::*;
 
     fn target(url: &str, format: Option<Format>) -> Target {
-        Target { name: None, url: SecretUrl::new(url), format, webhook: None }
+        Target { format, ..Target::new(SecretUrl::new(url)) }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The settings of a route's webhooks: `[outbox.NAME.route.webhook]`.
+//! Reads `[outbox.NAME.route.webhook]`, the settings of a route's webhooks.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +11,11 @@ use posthaste_admin::Secret;
 use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 use serde::Serialize;
 
-use super::keys::Keys;
-use super::keys::Sensitivity::{Hidden, Public};
-use super::optional::set;
+use super::known_keys::Keys;
+use super::known_keys::Sensitivity::{Hidden, Public};
+use super::optional_setting::set;
 use super::section::Section;
-use super::{bounded_file, serialize};
+use super::{bounded_file, serde_with};
 
 pub(super) const WEBHOOK: Keys = &[
     (Hidden, &["signing_key", "previous_signing_key", "headers"]),
@@ -27,42 +27,46 @@ const WHOLE: &str = "a whole number, 1 or more";
 /// All public authorities together are far smaller.
 const MAX_CA_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How events are posted. What is left out is as in [`HttpBuilder`]. Its `Debug` tells no secret.
+/// The settings of webhooks. Those that are not set have the default of [`HttpBuilder`]. Its `Debug` shows no secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct WebhookConfig {
-    /// Default: no signature.
+    /// The key that signs requests. Default: `None`, no signature.
     pub signing_key: Option<Secret>,
-    /// Only beside a `signing_key`. Default: none.
+    /// A second key that signs requests, while receivers change to the new one. It needs a `signing_key`. Default:
+    /// `None`.
     pub previous_signing_key: Option<Secret>,
-    /// Of every request. Default: none.
-    #[serde(serialize_with = "serialize::headers", skip_serializing_if = "Vec::is_empty")]
+    /// Headers of every request. Default: empty.
+    #[serde(serialize_with = "serde_with::headers", skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Secret)>,
-    /// Default: https only.
+    /// Whether `http` URLs are allowed. Default: no, `https` only.
     pub allow_http: bool,
-    /// Beside the public Internet. Default: none.
+    /// Networks that may be reached besides the public Internet, such as `10.0.0.0/8`. Default: empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_networks: Vec<String>,
-    /// The most at once. Default: 8.
+    /// The most requests at the same time. Default: 8.
     pub requests: Option<usize>,
-    /// Default: 5 s.
-    #[serde(serialize_with = "serialize::duration")]
+    /// The longest that a connection may take to be made. Default: 5 s.
+    #[serde(serialize_with = "serde_with::duration")]
     pub connect_timeout: Option<Duration>,
-    /// Default: 5 MiB.
+    /// The largest body; an event with a larger one becomes DEAD. Default: 5 MiB.
     pub max_body_bytes: Option<usize>,
-    /// Default: the public authorities.
+    /// The certificate authorities that are trusted. Default: the public ones.
     pub ca: Option<Authorities>,
 }
 
-/// Who is believed about the receiver. What the file held is kept: a file that changed is another setting.
+/// Certificate authorities in a PEM file. The contents are kept, so that a file that has changed counts as a changed
+/// setting at a reload.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Authorities {
+    /// The path of the file.
     pub path: String,
     #[serde(skip)]
     pem: Vec<u8>,
 }
 
-/// The file may hold a private key too.
+/// Shows the path only: the file may contain a private key too.
 impl fmt::Debug for Authorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.path)
@@ -70,7 +74,7 @@ impl fmt::Debug for Authorities {
 }
 
 impl WebhookConfig {
-    /// The publisher's settings with these in them.
+    /// Applies these settings to a publisher's builder.
     pub(super) fn apply(&self, builder: HttpBuilder) -> HttpBuilder {
         let mut builder = builder.allow_networks(&self.allow_networks);
         for (name, value) in &self.headers {
@@ -88,7 +92,8 @@ impl WebhookConfig {
         set(builder, self.ca.as_ref(), |builder, ca| builder.root_certificate(ca.pem.as_slice()))
     }
 
-    /// What the publisher says, without its name and that of its own setting: the problem has a place.
+    /// Checks the settings with the publisher's builder. The error leaves out the publisher and the setting, because
+    /// the problem has a place.
     fn check(&self) -> Result<(), String> {
         let built = self.apply(HttpPublisher::builder("https://receiver.example/")).build();
         built.map(|_| ()).map_err(|error| {
@@ -100,7 +105,7 @@ impl WebhookConfig {
     }
 }
 
-/// Reads the table. What is wrong is reported and left out.
+/// Reads the table. Invalid settings are reported and left out.
 pub(super) fn webhook(section: Section<'_, '_>) -> WebhookConfig {
     let section = section.only(WEBHOOK);
     let signing_key = |key: &str| {
@@ -124,19 +129,19 @@ pub(super) fn webhook(section: Section<'_, '_>) -> WebhookConfig {
         connect_timeout: accepted(&section, "connect_timeout", timeout, |alone, timeout| {
             alone.connect_timeout = Some(timeout);
         }),
-        // The publisher would take zero, and every event with a body would be dead.
+        // The publisher accepts zero, with which every event that has a body would become DEAD.
         max_body_bytes: section.value("max_body_bytes", WHOLE).map(NonZeroUsize::get),
         ca: accepted(&section, "ca", ca, |alone, ca| alone.ca = Some(ca)),
     };
     if webhook.signing_key.is_none() && webhook.previous_signing_key.take().is_some() {
-        let what = "is missing: previous_signing_key stands beside it, so give both";
+        let what = "is missing: previous_signing_key needs it, so give both";
         let place = section.place("previous_signing_key");
         section.problems.missing(&place, &section.setting("signing_key"), what);
     }
     webhook
 }
 
-/// The value, if the publisher takes it as its only setting. What it says otherwise is reported.
+/// Returns the value if the publisher accepts it as its only setting; reports the publisher's error otherwise.
 fn accepted<T: Clone>(
     section: &Section<'_, '_>,
     key: &str,
@@ -154,9 +159,9 @@ fn headers(section: &Section<'_, '_>) -> Vec<(String, Secret)> {
     let Some(table) = section.section("headers") else { return Vec::new() };
     let mut headers = Vec::new();
     for (name, node) in table.entries() {
-        // The name is not shown: it may be the value.
+        // The name of the header is not shown: the two may have been swapped, and it may be the secret value.
         let Some(value) = section.text_of(node) else {
-            let what = "holds something that is no text: write NAME = \"value\"";
+            let what = "contains a value that is not text: write NAME = \"value\"";
             section.add(&node.span(), "headers", what);
             continue;
         };
@@ -173,6 +178,6 @@ fn headers(section: &Section<'_, '_>) -> Vec<(String, Secret)> {
 fn authorities(path: String) -> Result<Authorities, String> {
     let read = bounded_file::read(&path, MAX_CA_FILE_BYTES, "it is larger than 1 MiB");
     let cannot_be_read =
-        |error| format!("cannot be read ({error}): see that it is a file which this user may read");
+        |error| format!("cannot be read ({error}): check that it is a file that this user may read");
     Ok(Authorities { pem: read.map_err(cannot_be_read)?, path })
 }

@@ -1,4 +1,4 @@
-//! The Writers' suite.
+//! The Writer conformance suite on rusqlite.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,13 +29,13 @@ impl Rusqlite {
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("test.db");
         let url = format!("sqlite:{}?mode=rwc", file.display());
-        let builder = SqliteStore::builder(&url.parse().expect("a good URL"));
+        let builder = SqliteStore::builder(&url.parse().expect("a valid URL"));
         let store = builder.migrate().connect().await.expect("the store opens");
         let connection = Connection::open(file).expect("the file opens");
         connection.execute_batch(STATEMENTS.orders).expect("a table");
         connection.execute_batch(STATEMENTS.refuse_unwritable).expect("a trigger");
         let scene = Scene::start(store.clone());
-        let writer = SqliteWriter::new(store.writer_context(scene.outbox()));
+        let writer = SqliteWriter::new(&store, scene.outbox());
         Self { connection: Mutex::new(connection), store, scene, writer, dir }
     }
 
@@ -74,7 +74,7 @@ impl Rusqlite {
     }
 }
 
-/// Transactions and savepoints share methods and no trait.
+/// A macro, because transactions and savepoints have the same methods but no common trait.
 macro_rules! play {
     ($play:ident, $tx:ty) => {
         fn $play(tx: &mut $tx, steps: Vec<Step>, written: &mut Vec<EventId>) -> Result<(), ScriptError> {
@@ -133,23 +133,23 @@ impl WriterHarness for Rusqlite {
         let copy = self.dir.path().join("copy.db");
         self.connection().execute("VACUUM INTO ?1", [copy.to_str()]).expect("a copy");
         let mut other = Connection::open(&copy).expect("the file opens");
-        let answer = match way {
+        let result = match way {
             Way::Transaction => self.writer.begin(&mut other).map_err(WriteError::from).and_then(|tx| {
-                let answer = tx.write(event).map(drop);
+                let result = tx.write(event).map(drop);
                 let _ = tx.commit();
-                answer
+                result
             }),
             Way::Receipt => {
                 let tx = other.transaction().expect("a transaction");
-                let answer = self.writer.insert(&tx, event).map(drop);
+                let result = self.writer.insert(&tx, event).map(drop);
                 tx.commit().expect("the commit works");
-                answer
+                result
             }
         };
         let stored: i64 =
             other.query_row("SELECT count(*) FROM outbox_event", [], |row| row.get(0)).expect("a count");
         std::fs::remove_file(copy).expect("it goes");
-        Some(Elsewhere { answer, stored: stored.cast_unsigned() })
+        Some(Elsewhere { answer: result, stored: stored.cast_unsigned() })
     }
 
     async fn business_rows(&self) -> Option<u64> {
@@ -158,7 +158,7 @@ impl WriterHarness for Rusqlite {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
     }
 
     async fn close(&self) {

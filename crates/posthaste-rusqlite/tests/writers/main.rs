@@ -1,4 +1,4 @@
-//! The Writer on rusqlite. One program for all of it: linking it is most of the work.
+//! Tests of the Writer on rusqlite, in one program because linking takes most of the build time.
 
 mod conformance;
 mod writer;

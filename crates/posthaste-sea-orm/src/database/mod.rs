@@ -1,5 +1,5 @@
-//! What is different from one database to the next: its INSERT, its proof, and how it tells whether a
-//! transaction is open.
+//! The differences between the databases: the INSERT, the proof before COMMIT, and how to check that a transaction is
+//! open.
 
 mod mysql;
 mod postgres;
@@ -15,7 +15,7 @@ use posthaste_sql_writer::{MySql, Postgres, Sqlite, WriterContext};
 use sea_orm::{DatabaseTransaction, DbBackend, DbErr, RuntimeErr};
 use sqlx::error::DatabaseError;
 
-/// A writer context of one of the databases that SeaORM knows. Made from a [`WriterContext`] of any of them.
+/// A writer context of any database that SeaORM supports. Converted from a [`WriterContext`] of that database.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyWriterContext {
@@ -54,7 +54,7 @@ impl AnyWriterContext {
         }
     }
 
-    /// Refuses a connection to another database than the context belongs to.
+    /// Refuses a connection to another kind of database than that of the outbox.
     pub(crate) fn expect(&self, found: DbBackend) -> Result<(), StoreError> {
         let wanted = match self {
             Self::MySql(_) => DbBackend::MySql,
@@ -81,7 +81,7 @@ impl AnyWriterContext {
         }
     }
 
-    /// Inserts rows into this transaction, and answers their `seq`s; none where the id existed already.
+    /// Inserts rows into this transaction; returns their `seq`s, `None` where the id existed already.
     pub(crate) async fn insert(
         &self,
         tx: &DatabaseTransaction,
@@ -94,7 +94,7 @@ impl AnyWriterContext {
         }
     }
 
-    /// Which of the rows written the transaction still sees.
+    /// The rows of the ledger that the transaction still sees.
     pub(crate) async fn present(
         &self,
         tx: &DatabaseTransaction,
@@ -107,8 +107,8 @@ impl AnyWriterContext {
         }
     }
 
-    /// Whether a transaction is open on the server, whatever the driver believes: a statement may have
-    /// ended it, or a deadlock.
+    /// Whether a transaction is open on the server. The driver does not know: an SQL text or a deadlock may have ended
+    /// it.
     pub(crate) async fn is_open(&self, tx: &DatabaseTransaction) -> Result<bool, DbErr> {
         match self {
             Self::MySql(_) => mysql::is_open(tx).await,
@@ -117,7 +117,7 @@ impl AnyWriterContext {
         }
     }
 
-    /// Whether an error of a COMMIT proves that it was not done.
+    /// Whether an error of a COMMIT proves that it was not executed.
     pub(crate) fn is_refusal(&self, error: &DbErr) -> bool {
         match self {
             Self::MySql(_) => mysql::number(error).is_some_and(posthaste_sql_writer::mysql::proves_rollback),
@@ -128,12 +128,12 @@ impl AnyWriterContext {
         }
     }
 
-    /// Refuses to write where a transaction is over and the INSERT itself would not be refused: what is written
-    /// then would be committed at once.
+    /// Refuses to write after the transaction has ended, on databases whose INSERT does not check that itself: the
+    /// server would commit the INSERT immediately.
     pub(crate) async fn expect_open(&self, tx: &DatabaseTransaction) -> Result<(), StoreError> {
         let insert_is_refused = match self {
             Self::MySql(context) => mysql::insert_needs_transaction(context.statements()),
-            // A transaction ends there only when somebody says so.
+            // PostgreSQL never ends a transaction by itself; it only aborts it.
             Self::Postgres(_) => true,
             Self::Sqlite(_) => false,
         };
@@ -144,12 +144,12 @@ impl AnyWriterContext {
     }
 }
 
-/// The connection is the service's own, so its errors are passed on as they are.
+/// The connection belongs to the service, so its errors are passed on unchanged.
 pub(crate) fn failed(error: DbErr) -> StoreError {
     StoreError::backend("SeaORM", error)
 }
 
-/// What the driver beneath said.
+/// The error of sqlx inside an error of SeaORM.
 fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
     match error {
         DbErr::Exec(RuntimeErr::SqlxError(error))
@@ -159,7 +159,7 @@ fn driver_error(error: &DbErr) -> Option<&sqlx::Error> {
     }
 }
 
-/// The code of an error, in the words of its database.
+/// The error code of the database: an SQLSTATE, or the result code of SQLite.
 fn code(error: &DbErr) -> Option<Cow<'_, str>> {
     driver_error(error).and_then(sqlx::Error::as_database_error).and_then(DatabaseError::code)
 }

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB.
+//! The Writer on MySQL and MariaDB.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ impl MySqlSession for WriterSession<'_> {
     }
 }
 
-/// Whether the INSERT itself is refused outside a transaction.
+/// Whether the INSERT itself fails outside a transaction.
 pub(super) fn insert_needs_transaction(statements: &Statements) -> bool {
     statements.flavour() == Some(Flavour::MariaDb)
 }
@@ -65,7 +65,7 @@ pub(super) fn number(error: &DbErr) -> Option<u16> {
     error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>().map(sqlx::mysql::MySqlDatabaseError::number)
 }
 
-/// Without its feature there is no connection to such a server.
+/// Without the feature `mysql` there are no connections to such a server.
 #[cfg(not(feature = "mysql"))]
 pub(super) fn number(error: &DbErr) -> Option<u16> {
     let _ = driver_error(error);

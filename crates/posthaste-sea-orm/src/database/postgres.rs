@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! The Writer on PostgreSQL.
 
 use std::collections::HashSet;
 
@@ -12,16 +12,17 @@ use sqlx::error::DatabaseError;
 use super::session::WriterSession;
 use super::{code, driver_error, failed};
 
-/// One statement for each row: SeaORM binds no list that has a NULL in it.
+/// Runs one statement per row, because SeaORM cannot bind a list that contains NULL.
 pub(super) async fn insert(
     statements: &Statements,
     tx: &DatabaseTransaction,
     rows: &[NewRow],
 ) -> Result<Vec<Option<i64>>, StoreError> {
     insert_each(statements, tx, rows).await.map_err(|error| {
-        // Another database than that of the outbox refuses by itself.
-        let said = driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
-        said.and_then(|said| statements.other_database(said)).unwrap_or_else(|| failed(error))
+        // In another database than that of the outbox the INSERT itself fails.
+        let message =
+            driver_error(&error).and_then(sqlx::Error::as_database_error).map(DatabaseError::message);
+        message.and_then(|message| statements.other_database(message)).unwrap_or_else(|| failed(error))
     })
 }
 

@@ -1,11 +1,11 @@
-//! A transaction as the statements of every Writer need it.
+//! Runs the statements of every Writer in a transaction of SeaORM.
 
 use std::borrow::Cow;
 
 use posthaste_sql_writer::{RowValue, Session};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, QueryResult, Statement, Value};
 
-/// A transaction, and the number of the row that it inserted last.
+/// A transaction, and the number of the row that it inserted last; 0 before the first.
 pub(super) struct WriterSession<'t> {
     tx: &'t DatabaseTransaction,
     last_insert_id: u64,
@@ -16,7 +16,7 @@ impl<'t> WriterSession<'t> {
         Self { tx, last_insert_id: 0 }
     }
 
-    /// What a query returns, read row by row.
+    /// Runs a query and reads each row.
     pub(super) async fn rows<T, All: FromIterator<T>>(
         &self,
         text: &str,

@@ -1,4 +1,4 @@
-//! SQLite.
+//! The Writer on SQLite.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,8 +32,8 @@ pub(super) async fn expect_database(
     statements.expect_database(&found)
 }
 
-/// Whether an error with this code proves that a COMMIT was not done: a violated constraint, a full disk, a
-/// locked database.
+/// Whether an error with this result code proves that a COMMIT was not executed: a violated constraint (19, 787), a
+/// full disk (13), a locked database (5).
 pub(super) fn proves_rollback(code: &str) -> bool {
     matches!(code, "5" | "13" | "19" | "787")
 }
@@ -46,8 +46,8 @@ pub(super) async fn present(
     sqlite::present(&mut WriterSession::new(tx), statements, written).await
 }
 
-/// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the temporary
-/// database's. See the writer of `posthaste-sqlx`.
+/// Whether a transaction is open. SQLite refuses this setting inside a transaction. Outside one it has no effect,
+/// because it belongs to the temporary database.
 pub(super) async fn is_open(tx: &DatabaseTransaction) -> Result<bool, DbErr> {
     match tx.execute_unprepared("PRAGMA temp.synchronous = OFF").await {
         Ok(_) => Ok(false),

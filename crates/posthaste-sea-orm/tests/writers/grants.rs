@@ -1,5 +1,5 @@
-//! A service with the least rights on PostgreSQL, as `migrations/postgres/grants.sql` gives them: its
-//! connections are those of a writer, and its engine is a relay.
+//! A service with minimal privileges on PostgreSQL, granted by `migrations/postgres/grants.sql`: its connections have
+//! the role of a writer, its engine that of a relay.
 
 use posthaste::{Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::SeaWriter;
@@ -12,7 +12,7 @@ use crate::support::new_name;
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
+async fn writer_with_minimal_privileges_can_write_in_transactions_and_savepoints() {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = |url: &str| PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder(&url).migrate().connect().await.unwrap().close().await;
@@ -22,7 +22,7 @@ async fn writer_with_the_least_rights_writes_everywhere_also_in_savepoints() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
-    let writer = SeaWriter::new(store.writer_context(&outbox));
+    let writer = SeaWriter::new(&store, &outbox);
     let db = Database::connect(url_as(&schema, "writer")).await.unwrap();
 
     let tx = writer.begin(&db).await.unwrap();

@@ -1,4 +1,4 @@
-//! The Writer on SeaORM, on every database. One program for all of them: linking it is most of the work.
+//! Tests of the Writer on SeaORM on every database, in one program because linking takes most of the build time.
 
 #[cfg(feature = "postgres")]
 mod grants;

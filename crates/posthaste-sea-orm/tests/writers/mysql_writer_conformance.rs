@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and MySQL or MariaDB.
+//! The Writer conformance suite on SeaORM and MySQL or MariaDB.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
@@ -14,12 +14,12 @@ async fn new() -> Sea {
     admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database");
     let (address, _) = server.rsplit_once('/').expect("the URL names a database");
     let (url, other) = (format!("{address}/{name}"), format!("{address}/{name}_copy"));
-    let store = MySqlStore::builder(&url.parse().expect("a good URL")).migrate().connect().await;
+    let store = MySqlStore::builder(&url.parse().expect("a valid URL")).migrate().connect().await;
     let store = store.expect("the store opens");
     let db = connect(&url, 2, None).await;
     prepare(&db, &Statements::MYSQL).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let (administrator, first) = (admin.clone(), name.clone());
     let copy = Box::new(move || {
         let (admin, name, other) = (administrator.clone(), first.clone(), other.clone());
@@ -27,7 +27,7 @@ async fn new() -> Sea {
             for change in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
                 admin.execute_unprepared(&format!("{change} {name}_copy")).await.expect("a new database");
             }
-            let builder = MySqlStore::builder(&other.parse().expect("a good URL"));
+            let builder = MySqlStore::builder(&other.parse().expect("a valid URL"));
             builder.migrate().connect().await.expect("the store opens").close().await;
             connect(&other, 1, None).await
         }) as _

@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and PostgreSQL.
+//! The Writer conformance suite on SeaORM and PostgreSQL.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
@@ -11,12 +11,12 @@ use crate::support::{Sea, Statements, connect, new_name, prepare};
 async fn new() -> Sea {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder =
-        PgStore::builder(&url.parse().expect("a good URL")).schema(schema.parse().expect("a good name"));
+        PgStore::builder(&url.parse().expect("a valid URL")).schema(schema.parse().expect("a good name"));
     let store = builder.migrate().connect().await.expect("the store opens");
     let db = connect(&url, 2, Some(&schema)).await;
     prepare(&db, &Statements::POSTGRES).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let (first, (server, _)) = (schema.clone(), url.rsplit_once('/').expect("a URL with a database"));
     let other = format!("{server}/{schema}");
     let (admin, other) = (url.clone(), other.clone());
@@ -24,13 +24,13 @@ async fn new() -> Sea {
         let (schema, admin, other) = (first.clone(), admin.clone(), other.clone());
         Box::pin(async move {
             let admin = Database::connect(admin).await.expect("a connection");
-            // The last one is still there.
+            // The copy of the previous case still exists.
             let drop = format!("DROP DATABASE IF EXISTS {schema} WITH (FORCE)");
             admin.execute_unprepared(&drop).await.expect("it goes");
             let create = format!("CREATE DATABASE {schema} TEMPLATE template0");
             admin.execute_unprepared(&create).await.expect("a database");
-            let builder = PgStore::builder(&other.parse().expect("a good URL"));
-            let builder = builder.schema(schema.parse().expect("a good name"));
+            let builder = PgStore::builder(&other.parse().expect("a valid URL"));
+            let builder = builder.schema(schema.parse().expect("a valid name"));
             builder.migrate().connect().await.expect("the store opens").close().await;
             connect(&other, 1, Some(&schema)).await
         }) as _

@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM and SQLite.
+//! The Writer conformance suite on SeaORM and SQLite.
 
 use posthaste::conformance::Scene;
 use posthaste_sea_orm::SeaWriter;
@@ -10,12 +10,12 @@ use crate::support::{Sea, Statements, connect, new_name, prepare};
 async fn new() -> Sea {
     let dir = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
-    let options = url.parse().expect("a good URL");
+    let options = url.parse().expect("a valid URL");
     let store = SqliteStore::builder(&options).migrate().connect().await.expect("the store opens");
     let db = connect(&url, 2, None).await;
     prepare(&db, &Statements::SQLITE).await;
     let scene = Scene::start(store.clone());
-    let writer = SeaWriter::new(store.writer_context(scene.outbox()));
+    let writer = SeaWriter::new(&store, scene.outbox());
     let dir = std::sync::Arc::new(dir);
     let (folder, first) = (dir.clone(), db.clone());
     let copy = Box::new(move || {

@@ -1,6 +1,6 @@
-//! What the Writer on SeaORM promises beside the Writers' suite.
+//! Tests of the Writer on SeaORM beyond the Writer conformance suite.
 
-use posthaste::{BoxError, CommitError, Event, Outbox, Recorder, Route, Routes};
+use posthaste::{Admin as _, BoxError, CommitError, Event, EventId, Outbox, Recorder, Route, Routes};
 use posthaste_sea_orm::{SeaTx, SeaWriter};
 use posthaste_sql_writer::{Postgres, Sqlite, WriterContext};
 use posthaste_sqlx::{PgStore, SqliteStore};
@@ -18,7 +18,7 @@ async fn pool_of_one() -> DatabaseConnection {
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn dropped_begin_leaves_no_transaction_behind() {
     let (db, writer) =
-        (pool_of_one().await, SeaWriter::new(WriterContext::<Postgres>::writer_only().build()));
+        (pool_of_one().await, SeaWriter::from_context(WriterContext::<Postgres>::writer_only().build()));
     let mut dropped = 0;
     for round in 0..2_000 {
         dropped += usize::from(drop_after(fastrand::usize(1..6), writer.begin(&db)).await.is_none());
@@ -29,38 +29,38 @@ async fn dropped_begin_leaves_no_transaction_behind() {
             return;
         }
     }
-    // A server that is fast enough answers many of them before.
+    // A fast server replies to many calls before they are dropped.
     assert!(dropped >= 25, "only {dropped} calls were dropped");
 }
 
 #[tokio::test]
 async fn writer_context_of_another_database_is_refused() {
     let db = Database::connect("sqlite::memory:").await.unwrap();
-    let writer = SeaWriter::new(WriterContext::<Postgres>::writer_only().build());
+    let writer = SeaWriter::from_context(WriterContext::<Postgres>::writer_only().build());
     let refused = writer.begin(&db).await.expect_err("SQLite is not PostgreSQL");
     assert!(format!("{refused:?}").contains("the outbox is on Postgres"), "{refused:?}");
 }
 
-/// The closure's error rolls back, and reaches the caller as it is.
+/// An error of the closure rolls back and reaches the caller unchanged.
 #[tokio::test]
 async fn closure_that_fails_rolls_back() {
     let db = connect("sqlite::memory:", 1, None).await;
     db.execute_unprepared("CREATE TABLE orders (item TEXT)").await.unwrap();
-    let writer = SeaWriter::new(WriterContext::<Sqlite>::writer_only().build());
-    let answer = writer.transaction(&db, async |tx: &SeaTx| {
+    let writer = SeaWriter::from_context(WriterContext::<Sqlite>::writer_only().build());
+    let result = writer.transaction(&db, async |tx: &SeaTx| {
         tx.execute_unprepared("INSERT INTO orders VALUES ('tea')").await?;
         tx.write(Event::json("OrderPlaced", &17)?).await?;
         Ok::<_, BoxError>(())
     });
-    let error = answer.await.expect_err("there is no outbox table");
+    let error = result.await.expect_err("there is no outbox table");
     assert!(format!("{error:?}").contains("outbox_event"), "{error:?}");
     let rows = sea_orm::Statement::from_string(db.get_database_backend(), "SELECT * FROM orders");
     assert!(db.query_one_raw(rows).await.unwrap().is_none());
 }
 
-/// A nested transaction that is kept over a write has the event in it.
+/// A nested transaction that is open during a write contains the event.
 #[tokio::test]
-async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
+async fn event_of_a_nested_transaction_that_is_rolled_back_later_is_never_delivered() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
     let store = SqliteStore::builder(&url.parse().unwrap()).migrate().connect().await.unwrap();
@@ -68,7 +68,7 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().unwrap();
-    let writer = SeaWriter::new(store.writer_context(&outbox));
+    let writer = SeaWriter::new(&store, &outbox);
     let tx = writer.begin(&db).await.unwrap();
     let nested = tx.begin().await.unwrap();
     tx.write(Event::builder("Tested").id("undone").json_text("{}").build().unwrap()).await.unwrap();
@@ -79,11 +79,11 @@ async fn event_that_a_nested_transaction_takes_back_later_is_never_delivered() {
     assert_eq!(recorder.ids().iter().map(ToString::to_string).collect::<Vec<_>>(), ["kept"]);
 }
 
-/// A violated constraint only the server itself can mean. The other code is what PgBouncer says for a server that it
-/// has lost, which may have committed.
+/// Only the server itself can report a violated constraint. PgBouncer reports the other code for a server that it has
+/// lost, which may have committed.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no() {
+async fn commit_is_reported_as_rolled_back_only_if_the_server_itself_refused_it() {
     let (url, schema) = (variable("POSTHASTE_TEST_POSTGRES_URL"), new_name());
     let builder = PgStore::builder(&url.parse().unwrap()).schema(schema.parse().unwrap());
     builder.migrate().connect().await.unwrap().close().await;
@@ -97,17 +97,37 @@ async fn commit_is_called_rolled_back_only_where_the_server_itself_has_said_no()
     )
     .await
     .unwrap();
-    let writer =
-        SeaWriter::new(WriterContext::<Postgres>::writer_only().schema(schema.parse().unwrap()).build());
+    let writer = SeaWriter::from_context(
+        WriterContext::<Postgres>::writer_only().schema(schema.parse().unwrap()).build(),
+    );
     for (code, is_rolled_back) in [("23514", true), ("08P01", false)] {
         let tx = writer.begin(&db).await.unwrap();
         tx.execute_unprepared(&format!("INSERT INTO failing VALUES ('{code}')")).await.unwrap();
         tx.write(Event::json("OrderPlaced", &17).unwrap()).await.unwrap();
         match tx.commit().await {
-            Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: nobody knows"),
-            Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server has said no"),
-            answer => panic!("{code}: {answer:?}"),
+            Err(CommitError::RolledBack(_)) => assert!(is_rolled_back, "{code}: the outcome is unknown"),
+            Err(CommitError::Unknown(_)) => assert!(!is_rolled_back, "{code}: the server refused it"),
+            result => panic!("{code}: {result:?}"),
         }
     }
     db.execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+}
+
+/// Written once for the transactions of all drivers.
+async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+    tx.write(Event::builder("Tested").id(id).json_text("{}").build()?).await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+async fn function_over_any_transaction_takes_one_of_sea_orm() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}?mode=rwc", dir.path().join("shop.db").display());
+    let store = SqliteStore::builder(&url.parse().unwrap()).migrate().connect().await.unwrap();
+    let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
+    let db = Database::connect(&url).await.unwrap();
+
+    place(SeaWriter::new(&store, &outbox).begin(&db).await.unwrap(), "placed").await.unwrap();
+
+    assert!(store.get(&EventId::from("placed")).await.unwrap().is_some());
 }

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: their statements and their values, and what every Writer does with them.
+//! MySQL and MariaDB: the statements and values of every Writer, and the calls that run them.
 
 mod session;
 
@@ -19,17 +19,19 @@ impl Database for MySql {
     type Statements = Statements;
 }
 
-/// Which of the two servers answers. They have most of their SQL in common.
+/// The kind of server. The two have most of their SQL in common. Treat a kind that you do not know as
+/// [`MySql`](Self::MySql): servers that are derived from MySQL speak its dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Flavour {
-    /// MariaDB: an INSERT answers the rows that it wrote, and knows whether a transaction is open.
+    /// MariaDB: an INSERT can return the rows that it wrote, and can check that a transaction is open.
     MariaDb,
-    /// MySQL, or what calls itself so.
+    /// MySQL, and every server whose version text does not name MariaDB.
     MySql,
 }
 
 impl Flavour {
-    /// What the answer to [`VERSION`] says.
+    /// The flavour that this result of [`VERSION`] stands for.
     pub fn of(version: &str) -> Self {
         match version.to_ascii_lowercase().contains("mariadb") {
             true => Self::MariaDb,
@@ -38,30 +40,32 @@ impl Flavour {
     }
 }
 
-/// Asks a server who it is.
+/// Returns the version text of the server, for [`Flavour::of`].
 pub const VERSION: &str = "SELECT VERSION()";
 
-/// Two statements that tell whether a transaction is open on a MySQL server: outside of one the savepoint is
-/// gone before it can be released, with the error [`NO_SAVEPOINT`]. A deadlock ends a transaction behind the
-/// service's back, and what is written after it is committed at once; so this is asked before an INSERT.
-/// MariaDB is asked in the INSERT itself: see [`NULL_IN_COLUMN`].
+/// Two statements that check whether a transaction is open on a MySQL server. Outside a transaction the savepoint is
+/// gone before it can be released, and the second statement fails with [`NO_SAVEPOINT`].
+///
+/// Writers run them before an INSERT, because a deadlock ends a transaction without the knowledge of the service, and
+/// the server would commit every later INSERT by itself. On MariaDB the INSERT makes this check itself: see
+/// [`NULL_IN_COLUMN`].
 pub const IS_IN_TRANSACTION: [&str; 2] = ["SAVEPOINT posthaste", "RELEASE SAVEPOINT posthaste"];
 
-/// The error of a savepoint that is not there.
+/// The error number for a savepoint that does not exist.
 pub const NO_SAVEPOINT: u16 = 1305;
 
-/// The error of an INSERT without an id. It has none in another database than that of the outbox, and
-/// MariaDB's has none outside a transaction either: see [`Statements::refused`].
+/// The error number for an INSERT whose `event_id` is NULL. The INSERT sets it to NULL in another database than that of
+/// the outbox and, on MariaDB, outside a transaction: see [`Statements::refused`].
 pub const NULL_IN_COLUMN: u16 = 1048;
 
-/// The error of an id that exists already. Only the statement is undone; the transaction goes on.
+/// The error number for an id that exists already. Only the statement is undone; the transaction goes on.
 pub const DUPLICATE_KEY: u16 = 1062;
 
-/// The most rows of one INSERT.
+/// The maximum number of rows in one INSERT.
 const MAX_INSERT_ROWS: usize = 64;
 
-/// How many of these rows the next INSERT takes: a power of two, so that a connection has few statements to
-/// remember.
+/// Splits off the rows of the next INSERT. Their number is a power of two, so that a connection has few different
+/// statements to keep prepared.
 pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
     match rows.len().min(MAX_INSERT_ROWS).checked_ilog2() {
         Some(power) => rows.split_at(1 << power),
@@ -69,13 +73,14 @@ pub fn next_batch(rows: &[NewRow]) -> (&[NewRow], &[NewRow]) {
     }
 }
 
-/// How many placeholders a list of so many keys gets, for the same reason. Whoever binds fewer repeats the
-/// last one.
+/// The number of placeholders in a list of this many keys: a power of two, for the same reason as in [`next_batch`]. A
+/// caller with fewer keys repeats the last one.
 pub fn placeholder_count(keys: usize) -> usize {
     keys.next_power_of_two()
 }
 
-/// The longest list of keys in one statement: MariaDB makes a subquery of a list of a thousand.
+/// The maximum number of keys in one statement. MariaDB turns a list of a thousand keys into a subquery, which is
+/// slower.
 pub const MAX_KEYS: usize = 512;
 
 const INSERT: &str =
@@ -90,17 +95,17 @@ macro_rules! database_id {
     };
 }
 
-/// Asks a database which one it is; see [`DatabaseId`].
+/// The query for the identity of a database; see [`DatabaseId`].
 pub const DATABASE_ID: &str = database_id!();
 
-/// The same for people: the server too.
+/// The identity and the server, for error texts.
 const IDENTIFY: &str = concat!(
     "SELECT CONCAT(COALESCE((",
     database_id!(),
     "), CONCAT('/', DATABASE())), ' on ', @@hostname, ':', @@port)"
 );
 
-/// Everything counts from the clock of the statement.
+/// One row of an INSERT. All times count from the start of the statement.
 macro_rules! row {
     ($id:expr) => {
         concat!(
@@ -113,14 +118,15 @@ macro_rules! row {
     };
 }
 
-/// A statement fails as a whole, so it is enough that its first row knows where it belongs.
+/// The first row of an INSERT, which checks the database. A statement fails as a whole, so the check of one row is
+/// enough.
 macro_rules! first_row {
     ($id:literal) => {
         row!(concat!("IF(? = (", database_id!(), "), ", $id, ", NULL)"))
     };
 }
 
-/// A row, and the first one in an outbox that knows its [`DatabaseId`].
+/// The SQL text of any row, and of the first row if the outbox has a [`DatabaseId`].
 const ROW: [&str; 2] = [row!("?"), first_row!("?")];
 const ROW_IN_TRANSACTION: [&str; 2] =
     [row!("IF(@@in_transaction, ?, NULL)"), first_row!("IF(@@in_transaction, ?, NULL)")];
@@ -128,31 +134,34 @@ const RETURNING: &str = " RETURNING seq, event_id";
 
 const WRITTEN: &str = "SELECT seq, event_id FROM `{table}` WHERE event_id IN ({keys})";
 
-/// Also of a transaction that has committed since ours began.
+/// A locking read also sees rows of transactions that committed after this one took its snapshot.
 const EXISTS: &str = "SELECT seq FROM `{table}` WHERE event_id = ? LOCK IN SHARE MODE";
 
 const PRESENT: &str = "SELECT seq FROM `{table}` WHERE seq IN ({keys})";
 
-/// What a Writer says to MySQL or MariaDB about one table.
+/// The statements of a Writer for one table in MySQL or MariaDB.
 #[derive(Debug)]
 pub struct Statements {
     table_ref: TableRef,
+    /// Set by a store when it is opened, or by the first write of a writer context without a store.
     flavour: OnceLock<Flavour>,
-    /// For 1, 2, 4, … rows.
+    /// INSERTs of 1, 2, 4, … rows up to [`MAX_INSERT_ROWS`]; so are the two lists below.
     mariadb: Vec<Arc<str>>,
     mariadb_without_returning: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
     exists: Arc<str>,
+    /// The identity of the database, and the query that names the database of a connection in errors. `None` for a
+    /// writer context without a store.
     database_id: Option<(DatabaseId, Arc<str>)>,
 }
 
 impl Statements {
-    /// For this table, on a server that is not known yet.
+    /// Statements for this table, on a server whose flavour is not known yet.
     pub fn new(table_ref: &TableRef) -> Self {
         Self::with(table_ref, None)
     }
 
-    /// The same, and in every other database an INSERT fails.
+    /// Statements for this table, whose INSERTs fail in every database but this one.
     pub fn bound_to(table_ref: &TableRef, database_id: DatabaseId) -> Self {
         Self::with(table_ref, Some((database_id, table_ref.text(IDENTIFY).into())))
     }
@@ -177,37 +186,38 @@ impl Statements {
         }
     }
 
-    /// The same on this server.
+    /// The same statements, for a server of this flavour.
     pub fn on(self, flavour: Flavour) -> Self {
         Self { flavour: flavour.into(), ..self }
     }
 
-    /// The server, if it is known.
+    /// The flavour of the server; `None` before the first write of a writer context without a store.
     pub fn flavour(&self) -> Option<Flavour> {
         self.flavour.get().copied()
     }
 
-    /// The server said [who it is](VERSION).
+    /// Sets the flavour from the result of [`VERSION`], unless it is known already.
     pub fn learn(&self, version: &str) -> Flavour {
         *self.flavour.get_or_init(|| Flavour::of(version))
     }
 
-    /// Which database the rows belong to: the first value of an INSERT. None for a writer context without a
-    /// store, whose INSERTs do not ask.
+    /// The identity of the database: the first value of an INSERT. `None` for a writer context without a store, whose
+    /// INSERTs do not check it.
     pub fn database_id(&self) -> Option<&str> {
         self.database_id.as_ref().map(|(database_id, _)| database_id.id())
     }
 
-    /// Returns where a connection leads, to be asked when an INSERT had no id: see [`NULL_IN_COLUMN`]. None
-    /// for a writer context without a store, where it can only mean that no transaction was open.
+    /// The query that returns the database of a connection. Run it after an INSERT failed with [`NULL_IN_COLUMN`].
+    /// `None` for a writer context without a store, where that error always means that no transaction was open.
     pub fn identify(&self) -> Option<&Arc<str>> {
         self.database_id.as_ref().map(|(_, identify)| identify)
     }
 
-    /// Why an INSERT had no id, when this was the answer to [`identify`](Self::identify).
+    /// The reason of a [`NULL_IN_COLUMN`], given the result of [`identify`](Self::identify): another database, or no
+    /// transaction.
     pub fn refused(&self, found: &str) -> StoreError {
         let Some((database_id, _)) = &self.database_id else { return StoreError::NoTransaction };
-        // Names of databases may be in another case than they were made.
+        // A server may return the name of a database in another case than it was created with.
         let is_same =
             found.get(..database_id.id().len()).is_some_and(|id| id.eq_ignore_ascii_case(database_id.id()));
         let (_, found) = found.split_once('/').unwrap_or(("", found));
@@ -220,12 +230,13 @@ impl Statements {
         }
     }
 
-    /// Inserts as many rows as a [batch](next_batch) has: [`database_id`](Self::database_id) if there is one, then the
-    /// fields of [`RowValues`] in their order, row after row. MariaDB answers `seq` and `event_id` of every row. MySQL answers nothing: for one row its
-    /// last insert id is the `seq`, and [`written`](Self::written) tells those of many.
+    /// Inserts as many rows as a [batch](next_batch) has. Its values are [`database_id`](Self::database_id) if there is
+    /// one, then the fields of [`RowValues`] in their order, row after row. MariaDB returns `seq` and `event_id` of
+    /// every row. MySQL returns no rows: for one row the last insert id is the `seq`; for several, query them with
+    /// [`written`](Self::written).
     ///
-    /// If one of the ids existed already the statement fails with [`DUPLICATE_KEY`], and nothing of it is
-    /// left: then insert the rows one by one, and ask [`exists`](Self::exists) about the one that fails.
+    /// If one of the ids existed already, the statement fails with [`DUPLICATE_KEY`] and inserts nothing. Then insert
+    /// the rows one by one, and query [`exists`](Self::exists) for each one that fails.
     pub fn insert(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
         let texts = match flavour {
             Flavour::MariaDb => &self.mariadb,
@@ -234,7 +245,8 @@ impl Statements {
         &texts[rows.max(1).ilog2() as usize]
     }
 
-    /// The same, and MariaDB answers nothing either: for drivers that cannot read what an INSERT answers.
+    /// As [`insert`](Self::insert), without `RETURNING` on MariaDB: for drivers that cannot read the rows that an
+    /// INSERT returns.
     pub fn insert_without_returning(&self, flavour: Flavour, rows: usize) -> &Arc<str> {
         let texts = match flavour {
             Flavour::MariaDb => &self.mariadb_without_returning,
@@ -243,17 +255,17 @@ impl Statements {
         &texts[rows.max(1).ilog2() as usize]
     }
 
-    /// Answers `seq` and `event_id` of rows with so many ids.
+    /// Returns `seq` and `event_id` of the rows with these ids.
     pub fn written(&self, ids: usize) -> String {
         self.listed(WRITTEN, ids)
     }
 
-    /// Answers a row if this id exists.
+    /// Returns a row if this id exists.
     pub fn exists(&self) -> &Arc<str> {
         &self.exists
     }
 
-    /// The proof before COMMIT: which of so many `seq`s the transaction still sees.
+    /// The proof before COMMIT: returns those of this many `seq`s that the transaction still sees.
     pub fn present(&self, seqs: usize) -> String {
         self.listed(PRESENT, seqs)
     }
@@ -263,20 +275,21 @@ impl Statements {
     }
 }
 
-/// Whether an error with this number proves that a COMMIT was not done: a deadlock, which is also what a Galera
-/// cluster calls it when another node has won, and the refusal of a replication group.
+/// Whether an error with this number proves that a COMMIT was not executed: a deadlock, which is also what a Galera
+/// cluster reports when another node has won, and the refusal of a replication group.
 ///
-/// Everything else leaves it open. A server that is shutting down may say so after it has committed, and a
-/// proxy speaks for a server that it has lost, with numbers of its own or with those of clients.
+/// After every other error the outcome is unknown. A server that is shutting down may report that after it has
+/// committed, and a proxy reports errors for a server that it has lost, with numbers of its own or with those of
+/// clients.
 pub fn proves_rollback(number: u16) -> bool {
     const DEADLOCK: u16 = 1213;
     const REFUSED_BY_GROUP: u16 = 3101;
     matches!(number, DEADLOCK | REFUSED_BY_GROUP)
 }
 
-/// The values of one row.
+/// The values of one row. `created_at` is clamped to the calendar of a DATETIME.
 pub fn values(row: &NewRow) -> RowValues<'_> {
-    /// The calendar of a DATETIME: the years 1000 to 9999.
+    /// The range of a DATETIME: the years 1000 to 9999.
     const MIN_CREATED_AT_MICROS: i64 = -30_610_224_000_000_000;
     const MAX_CREATED_AT_MICROS: i64 = 253_402_300_799_999_999;
     let values = RowValues::of(row);
@@ -288,16 +301,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_server_itself_refuses_is_called_rolled_back() {
+    fn only_refusals_of_the_server_itself_prove_a_rollback() {
         assert!(proves_rollback(1213) && proves_rollback(3101));
-        // A lock's timeout, a shutdown, a lost server in the words of a client, and of ProxySQL and MaxScale.
+        // A lock timeout, a shutdown, a lost server as clients report it, and as ProxySQL and MaxScale do.
         for open in [1205, 1053, 1180, 1927, 2006, 2013, 9001] {
             assert!(!proves_rollback(open), "{open}");
         }
     }
 
     #[test]
-    fn insert_without_an_id_is_explained_by_where_it_was_sent() {
+    fn insert_without_an_id_is_explained_by_the_database_of_its_connection() {
         let statements = Statements::bound_to(
             &TableRef::default(),
             DatabaseId::new("17/shop".into(), "shop on db1".into()),

@@ -1,4 +1,4 @@
-//! What every Writer does on MySQL and MariaDB, over a connection of its driver.
+//! The INSERT and the proof before COMMIT on MySQL and MariaDB, over a connection of any driver.
 
 use std::collections::HashSet;
 
@@ -11,17 +11,17 @@ use crate::{RowValue, Session};
 
 /// A connection to MySQL or MariaDB.
 pub trait MySqlSession: Session {
-    /// Whether what an INSERT returns can be read.
+    /// Whether the driver can read the rows that an INSERT returns.
     const READS_INSERTS: bool;
 
-    /// Whether this is [`DUPLICATE_KEY`](super::DUPLICATE_KEY).
+    /// Whether this error is [`DUPLICATE_KEY`](super::DUPLICATE_KEY).
     fn is_duplicate(error: &Self::Error) -> bool;
 
-    /// Whether this is [`NULL_IN_COLUMN`](super::NULL_IN_COLUMN), and the column is `event_id`.
+    /// Whether this error is [`NULL_IN_COLUMN`](super::NULL_IN_COLUMN) for the column `event_id`.
     fn has_no_id(error: &Self::Error) -> bool;
 }
 
-/// Inserts rows in as few statements as there can be; returns their `seq`s, `None` where the id existed already.
+/// Inserts rows in as few statements as possible; returns their `seq`s, `None` where the id existed already.
 pub async fn insert<S: MySqlSession>(
     session: &mut S,
     statements: &Statements,
@@ -46,8 +46,8 @@ pub async fn insert<S: MySqlSession>(
     Ok(seqs)
 }
 
-/// What an INSERT that was refused means: one without a transaction has no id, nor has one in another database than
-/// that of the outbox. Every other error is returned as it is.
+/// Explains the error of an INSERT: `event_id` is NULL without a transaction and in another database than that of the
+/// outbox. Every other error is returned unchanged.
 pub async fn refused<S: MySqlSession>(
     session: &mut S,
     statements: &Statements,
@@ -74,7 +74,7 @@ pub async fn present<S: MySqlSession>(
     Ok(present)
 }
 
-/// Which server this is.
+/// The flavour of the server. Queries it once per context.
 pub async fn flavour<S: MySqlSession>(session: &mut S, statements: &Statements) -> Result<Flavour, S::Error> {
     match statements.flavour() {
         Some(flavour) => Ok(flavour),
@@ -103,7 +103,7 @@ async fn insert_batch<S: MySqlSession>(
     Ok(seqs_of(rows, written))
 }
 
-/// One row, `None` if its id existed already.
+/// Inserts one row; returns `None` if its id existed already.
 async fn insert_or_know<S: MySqlSession>(
     session: &mut S,
     statements: &Statements,
@@ -116,7 +116,7 @@ async fn insert_or_know<S: MySqlSession>(
             let id = vec![row.event.id().as_str().into()];
             match session.numbers(statements.exists(), id).await?.is_empty() {
                 false => Ok(None),
-                // Another key than ours, a trigger's for example.
+                // A duplicate in another table, written by a trigger for example.
                 true => Err(error),
             }
         }
@@ -124,7 +124,7 @@ async fn insert_or_know<S: MySqlSession>(
     }
 }
 
-/// As many keys as a list of them has placeholders.
+/// Repeats the last key until there is one for each placeholder of the list.
 fn filled(mut keys: Vec<RowValue<'_>>) -> Vec<RowValue<'_>> {
     if let Some(last) = keys.last().cloned() {
         keys.resize(placeholder_count(keys.len()), last);

@@ -1,7 +1,7 @@
--- A TIMESTAMP becomes a DATETIME of the session's time zone.
+-- A TIMESTAMP is converted to a DATETIME in the time zone of the session.
 SET time_zone = '+00:00';
 
--- Times without a zone are taken for UTC. Writes every row anew.
+-- Times without a zone count as UTC. Writes every row again.
 ALTER TABLE `{table}`
   CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
   MODIFY COLUMN payload        LONGTEXT,

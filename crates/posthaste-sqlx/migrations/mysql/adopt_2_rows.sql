@@ -1,4 +1,4 @@
--- Writes every row once more. Leases end: whoever held them has no token.
+-- Writes every row a second time. Leases end, because their holders have no token.
 UPDATE `{table}` AS o
   JOIN (SELECT event_id, ROW_NUMBER() OVER (ORDER BY created_at, event_id) AS seq FROM `{table}`) AS n
   ON n.event_id = o.event_id

@@ -1,4 +1,4 @@
--- The table is put in the order of insertion: writes every row for the third time.
+-- Puts the table into the order of insertion. Writes every row a third time.
 ALTER TABLE `{table}`
   DROP PRIMARY KEY,
   MODIFY COLUMN seq BIGINT NOT NULL AUTO_INCREMENT,

@@ -9,28 +9,33 @@ CREATE TABLE "{table}" (
   topic          text,
   content_type   text,
   schema_version bigint,
-  -- Text takes whatever a client sends as a string, and keeps its bytes; json and jsonb do neither.
+  -- Type text takes whatever a client sends as a string, and keeps its bytes. Types json and jsonb do neither.
   payload        text,
   payload_bytes  bytea,
   headers        text,
   status         smallint     NOT NULL DEFAULT 0,
+  -- Failed attempts, requests of a handler for more time, leases that ended without an outcome, and replays by
+  -- operators.
   attempts       integer      NOT NULL DEFAULT 0,
   deferrals      integer      NOT NULL DEFAULT 0,
   lost_leases    integer      NOT NULL DEFAULT 0,
   replays        integer      NOT NULL DEFAULT 0,
+  -- The route for which the row is parked, and the destinations that have received the event.
   parked         text,
   progress       text[],
-  -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
+  -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.
   available_at   timestamptz  NOT NULL DEFAULT clock_timestamp(),
   created_at     timestamptz  NOT NULL DEFAULT clock_timestamp(),
+  -- When the row was inserted. `created_at` is a time of the producer.
   inserted_at    timestamptz  NOT NULL DEFAULT clock_timestamp(),
   done_at        timestamptz,
   last_error     text,
-  -- Since when it has been put off for a limited time, and the longest limit since then.
+  -- Since when the row has been put off with a limit, and the longest limit since then.
   put_off_since  timestamptz,
   put_off_limit  interval,
   locked_by      varchar(128),
   locked_at      timestamptz,
+  -- The token of the lease. A settlement with another token changes nothing, unless it reports a delivery.
   lease_token    bigint       NOT NULL DEFAULT 0,
   CONSTRAINT "{name}_seq_key" PRIMARY KEY (seq),
   CONSTRAINT "{name}_id_key" UNIQUE (event_id),
@@ -39,8 +44,7 @@ CREATE TABLE "{table}" (
   CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3)),
   CONSTRAINT "payload or payload_bytes, one of them" CHECK (num_nonnulls(payload, payload_bytes) = 1)
 ) WITH (
-  -- Every delivered event leaves two dead versions behind: the sooner they go, the shorter the way
-  -- of a claim.
+  -- Every delivered event leaves two dead row versions. The sooner vacuum removes them, the fewer a claim steps over.
   autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_cost_delay = 0
 );

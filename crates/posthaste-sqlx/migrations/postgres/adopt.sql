@@ -1,7 +1,7 @@
--- Times without a zone are taken for UTC.
+-- Times without a zone count as UTC.
 SET LOCAL TimeZone = 'UTC';
 
--- Writes every row anew.
+-- Writes every row again.
 ALTER TABLE "{table}"
   ALTER COLUMN payload TYPE text USING payload::text,
   ALTER COLUMN payload DROP NOT NULL,
@@ -32,8 +32,8 @@ ALTER TABLE "{table}"
   ADD COLUMN inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   ADD COLUMN lease_token    bigint      NOT NULL DEFAULT 0;
 
--- Writes every row once more. Leases end: whoever held them has no token. `inserted_at` stays the time of this
--- adoption: `created_at` is a producer's word, and what waits is not measured by it.
+-- Writes every row a second time. Leases end, because their holders have no token. `inserted_at` stays the time of this
+-- adoption: `created_at` is a time of the producer, and the age of pending events is not measured by it.
 UPDATE "{table}" AS o SET seq = n.seq, locked_by = NULL, locked_at = NULL,
   aggregate_type = coalesce(o.aggregate_type, '__GLOBAL__')
 FROM (SELECT event_id, row_number() OVER (ORDER BY created_at, event_id) AS seq FROM "{table}") AS n

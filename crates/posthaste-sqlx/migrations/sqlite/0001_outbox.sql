@@ -1,7 +1,7 @@
 -- An outbox: events wait here from the commit of their transaction until they are settled.
 --
--- Times are microseconds since 1970, UTC. Defaults, checks and triggers are computed by whatever
--- SQLite library a client brings, so they use nothing younger than SQLite 3.9.
+-- Times are microseconds since 1970, UTC. The SQLite library of each client evaluates defaults, checks and triggers, so
+-- they use no function that is newer than SQLite 3.9.
 CREATE TABLE "{table}" (
   seq            INTEGER PRIMARY KEY AUTOINCREMENT,
   event_id       TEXT NOT NULL UNIQUE
@@ -15,46 +15,51 @@ CREATE TABLE "{table}" (
   topic          TEXT,
   content_type   TEXT,
   schema_version INTEGER,
-  -- Without affinity: text stays text, and a blob stays a blob.
+  -- BLOB has no affinity: text stays text, and a blob stays a blob.
   payload        BLOB NOT NULL
     CONSTRAINT "payload is text or a blob" CHECK (typeof(payload) IN ('text', 'blob')),
   headers        TEXT,
   status         INTEGER NOT NULL DEFAULT 0
     CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3)),
+  -- Failed attempts, requests of a handler for more time, leases that ended without an outcome, and replays by
+  -- operators.
   attempts       INTEGER NOT NULL DEFAULT 0,
   deferrals      INTEGER NOT NULL DEFAULT 0,
   lost_leases    INTEGER NOT NULL DEFAULT 0,
   replays        INTEGER NOT NULL DEFAULT 0,
+  -- The route for which the row is parked, and a JSON list of the destinations that have received the event.
   parked         TEXT,
   progress       TEXT,
-  -- Since when the row has been put off for a limited time, and the longest limit since then, in microseconds.
+  -- Since when the row has been put off with a limit, and the longest limit since then, in microseconds.
   put_off_since  INTEGER,
   put_off_limit  INTEGER,
-  -- When the row is due: at once, after a delay, at its retry time, or when its lease ends.
+  -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.
   available_at   INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
   created_at     INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
+  -- When the row was inserted. created_at is a time of the producer.
   inserted_at    INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
   done_at        INTEGER,
   last_error     TEXT,
   locked_by      TEXT,
   locked_at      INTEGER,
+  -- The token of the lease. A settlement with another token changes nothing, unless it reports a delivery.
   lease_token    INTEGER NOT NULL DEFAULT 0
 );
 
--- Exactly what a claim reads, in its order. Leased, delayed and parked rows lie beyond "now".
+-- The order in which a claim reads. Leased, delayed and parked rows have a time after now.
 CREATE INDEX "{table}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
--- Ordered claims, the lag, and lists of what is pending.
+-- For claims of the strict mode, the lag, and lists of pending rows.
 CREATE INDEX "{table}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
 CREATE INDEX "{table}_parked" ON "{table}" (parked, seq) WHERE parked IS NOT NULL;
--- The purger's order. A foreign program may leave done_at empty.
+-- The order of purges. Another program may leave done_at empty.
 CREATE INDEX "{table}_done" ON "{table}" (coalesce(done_at, inserted_at)) WHERE status = 1;
 CREATE INDEX "{table}_dead" ON "{table}" (seq) WHERE status = 3;
 
--- Text and blobs sort after every number, so a row with such a time would never be due. A client that
--- wrote text, datetime('now') for example, means that moment.
+-- Text and blobs sort after every number, so a row with such a time would never be due. Text such as the result of
+-- datetime('now') is converted to the time that it means.
 CREATE TRIGGER "{table}_text_times" AFTER INSERT ON "{table}"
 WHEN typeof(NEW.available_at) IN ('text', 'blob') OR typeof(NEW.created_at) IN ('text', 'blob')
 BEGIN
@@ -74,7 +79,7 @@ BEGIN
   WHERE seq = NEW.seq;
 END;
 
--- Events that somebody wanted to keep after they were delivered or given up.
+-- Delivered or dead events that the configuration keeps after their rows left the outbox.
 CREATE TABLE "{table}_archive" (
   seq            INTEGER NOT NULL,
   event_id       TEXT NOT NULL,
@@ -102,7 +107,7 @@ CREATE TABLE "{table}_archive" (
   locked_by      TEXT,
   locked_at      INTEGER,
   lease_token    INTEGER NOT NULL,
-  -- A number alone can repeat: a file that was restored gives it again.
+  -- The number alone can repeat, after a restore of the file.
   PRIMARY KEY (seq, event_id)
 );
 CREATE INDEX "{table}_archive_id" ON "{table}_archive" (event_id);
@@ -114,7 +119,7 @@ CREATE TABLE "{table}_control" (
   paused_by TEXT NOT NULL
 );
 
--- What operators did.
+-- Changes by operators.
 CREATE TABLE "{table}_audit" (
   seq    INTEGER PRIMARY KEY AUTOINCREMENT,
   at     INTEGER NOT NULL,

@@ -1,3 +1,5 @@
+-- Writes every row again, in the order of creation. A number that is too small to be microseconds is taken for
+-- seconds or milliseconds. Leases end, because their holders have no token.
 INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status,
                        attempts, available_at, created_at, done_at, last_error)
 SELECT event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), aggregate_id, tenant_id,

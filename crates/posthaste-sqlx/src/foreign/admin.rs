@@ -1,4 +1,4 @@
-//! The operator's door to a foreign table. What operators change is logged: there is no table to write it into.
+//! Operator calls on a foreign table. A foreign table has no audit table, so changes by operators are logged.
 
 use async_trait::async_trait;
 use posthaste::admin::{
@@ -10,7 +10,7 @@ use posthaste::{EventDetail, EventId, EventRow, GLOBAL, Status, StoreError};
 
 use super::columns::{of_event, of_row};
 use super::filter::Conditions;
-use super::queries::{age, number, text, time};
+use super::oldest_rows::{age, number, text, time};
 use super::server::Caller;
 use super::session::{BindValue, QueryRow};
 use super::stats::{Counts, MAX_COUNTED_ROWS};
@@ -70,8 +70,8 @@ impl Admin for ForeignTableStore {
         Ok(rows.first().map_or(0, |row| number(&**row, "events")))
     }
 
-    /// A row's number is its place in this list, because the table has none. While rows come and go between two
-    /// pages, one may be left out or shown twice.
+    /// The number of a row is its position in this list, because the table has no such number. While rows are inserted
+    /// or deleted between two pages, a row may be missing or appear twice.
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let (limit, from) = (page.limit.min(PageRequest::MAX_LIMIT), page.after.unwrap_or(0).max(0));
         let resolved = self.table().resolved();
@@ -90,7 +90,7 @@ impl Admin for ForeignTableStore {
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
         let resolved = self.table().resolved();
         let conditions = Conditions::new(resolved, &Filter::id(id.clone()));
-        // Columns that both have are the same.
+        // The two lists share columns; select each of them once.
         let (row, event, table) = (of_row(resolved), of_event(resolved), &resolved.table);
         let text = format!("SELECT {row}, {event} FROM {table} AS t WHERE {} LIMIT 1", conditions.text());
         let rows = self.ask(text, conditions.values).await?;
@@ -136,24 +136,25 @@ FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
 
     async fn pause(&self, _route: &str, _actor: &str) -> Result<bool, StoreError> {
         Err(self.unsupported(
-            "pause a route: there is no table to write that into; stop the relay, whose events wait meanwhile",
+            "pause a route: there is no table to record it; stop the relay instead, and its events wait",
         ))
     }
 
     async fn resume(&self, _route: &str, _actor: &str) -> Result<bool, StoreError> {
-        Err(self.unsupported("resume a route: there is no table to pause it in"))
+        Err(self.unsupported("resume a route: routes of a foreign table cannot be paused"))
     }
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        // Of rows there is nothing else to see: what a table of ours tells of leases and routes is in memory here.
+        // The table shows nothing else about its rows. What an outbox of Posthaste records about leases and routes is
+        // in memory here.
         let mut findings = RowObservations::default().findings(&stats, tolerance);
         findings.push(limits(self.layout()));
         Ok(findings)
     }
 
     async fn audit(&self, _page: &PageRequest) -> Result<Page<AuditEntry>, StoreError> {
-        Err(self.unsupported("list what operators did: there is no table for it; the logs say it"))
+        Err(self.unsupported("list operator changes: there is no audit table; they are in the log"))
     }
 }
 
@@ -162,8 +163,8 @@ impl ForeignTableStore {
         self.table().query(Caller::Operator, text, values).await
     }
 
-    /// Sets something in rows that were given up and match, or deletes them. None, if the filter asks for others or
-    /// there can be none.
+    /// Sets columns of the rows that were given up and match, or deletes them. `None` if the filter asks for rows in
+    /// another state, or if the layout has no such state.
     async fn change_dead(
         &self,
         action: &'static str,
@@ -183,8 +184,8 @@ impl ForeignTableStore {
         Ok(rows)
     }
 
-    /// A change of nothing is not noted. The log is the only record, so that it goes by a name of its own, which
-    /// nobody filters away by accident.
+    /// Logs a change, unless it changed no row. The log is the only record of it. It has its own target, so that a log
+    /// filter for other targets does not drop it by accident.
     fn note(&self, actor: &str, action: &'static str, target: &dyn std::fmt::Display, rows: u64) {
         if rows > 0 {
             let table = self.layout().table_name();
@@ -193,9 +194,9 @@ impl ForeignTableStore {
     }
 }
 
-/// One note for all limits.
+/// One finding that lists all limits.
 fn limits(layout: &Layout) -> Finding {
-    let what = format!("the table is another's, so that {}", layout.limits().join("; "));
+    let what = format!("the table belongs to another program: {}", layout.limits().join("; "));
     Finding::note("layout-limits", what, "docs/layouts.md explains what that means")
 }
 

@@ -1,4 +1,4 @@
-//! The builder of the store, which opens a foreign table: is it there, and does it have the columns of its layout.
+//! Builder of the foreign-table store. Opening it checks that the table exists and has the columns of its layout.
 
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ enum Login {
 }
 
 impl ForeignTableStore {
-    /// A foreign table in a PostgreSQL database. It needs a session of its own, and so no PgBouncer in
-    /// transaction mode.
+    /// A foreign table in a PostgreSQL database. The store holds a lock in a session of its own, so it cannot work
+    /// through PgBouncer in transaction mode.
     #[cfg(feature = "postgres")]
     pub fn postgres(options: &PgConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        let login = crate::postgres::connection::Login(options.clone());
+        let login = crate::postgres::connection::Login::new(options.clone());
         ForeignTableStoreBuilder::new(Login::Postgres(login), layout)
     }
 
     /// A foreign table in a MySQL or MariaDB database.
     #[cfg(feature = "mysql")]
     pub fn mysql(options: &MySqlConnectOptions, layout: Layout) -> ForeignTableStoreBuilder {
-        let login = crate::mysql::connection::Login(options.clone());
+        let login = crate::mysql::connection::Login::new(options.clone());
         ForeignTableStoreBuilder::new(Login::MySql(login), layout)
     }
 }
@@ -54,29 +54,29 @@ impl ForeignTableStoreBuilder {
         Self { login, layout, schema: SchemaName::default(), read_only: false, purge: false }
     }
 
-    /// The schema that the table stands in, on PostgreSQL. Default: `public`.
+    /// The schema that contains the table, on PostgreSQL. Default: `public`.
     pub fn schema(mut self, schema: SchemaName) -> Self {
         self.schema = schema;
         self
     }
 
-    /// Accepts a database that cannot be written, for those who only look; calls that write fail there. Default:
-    /// such a database is refused at once.
+    /// Accepts a database that cannot be written, for a program that only reads; calls that write fail. Default: such a
+    /// database is refused when the store is opened.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Lets the engine delete or archive old rows as its configuration says (`Config::purge`), which by itself deletes
-    /// what was delivered a week ago. Default: it leaves them, because the table is another's; operators can purge
-    /// it either way.
+    /// Lets the engine delete or archive old rows as its configuration says (`Config::purge`; by default it deletes
+    /// delivered rows after a week). Default: the engine leaves them, because the table belongs to another program.
+    /// Operators can purge in both cases.
     pub fn purge(mut self) -> Self {
         self.purge = true;
         self
     }
 
-    /// Opens the table. A column that is missing, or of a type that does not fit, is an error that names all such
-    /// columns. Nothing is changed, and the lock of the table is not taken yet: the first claim does that.
+    /// Opens the table. A column that is missing or has an unsuitable type is an error, which names all such columns.
+    /// Nothing is changed. The lock of the table is taken by the first claim, not here.
     pub async fn connect(self) -> Result<ForeignTableStore, OpenError> {
         let problems = self.layout.problems();
         if !problems.is_empty() {

@@ -1,4 +1,4 @@
-//! How many bytes a claim may read of a foreign table, and which rows fit into that.
+//! The byte limit of a claim on a foreign table, and the choice of the rows that fit into it.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,18 @@ use posthaste::EventId;
 
 use super::row_key::{RowKey, RowsRead};
 
-/// The fewest rows that are measured at once, and as many as are measured first. To measure a row a server may have to
-/// read all of it, so a claim measures few rows beyond those that it takes.
+/// The fewest rows whose sizes are read in one step, and the number of the first step. To measure a row the server may
+/// have to read all of it, so a claim measures few rows beyond those that it takes.
 const MIN_STEP_ROWS: usize = 16;
 
-/// Steps grow by this as long as the rows are small: each is a round trip.
+/// Growth of the steps while rows are small, because each step is a round trip.
 const STEP_GROWTH_FACTOR: usize = 4;
 
-/// How many bytes a claim may still read.
+/// The number of bytes that a claim may still read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteBudget {
     bytes: usize,
-    /// Nothing was read yet, and the first row is read whatever its size.
+    /// True until the first row was read. That row is read whatever its size, or it would wait for ever.
     is_untouched: bool,
 }
 
@@ -26,32 +26,32 @@ impl ByteBudget {
         Self { bytes, is_untouched: true }
     }
 
-    /// Splits rows, in their order, into those that fit and those that are left.
+    /// Splits rows, in their order, into those that fit and the rest.
     pub(crate) fn split(self, keys: Vec<RowKey>) -> BudgetSplit {
         let (step, largest, parts) = (MIN_STEP_ROWS, 0, SplitKeys::default());
         BudgetSplit { budget: self, rest: keys.into_iter(), step, largest, parts }
     }
 
-    /// What is left of it after this.
+    /// The budget that is left after these rows were read.
     pub(crate) fn after(self, read: &RowsRead) -> Self {
         let is_untouched = self.is_untouched && read.rows.is_empty();
         Self { bytes: self.bytes.saturating_sub(read.bytes), is_untouched }
     }
 }
 
-/// Rows that are being split: measured step by step, and none after the step in which one does not fit.
+/// A split in progress. Rows are measured step by step, and the step with the first row that does not fit is the last.
 #[derive(Debug)]
 pub(crate) struct BudgetSplit {
     budget: ByteBudget,
     rest: std::vec::IntoIter<RowKey>,
     step: usize,
-    /// The size of the largest row so far.
+    /// The size of the largest row so far, in bytes.
     largest: usize,
     parts: SplitKeys,
 }
 
 impl BudgetSplit {
-    /// The rows to measure next; none when it is known what fits.
+    /// The rows to measure next. `None` once it is known which rows fit.
     pub(crate) fn next_step(&mut self) -> Option<Vec<RowKey>> {
         if !self.parts.left.is_empty() || self.rest.as_slice().is_empty() {
             return None;
@@ -59,8 +59,8 @@ impl BudgetSplit {
         Some(self.rest.by_ref().take(self.step).collect())
     }
 
-    /// Takes the sizes of the rows of a step. Rows without a size are gone. The next step has as many rows as would fit
-    /// if all were as large as the largest so far.
+    /// Takes the sizes of the rows of a step. Rows without a size no longer exist. The next step has as many rows as
+    /// would fit if all were as large as the largest so far.
     pub(crate) fn measured(&mut self, keys: Vec<RowKey>, sizes: &HashMap<EventId, usize>) {
         let Self { budget, parts, .. } = self;
         self.largest = sizes.values().copied().fold(self.largest, usize::max);
@@ -79,7 +79,7 @@ impl BudgetSplit {
         self.step = fitting.clamp(MIN_STEP_ROWS, STEP_GROWTH_FACTOR * self.step);
     }
 
-    /// What fits, and what is left; rows that were not measured are among the latter.
+    /// The result. Rows that were not measured count as not fitting.
     pub(crate) fn end(self) -> SplitKeys {
         let mut parts = self.parts;
         parts.left.extend(self.rest);
@@ -87,11 +87,11 @@ impl BudgetSplit {
     }
 }
 
-/// The keys of a claim, by whether their rows fit the budget.
+/// The keys of a claim, split by whether their rows fit the budget.
 #[derive(Debug, Default)]
 pub(crate) struct SplitKeys {
     pub(crate) fitting: Vec<RowKey>,
-    /// The size of those that fit.
+    /// The total size of the fitting rows, in bytes.
     pub(crate) bytes: usize,
     pub(crate) left: Vec<RowKey>,
 }
@@ -100,7 +100,8 @@ pub(crate) struct SplitKeys {
 mod tests {
     use super::*;
 
-    /// Divides rows of these sizes; returns how many fit, are left, and were measured in each step.
+    /// Splits rows of these sizes. Returns the numbers of fitting rows, of other rows, and of rows measured in each
+    /// step.
     fn divide(budget: usize, sizes: &[usize]) -> (usize, usize, Vec<usize>) {
         let key = |n: usize| RowKey { id: EventId::from(n.to_string()), parts: Vec::new(), written: None };
         let mut split = ByteBudget::new(budget).split((0..sizes.len()).map(key).collect());
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_does_not_measure_every_row_that_waits() {
+    fn claim_does_not_measure_every_pending_row() {
         const MIB: usize = 1 << 20;
         assert_eq!(divide(16 * MIB, &[MIB; 500]), (16, 484, vec![16, 16]), "what is behind the last is left");
         assert_eq!(divide(16 * MIB, &[20 * MIB; 500]), (1, 499, vec![16]), "the first one whatever its size");
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_gone_are_neither_taken_nor_left() {
+    fn deleted_rows_are_neither_taken_nor_left() {
         let key = |id: &str| RowKey { id: id.into(), parts: Vec::new(), written: None };
         let mut split = ByteBudget::new(10).split(["a", "b", "c"].map(key).into());
         let keys = split.next_step().expect("a step");

@@ -1,45 +1,45 @@
-//! What the database's catalogue says about a foreign table, and whether the key of a layout tells its rows apart.
+//! Reads the database catalogue: the columns and unique indexes of a foreign table, and whether the key of a layout is
+//! unique.
 
 use std::collections::HashMap;
 
 use super::session::{BoundQuery, QueryRow, Session, number, text};
 use super::{ColumnName, Layout};
 
-/// Questions about a table whose name is bound.
+/// Catalogue queries of one database. The name of the table is bound.
 #[derive(Debug)]
 pub(crate) struct CatalogueQueries {
-    /// The table as the catalogue knows it, with `{table}` for its name.
+    /// The table as the catalogue names it, with `{table}` for its name.
     pub(crate) table: &'static str,
-    /// `name`, `kind`, `chars` and `nullable` of each column.
+    /// Returns `name`, `kind`, `chars` and `nullable` of each column.
     pub(crate) columns: &'static str,
-    /// The columns of unique indexes: `index_name` and `name`.
+    /// Returns the columns of unique indexes: `index_name` and `name`.
     pub(crate) unique: &'static str,
-    /// `has_indexes` is 0 for what has none of its own.
+    /// Returns `has_indexes`: 0 for a view, which cannot have indexes.
     pub(crate) has_indexes: &'static str,
 }
 
-/// A table as the catalogue has it.
+/// A table as the catalogue describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
     pub(crate) columns: Vec<Column>,
-    /// The columns of each of its unique indexes, the primary key among them. None of a view, which has none of its
-    /// own, whatever is behind it.
+    /// The columns of each unique index, including the primary key. `None` for a view, which has no indexes of its own.
     pub(crate) unique: Option<Vec<Vec<String>>>,
 }
 
-/// A column as the catalogue has it.
+/// A column as the catalogue describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// Its type; of an enumeration `enum(` and all its values between quotes.
+    /// The type. For an enumeration: `enum(` and all its values between quotes.
     pub(crate) kind: String,
-    /// The most characters that it takes, if there is a limit.
+    /// The maximum length in characters, if there is one.
     pub(crate) chars: Option<usize>,
     pub(crate) nullable: bool,
 }
 
 impl Catalogue {
-    /// What the catalogue says of a table; `None` if there is none.
+    /// Reads what the catalogue says about a table. `None` if the table does not exist.
     pub(super) async fn look_up(
         session: &mut dyn Session,
         queries: &CatalogueQueries,
@@ -67,8 +67,8 @@ impl Catalogue {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Why the key of a layout does not tell the rows of this table apart. Two rows with one key would be taken for
-    /// one, and one of them would never be delivered.
+    /// Reasons to believe that the key of a layout is not unique in this table. Two rows with the same key would be
+    /// taken for one, and one of them would never be delivered.
     pub(super) fn doubts_about_the_key(&self, layout: &Layout) -> Vec<String> {
         let Some(unique) = &self.unique else { return Vec::new() };
         let key: Vec<&str> = layout.key_columns().into_iter().map(ColumnName::as_str).collect();
@@ -81,8 +81,8 @@ impl Catalogue {
         let is_covered = |index: &Vec<String>| index.iter().all(|column| key.contains(&column.as_str()));
         if !unique.iter().any(is_covered) {
             doubts.push(format!(
-                "nothing keeps two of its rows from having the same {}, so one of them could be lost: name the columns \
-                 of its primary key as `key`, or let its owner make a unique index",
+                "no unique index keeps two of its rows from having the same {}, and one of them could be \
+                 lost: name the columns of its primary key as `key`, or let its owner create a unique index",
                 key.join(" and ")
             ));
         }

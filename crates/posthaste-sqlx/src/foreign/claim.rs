@@ -1,4 +1,4 @@
-//! A claim: the oldest rows of a foreign table that are due, leased in memory.
+//! Claims: take the oldest due rows of a foreign table and lease them in memory.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,22 +11,23 @@ use super::ForeignTableStore;
 use super::byte_budget::ByteBudget;
 use super::row_key::{ReadRow, RowKey, RowsRead};
 
-/// How often one claim reads the table, at most. A row that ends between the look at its key and the look at itself
-/// leaves a gap, and an engine takes a claim with a gap for the last one.
+/// How many times one claim reads the table, at most. A row that ends after its key was read and before the row itself
+/// is read leaves a gap in the batch, and the engine takes a batch that is not full for the last one. So the claim
+/// reads again.
 const MAX_PASSES: usize = 3;
 
-/// What one read of the table came to.
+/// The result of one read of the table.
 enum ClaimPass {
-    /// So many rows were chosen, and these are still there.
+    /// This many rows were chosen, and these still exist.
     Read { chosen: usize, read: RowsRead },
-    /// So many rows wait for their time that there is no room for others.
+    /// So many rows wait in memory for their time that there is no room for more.
     Full,
-    /// Another process has the lock.
+    /// Another process holds the lock.
     StandingBy,
 }
 
 impl ForeignTableStore {
-    /// The events of one claim; none while another process has the lock.
+    /// Claims events. Returns none while another process holds the lock.
     pub(super) async fn claim_rows(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
         let (mut rows, mut budget, mut cut) = (Vec::new(), ByteBudget::new(claim.max_bytes), false);
         for _ in 0..MAX_PASSES {
@@ -57,7 +58,7 @@ impl ForeignTableStore {
         Ok(claimed)
     }
 
-    /// Leases and reads the oldest rows that are due, at most so many.
+    /// Leases and reads up to `limit` of the oldest due rows.
     async fn claim_pass(
         &self,
         claim: &Claim<'_>,
@@ -79,7 +80,8 @@ impl ForeignTableStore {
             if newly {
                 leases.forget_leases(now);
             }
-            // Leased before anybody else can look: two engines of one process may share this store for a while.
+            // The rows are leased before any other call can choose them: for a short time two engines of one process
+            // may share this store.
             let free = leases.free(keys, limit, now);
             free.iter().for_each(|key| leases.lease(key.clone(), claim.token, now + claim.lease));
             chosen.store(free.len(), Ordering::Relaxed);
@@ -92,15 +94,14 @@ impl ForeignTableStore {
         Ok(ClaimPass::Read { chosen: chosen.into_inner(), read })
     }
 
-    /// Rows that did not fit are due as before.
+    /// Makes rows that did not fit due again.
     fn leave(&self, claim: &Claim<'_>, keys: Vec<RowKey>) {
         let lease = |key: RowKey| Lease::new(key.id, 0, claim.token);
         let leases: Vec<Lease> = keys.into_iter().map(lease).collect();
         self.leases().release(&leases, Instant::now());
     }
 
-    /// Rows that were leased and read, with what is remembered of them. Those that are gone from the table are
-    /// forgotten.
+    /// Combines the rows that were read with what is remembered of them. Forgets rows that no longer exist.
     fn take(&self, claim: &Claim<'_>, rows: Vec<(RowKey, ReadRow)>) -> Claimed {
         let mut leases = self.leases();
         let mut claimed = Claimed::default();

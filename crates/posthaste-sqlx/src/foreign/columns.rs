@@ -1,15 +1,15 @@
-//! The columns of a foreign table under the names that an outbox table of ours has for them.
+//! Column lists: the columns of a foreign table under the names that an outbox of Posthaste gives them.
 
 use super::Field;
 use super::resolved_layout::{ColumnKind, ResolvedLayout};
 
-/// What a claim reads of an event: the event, the time, and when the row was written.
+/// The columns that a claim reads: the event, the clock of the server, and the time at which the row was written.
 pub(super) fn to_deliver(resolved: &ResolvedLayout) -> String {
     let (event, now) = (of_event(resolved), resolved.dialect.now);
     format!("{event}, {now} AS store_now, {} AS written", resolved.written())
 }
 
-/// What an event is made of.
+/// The columns of the event itself.
 pub(super) fn of_event(resolved: &ResolvedLayout) -> String {
     let nulls = &resolved.dialect.nulls;
     let payload = match resolved.column(Field::Payload) {
@@ -28,7 +28,7 @@ pub(super) fn of_event(resolved: &ResolvedLayout) -> String {
     columns.join(", ")
 }
 
-/// What an operator sees of a row.
+/// The columns of a row that an operator sees.
 pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
     let (nulls, integer) = (&resolved.dialect.nulls, resolved.dialect.integer);
     let columns = [
@@ -44,7 +44,7 @@ pub(super) fn of_row(resolved: &ResolvedLayout) -> String {
     columns.join(", ")
 }
 
-/// How large a row is.
+/// The size of a row, in bytes.
 pub(super) fn of_size(resolved: &ResolvedLayout) -> String {
     let (payload, headers) = (size_of(resolved, Field::Payload), size_of(resolved, Field::Headers));
     format!("{} AS event_id, {payload} + {headers} AS size", resolved.text(Field::Id))
@@ -75,7 +75,7 @@ fn number(resolved: &ResolvedLayout, field: Field, otherwise: &str, bytes: u8) -
     (resolved.dialect.integer)(column.as_deref().unwrap_or(otherwise), bytes)
 }
 
-/// How many bytes an event has of a column.
+/// The size of one column of an event, in bytes.
 fn size_of(resolved: &ResolvedLayout, field: Field) -> String {
     let length = resolved.column(field).map(|(column, kind)| (resolved.dialect.length)(&column, kind));
     (resolved.dialect.integer)(length.as_deref().unwrap_or("0"), 8)

@@ -1,4 +1,4 @@
-//! An operator's filter as conditions on the columns of a foreign table, values bound.
+//! Operator filters as conditions on the columns of a foreign table. All values are bound.
 
 use posthaste::admin::Filter;
 use posthaste::{EventId, GLOBAL, Status};
@@ -7,7 +7,7 @@ use super::resolved_layout::{ColumnKind, ResolvedLayout};
 use super::session::BindValue;
 use super::{Field, State};
 
-/// Conditions that all must hold.
+/// Conditions that must all hold.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     conditions: Vec<String>,
@@ -43,8 +43,8 @@ impl Conditions {
         this
     }
 
-    /// Rows that ended, or were written, at least so long ago. None ended before it was written, and by the time of
-    /// that there is an index; a row that was given up has no other.
+    /// Matches rows that ended, or were written, at least `age` ago. The time of writing is compared too: no row ended
+    /// before it was written, there is often an index on that time, and a row that was given up has no other time.
     pub(crate) fn older_than(&mut self, resolved: &ResolvedLayout, age: std::time::Duration) {
         const MAX_AGE_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
         let micros = i64::try_from(age.as_micros()).unwrap_or(MAX_AGE_MICROS).min(MAX_AGE_MICROS);
@@ -66,7 +66,7 @@ impl Conditions {
         }
     }
 
-    /// The moment so many microseconds ago, as a column of this type has it.
+    /// The time `micros` microseconds ago, in the form of a column of this type.
     fn ago(&mut self, resolved: &ResolvedLayout, kind: ColumnKind, micros: i64) -> String {
         let placeholder = self.bind(resolved, BindValue::Int(micros));
         (resolved.dialect.before)((resolved.dialect.clock)(kind), &placeholder)
@@ -77,7 +77,7 @@ impl Conditions {
         self
     }
 
-    /// The condition of a WHERE.
+    /// The condition of the WHERE clause.
     pub(crate) fn text(&self) -> String {
         match self.conditions.is_empty() {
             true => "TRUE".to_owned(),
@@ -94,7 +94,8 @@ impl Conditions {
         (resolved.dialect.placeholder)(self.values.len())
     }
 
-    /// By the column itself and not by its text, so that an index helps. What cannot be an id is none.
+    /// Compares the column itself and not its text form, so that an index can be used. A text that cannot be an id of
+    /// this type matches nothing.
     fn key(&mut self, resolved: &ResolvedLayout, id: Option<&EventId>) {
         let (Some(id), Some((column, kind))) = (id, resolved.column(Field::Id)) else { return };
         match could_be(id.as_str(), kind) {
@@ -112,7 +113,7 @@ impl Conditions {
             Some((column, kind)) => {
                 let placeholder = self.bind(resolved, value.into());
                 let text = (resolved.dialect.as_text)(&column, kind);
-                // What has no aggregate type is listed under this one.
+                // Events without an aggregate type are listed under this name.
                 let text = match field {
                     Field::AggregateType => format!("COALESCE({text}, '{GLOBAL}')"),
                     _ => text,
@@ -134,8 +135,8 @@ fn state(status: Status) -> State {
     }
 }
 
-/// Whether a column of this type could hold the text. PostgreSQL refuses a statement that compares a UUID with
-/// something else.
+/// True if a column of this type could contain the text. PostgreSQL refuses a statement that compares a UUID with a
+/// text that is not a UUID.
 pub(crate) fn could_be(text: &str, kind: ColumnKind) -> bool {
     match kind {
         ColumnKind::Uuid | ColumnKind::UuidBytes => {
@@ -149,7 +150,7 @@ pub(crate) fn could_be(text: &str, kind: ColumnKind) -> bool {
     }
 }
 
-/// A pattern that matches texts with this one in them, as it is.
+/// A LIKE pattern that matches every text that contains this one literally.
 fn containing(text: &str) -> String {
     let literal = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_").replace('\0', "");
     format!("%{literal}%")
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_column_can_hold_is_asked_for() {
+    fn only_values_that_a_column_can_contain_are_queried() {
         for (text, kind, could) in [
             ("0f8fad5b-d9cb-469f-a165-70867728950e", ColumnKind::Uuid, true),
             ("0f8fad5bd9cb-469f-a165-70867728950e-", ColumnKind::Uuid, false),

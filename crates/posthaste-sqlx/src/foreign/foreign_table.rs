@@ -1,4 +1,4 @@
-//! A foreign table: what is read and written of it, the same for PostgreSQL and MySQL.
+//! Statements on a foreign table, the same for PostgreSQL and MySQL.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::resolved_layout::{Dialect, ResolvedLayout};
 use super::row_key::{AttemptCount, FailedAttempt, ReadRow, RowKey, RowsRead};
 use super::server::{Caller, Server};
 use super::session::{BindValue, BoundQuery, QueryRow, Session, id, number, text, unreadable};
-use super::{Layout, State, columns, rights};
+use super::{Layout, State, columns, write_rights};
 use crate::OpenError;
 use crate::row::RowReader;
 
-/// Which of the pending keys to read. It is told first whether the lock of the table was taken just now.
+/// Chooses which of the pending keys to read. The first argument is true if the lock of the table was taken just now.
 pub(crate) type ChooseKeys<'a> = dyn Fn(bool, Vec<RowKey>) -> Vec<RowKey> + Send + Sync + 'a;
 
 /// A foreign table.
 ///
-/// One session holds the lock of the whole table. What only its holder may do runs in that session, so that the
-/// lock is there for as long as the statement runs; such calls return `None` where another process has the lock, and
-/// change nothing. Every write-back changes pending rows only, and none that was written at another time than its
+/// One session holds the lock of the whole table. Calls that only the lock holder may make run in that session, so the
+/// lock exists for as long as the statement runs. While another process holds the lock, these calls return `None` and
+/// change nothing. Every write-back changes pending rows only, and only rows that were written at the time that their
 /// [`RowKey`] says.
 #[derive(Debug)]
 pub(crate) struct ForeignTable {
@@ -51,7 +51,7 @@ impl ForeignTable {
         };
         let resolved = ResolvedLayout::new(layout, dialect, table_ref, &catalogue)?;
         if !read_only {
-            rights::check(&*server, &mut *session, &resolved).await?;
+            write_rights::check(&*server, &mut *session, &resolved).await?;
         }
         server.expect_sessions(layout.table_name()).await?;
         let _ = session.close().await;
@@ -71,8 +71,8 @@ impl ForeignTable {
         &self.resolved
     }
 
-    /// Takes the lock if it is free, reads up to `max_keys` pending keys, oldest first, and the rows of those that
-    /// are chosen, as far as the budget reaches. `None` while another process has the lock.
+    /// Takes the lock if it is free, reads up to `max_keys` pending keys, oldest first, and reads the chosen rows as
+    /// far as the budget allows. `None` while another process holds the lock.
     pub(crate) async fn claim(
         &self,
         claim: &Claim<'_>,
@@ -107,7 +107,7 @@ impl ForeignTable {
         }
     }
 
-    /// Whether the answer to this question about the lock is yes.
+    /// Runs one of the lock queries. Returns true if this session holds the lock.
     async fn ask_for_lock(
         &self,
         session: &mut dyn Session,
@@ -124,8 +124,8 @@ impl ForeignTable {
         session.rows(&BoundQuery::new(text, Vec::new()), |row| key_of(row, resolved)).await
     }
 
-    /// The rows of these keys, in their order and as far as there is room; those that are gone are left out. One row
-    /// is read after the other, so that it is not in memory twice.
+    /// Reads the rows of these keys in their order, as far as the budget allows. Rows that no longer exist are left
+    /// out. Rows are read one at a time, so that each is in memory only once.
     async fn read(
         &self,
         session: &mut dyn Session,
@@ -147,7 +147,7 @@ impl ForeignTable {
         Ok(RowsRead { rows: rows.collect(), bytes, left })
     }
 
-    /// How large the rows of these keys are that are still there.
+    /// The sizes of those rows that still exist, in bytes.
     async fn sizes(
         &self,
         session: &mut dyn Session,
@@ -163,7 +163,7 @@ impl ForeignTable {
         Ok(sizes)
     }
 
-    /// The events of these keys that are still there, by their ids and when they were written.
+    /// Reads those rows that still exist, by their ids, with the times at which they were written.
     async fn events(
         &self,
         session: &mut dyn Session,
@@ -184,14 +184,14 @@ impl ForeignTable {
         Ok(events)
     }
 
-    /// Whether the lock is still ours.
+    /// True if this process still holds the lock.
     pub(crate) async fn leads(&self) -> Result<bool, StoreError> {
         let Some(mut session) = self.leader().await? else { return Ok(false) };
         let leads = self.ask_for_lock(&mut *session.open.session, self.dialect().held).await;
         session.end(leads).map_err(|error| self.failed(error))
     }
 
-    /// The session that has the lock; `None` if it is not ours.
+    /// The session that holds the lock. `None` if this process does not hold it.
     async fn leader(&self) -> Result<Option<SessionGuard<'_>>, StoreError> {
         let session = self.session.take().await.map_err(|error| self.failed(error))?;
         if session.open.leads {
@@ -201,7 +201,8 @@ impl ForeignTable {
         Ok(None)
     }
 
-    /// These were delivered. Returns those whose rows say so now; it needs no lock.
+    /// Writes back deliveries. Returns the events whose rows are now marked as delivered. Needs no lock: a delivery
+    /// counts from any process.
     pub(crate) async fn settle_delivered(
         &self,
         keys: &[RowKey],
@@ -211,12 +212,12 @@ impl ForeignTable {
         self.server.settle_delivered(&self.resolved, set.as_deref(), keys).await
     }
 
-    /// Writes nothing, as if something had been delivered: whether the server can be reached, and takes it.
+    /// Runs the statement of a settlement on no row, to find out whether the server can be reached and accepts writes.
     pub(crate) async fn write_nothing(&self) -> Result<(), StoreError> {
         self.change(Caller::Engine, self.resolved.write_nothing(), Vec::new()).await.map(drop)
     }
 
-    /// Counts failed attempts and decides, on the table's own count, which rows are given up.
+    /// Counts failed attempts. Decides by the count in the table, not by the count in memory, which rows are given up.
     pub(crate) async fn count_failures(
         &self,
         failures: &[FailedAttempt],
@@ -226,7 +227,7 @@ impl ForeignTable {
         session.end(counted).map(Some).map_err(|error| self.failed(error))
     }
 
-    /// Gives rows up, each with its reason. Returns those that were pending.
+    /// Gives up rows, each with its reason. Returns those that were pending.
     pub(crate) async fn give_up(
         &self,
         rows: &[(RowKey, String)],
@@ -246,7 +247,7 @@ impl ForeignTable {
         self.server.query(caller, &BoundQuery::new(text, values)).await
     }
 
-    /// Changes rows as an operator or a purge wants it; returns how many.
+    /// Changes rows for an operator or a purge. Returns the number of rows.
     pub(crate) async fn change(
         &self,
         caller: Caller,
@@ -262,7 +263,7 @@ impl ForeignTable {
     }
 }
 
-/// A key, from the columns of [`ResolvedLayout::row_key`].
+/// Reads a key from the columns of [`ResolvedLayout::row_key`].
 pub(super) fn key_of(row: &QueryRow, resolved: &ResolvedLayout) -> Result<RowKey, sqlx::Error> {
     let columns = resolved.layout.key_columns().len();
     let parts = (0..columns).map(|n| text(row, &format!("k{n}"))).collect::<Result<_, _>>()?;

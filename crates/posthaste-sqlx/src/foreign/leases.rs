@@ -1,8 +1,8 @@
-//! The leases on the rows of a foreign table, and what else the table cannot hold: when a row is due again, and how
-//! often it failed.
+//! Leases on the rows of a foreign table, and the other facts that the table has no column for: when a row is due
+//! again, and how often it failed.
 //!
-//! It is the memory of the one process that delivers. It may be lost at any time: then everything that is pending
-//! is due, and attempts that the table does not count begin anew.
+//! They are kept in the memory of the one process that delivers, and may be lost at any time. After that every pending
+//! row is due, and attempts start again from zero unless the table counts them.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::row_key::RowKey;
 
-/// A row that nobody asked for in so long a time is forgotten: it may be gone from the table.
+/// A row that was not part of any call for this time is forgotten, because it may no longer exist.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
@@ -26,12 +26,13 @@ pub(super) struct Leases {
 #[derive(Debug)]
 struct RowState {
     key: RowKey,
-    /// The order in which rows were first seen, which is that of the table.
+    /// The order in which rows were first seen. It is the order of the table.
     order: u64,
-    /// The end of its lease, its next attempt, or the end of its park.
+    /// The end of the lease, the time of the next attempt, or the end of the park.
     due: Instant,
     token: Option<LeaseToken>,
-    /// Leases, lapsed ones too, whose outcome nobody has told yet. What is told of others is not of this row.
+    /// Tokens of leases whose outcome was not reported yet, including expired ones. A report with any other token is
+    /// about another row with the same id.
     under_way: VecDeque<LeaseToken>,
     attempts: u32,
     deferrals: u32,
@@ -40,14 +41,14 @@ struct RowState {
     put_off: Option<PutOff>,
 }
 
-/// Since when a row has been put off for a limited time, and the longest limit since then.
+/// The time since when a row has been put off with a limit, and the longest limit since then.
 #[derive(Debug)]
 struct PutOff {
     since: Instant,
     limit: Duration,
 }
 
-/// What is remembered of a row that is claimed.
+/// What is remembered of a claimed row.
 #[derive(Debug, Default)]
 pub(super) struct RowHistory {
     pub(super) attempts: u32,
@@ -56,19 +57,20 @@ pub(super) struct RowHistory {
 }
 
 impl Leases {
-    /// The most rows that may wait for their time: beyond it nothing is claimed until some are free again.
+    /// The most rows that may wait in memory for their time. Beyond it nothing is claimed until some of them are due.
     pub(super) const MAX_WAITING_ROWS: usize = 10_000;
 
-    /// How many rows wait for their time: a look at the table may find so many in front of others.
+    /// The number of rows that wait for their time. A query for pending rows may find that many before the first due
+    /// row.
     pub(super) fn waiting(&self, now: Instant) -> usize {
         self.rows.values().filter(|row| row.due > now).count()
     }
 
-    /// The first `limit` of these keys that are due.
+    /// The first `limit` of these keys whose rows are due.
     pub(super) fn free(&self, keys: Vec<RowKey>, limit: usize, now: Instant) -> Vec<RowKey> {
         let mut ids = BTreeSet::new();
-        // Two rows may have one id where the key has more columns: one after the other, and the second not before it
-        // is known what became of the first, or its outcome could be taken for that of the second.
+        // Two rows may have the same id if the key has more columns. They are delivered one after the other: the second
+        // is leased only when the outcome of the first is known, or one outcome could be taken for the other.
         let is_free =
             |row: &RowState, key: &RowKey| row.due <= now && (row.key == *key || row.under_way.is_empty());
         let is_due = |key: &RowKey| self.rows.get(&key.id).is_none_or(|row| is_free(row, key));
@@ -87,7 +89,7 @@ impl Leases {
         row.begin(token);
     }
 
-    /// What is remembered of a row that was leased.
+    /// What is remembered of a leased row.
     pub(super) fn history(&self, id: &EventId) -> RowHistory {
         self.rows.get(id).map_or_else(RowHistory::default, |row| RowHistory {
             attempts: row.attempts,
@@ -96,12 +98,12 @@ impl Leases {
         })
     }
 
-    /// Forgets rows of a claim that are not among those that were found.
+    /// Forgets the rows of a claim that were not found in the table.
     pub(super) fn forget_but(&mut self, token: LeaseToken, found: &HashSet<EventId>) {
         self.rows.retain(|id, row| row.token != Some(token) || found.contains(id));
     }
 
-    /// Gives back everything that a claim has leased.
+    /// Makes all rows of a claim due again.
     pub(super) fn release_all(&mut self, token: LeaseToken, now: Instant) {
         for row in self.rows.values_mut().filter(|row| row.token == Some(token)) {
             (row.token, row.due) = (None, now);
@@ -109,7 +111,7 @@ impl Leases {
         }
     }
 
-    /// The key of the row that was claimed with this lease, whoever holds it now.
+    /// The key of the row that was claimed with this lease, even if another lease has replaced it.
     pub(super) fn key(&self, lease: &Lease) -> Option<&RowKey> {
         let row = self.rows.get(&lease.id)?;
         row.under_way.contains(&lease.token).then_some(&row.key)
@@ -123,7 +125,7 @@ impl Leases {
         self.rows.get(id).map_or(0, |row| row.attempts)
     }
 
-    /// Those of these leases that are held now last until then.
+    /// Extends those of these leases that are still held, and returns them.
     pub(super) fn renew(&mut self, leases: &[Lease], until: Instant) -> Vec<Lease> {
         let mut renewed = Vec::new();
         for lease in leases {
@@ -135,12 +137,12 @@ impl Leases {
         renewed
     }
 
-    /// Gives rows back, due now; answers how many were held.
+    /// Makes rows due again immediately. Returns how many were held.
     pub(super) fn release(&mut self, leases: &[Lease], now: Instant) -> u64 {
         leases.iter().filter(|lease| self.put_off(lease, now, None)).count() as u64
     }
 
-    /// Gives a row back that is due later; false if it was not held.
+    /// Makes a row due again at a later time. Returns false if the lease was not held.
     pub(super) fn put_off(&mut self, lease: &Lease, due: Instant, parked: Option<&str>) -> bool {
         if let Some(row) = self.rows.get_mut(&lease.id) {
             row.end(lease.token);
@@ -150,8 +152,8 @@ impl Leases {
         true
     }
 
-    /// Whether a held row was put off for so long already, or for as long as another limit was since that time began.
-    /// It begins now if it has not begun.
+    /// True if a held row has been put off for `limit`, or for a longer limit that was used since this time began.
+    /// Starts the time if it is not running.
     pub(super) fn was_put_off_for(&mut self, lease: &Lease, limit: Duration, now: Instant) -> bool {
         let Some(row) = self.held(lease) else { return false };
         let put_off = row.put_off.get_or_insert(PutOff { since: now, limit });
@@ -159,20 +161,20 @@ impl Leases {
         now - put_off.since >= put_off.limit
     }
 
-    /// The outcome is another one than to be put off for a limited time.
+    /// Ends the time for which a row was put off, because it has another outcome now.
     pub(super) fn end_putting_off(&mut self, lease: &Lease) {
         if let Some(row) = self.held(lease) {
             row.put_off = None;
         }
     }
 
-    /// What rows are parked for.
+    /// The names for which rows are parked.
     pub(super) fn parked(&self) -> BTreeSet<String> {
         let names: BTreeSet<&String> = self.rows.values().filter_map(|row| row.parked.as_ref()).collect();
         names.into_iter().take(Claimed::MAX_PARKED_NAMES).cloned().collect()
     }
 
-    /// Makes up to `limit` rows due that were parked for this route, oldest first; answers how many.
+    /// Makes up to `limit` rows due that were parked for this route, oldest first. Returns their number.
     pub(super) fn unpark(&mut self, route: &str, limit: usize, now: Instant) -> u64 {
         let waits = |row: &&mut RowState| row.parked.as_deref() == Some(route) && row.token.is_none();
         let mut rows: Vec<&mut RowState> = self.rows.values_mut().filter(waits).collect();
@@ -182,51 +184,51 @@ impl Leases {
         rows.len() as u64
     }
 
-    /// Another attempt has failed.
+    /// Stores the number of failed attempts.
     pub(super) fn set_attempts(&mut self, id: &EventId, attempts: u32) {
         if let Some(row) = self.rows.get_mut(id) {
             row.attempts = attempts;
         }
     }
 
-    /// Its handler asked for more time.
+    /// Counts a deferral: the handler needed more time.
     pub(super) fn add_deferral(&mut self, id: &EventId) {
         if let Some(row) = self.rows.get_mut(id) {
             row.deferrals = row.deferrals.saturating_add(1);
         }
     }
 
-    /// Destinations that have the event already.
+    /// Adds destinations that have received the event.
     pub(super) fn add_progress(&mut self, lease: &Lease, names: &[String]) {
         if let Some(row) = self.rows.get_mut(&lease.id).filter(|row| row.under_way.contains(&lease.token)) {
             row.progress.extend(names.iter().cloned());
         }
     }
 
-    /// The row has ended.
+    /// Forgets a row that has ended.
     pub(super) fn forget(&mut self, id: &EventId) {
         self.rows.remove(id);
     }
 
-    /// The row with this key has ended; another one with its id has not.
+    /// Forgets the row with this key. A row with the same id and another key stays.
     pub(super) fn forget_row(&mut self, key: &RowKey) {
         if self.rows.get(&key.id).is_some_and(|row| row.key == *key) {
             self.rows.remove(&key.id);
         }
     }
 
-    /// The lock of the table was lost: another process may have had it meanwhile, so no lease counts any more.
-    /// Keys stay, because what was delivered has yet to be written down.
+    /// Ends all leases, because the lock of the table was lost and another process may have held it. Keys stay:
+    /// deliveries that were not written back yet still need them.
     pub(super) fn forget_leases(&mut self, now: Instant) {
         for row in self.rows.values_mut() {
-            // What waits for its time still does: only what was on lease is due.
+            // A row that waits for its time keeps it. Only leased rows become due.
             if row.token.take().is_some() {
                 row.due = row.due.min(now);
             }
         }
     }
 
-    /// Forgets rows that nobody has asked for in a long time. Looks at all of them once a minute at most.
+    /// Forgets rows that were not used for [`FORGET_AFTER`]. Scans all rows at most once a minute.
     pub(super) fn prune(&mut self, now: Instant) {
         const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
         if self.pruned.is_none_or(|last| now >= last + PRUNE_INTERVAL) {
@@ -257,7 +259,7 @@ impl RowState {
         }
     }
 
-    /// Of leases that lapse again and again the last ones are remembered.
+    /// Remembers a new lease. Of a row whose leases expire again and again, only the last tokens are kept.
     fn begin(&mut self, token: LeaseToken) {
         const MAX_UNDER_WAY: usize = 16;
         self.under_way.truncate(MAX_UNDER_WAY - 1);
@@ -287,7 +289,7 @@ mod tests {
         keys.iter().map(|key| key.id.as_str()).collect()
     }
 
-    /// Rows a, b and c, leased with token 7 for a second from now.
+    /// Rows a, b and c, leased with token 7 for one second from `now`.
     fn three(now: Instant) -> Leases {
         let mut leases = Leases::default();
         for id in ["a", "b", "c"] {
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn leased_row_is_free_when_its_lease_has_lapsed() {
+    fn leased_row_is_due_when_its_lease_has_expired() {
         let now = Instant::now();
         let leases = three(now);
         assert_eq!(leases.waiting(now), 3);
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_that_failed_gives_back_what_it_leased_and_nothing_else() {
+    fn failed_claim_releases_its_leases_and_no_others() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.lease(key("d"), 8.into(), now + SECOND);
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn parked_rows_come_back_oldest_first_and_up_to_the_limit() {
+    fn parked_rows_return_oldest_first_up_to_the_limit() {
         let now = Instant::now();
         let mut leases = three(now);
         for id in ["c", "a", "b"] {
@@ -360,9 +362,9 @@ mod tests {
         assert_eq!(leases.unpark("mail", 9, now), 0);
     }
 
-    /// On a line that breaks often, attempts would be spent one after the other.
+    /// On an unstable connection, attempts would be spent one after the other.
     #[test]
-    fn lost_lock_makes_nothing_due_that_waits_for_its_time() {
+    fn lost_lock_does_not_make_waiting_rows_due() {
         let now = Instant::now();
         let mut leases = three(now);
         assert!(leases.put_off(&lease("a", 7), now + 9 * SECOND, None));
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_lock_voids_every_lease_and_keeps_what_was_counted() {
+    fn lost_lock_voids_every_lease_and_keeps_counts() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.set_attempts(&"a".into(), 3);
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!((history.attempts, history.progress.len()), (3, 1));
     }
 
-    /// Two rows with one id, where the key has two columns.
+    /// Two rows with the same id, for a key of two columns.
     fn twins() -> Vec<RowKey> {
         let key = |part: &str| RowKey {
             id: "a".into(),
@@ -396,25 +398,25 @@ mod tests {
     }
 
     #[test]
-    fn outcome_of_a_row_is_never_that_of_another_with_its_id() {
+    fn outcome_is_never_applied_to_another_row_with_the_same_id() {
         let now = Instant::now();
         let mut leases = Leases::default();
         let [x, y] = [twins()[0].clone(), twins()[1].clone()];
         leases.lease(x.clone(), 7.into(), now);
-        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nobody knows yet what became of the first");
+        assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "the outcome of the first is not known yet");
         assert_eq!(leases.free(twins(), 9, now), twins()[..1], "that one may be tried again");
         leases.lease(x, 8.into(), now + SECOND);
         assert!(leases.put_off(&lease("a", 8), now, None));
         assert!(leases.free(vec![y.clone()], 9, now).is_empty(), "nor of its first lease");
         leases.forget(&"a".into());
         leases.lease(y.clone(), 9.into(), now + SECOND);
-        assert!(leases.key(&lease("a", 7)).is_none(), "what is told late is not of the second");
+        assert!(leases.key(&lease("a", 7)).is_none(), "a late outcome is not of the second");
         leases.add_progress(&lease("a", 7), &["mail".to_owned()]);
         assert_eq!((leases.key(&lease("a", 9)), leases.history(&"a".into()).progress.len()), (Some(&y), 0));
     }
 
     #[test]
-    fn rows_with_one_id_and_two_keys_go_one_after_the_other() {
+    fn rows_with_the_same_id_are_leased_one_after_the_other() {
         let now = Instant::now();
         let mut leases = Leases::default();
         let first = leases.free(twins(), 9, now);
@@ -426,9 +428,9 @@ mod tests {
         assert_eq!(leases.history(&"a".into()).attempts, 0, "the other row's failures are not its own");
     }
 
-    /// One node has no route for an event that waits for a busy destination of others, and gives up sooner.
+    /// A node without a route for an event has a shorter limit than the node whose destination is busy.
     #[test]
-    fn longest_limit_since_a_row_is_put_off_counts() {
+    fn longest_put_off_limit_counts() {
         let now = Instant::now();
         for limits in [[9, 2], [2, 9]].map(|limits| limits.map(|seconds| seconds * SECOND)) {
             let mut leases = three(now);
@@ -440,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_putting_off_ends_with_its_time() {
+    fn put_off_limit_ends_with_its_time() {
         let now = Instant::now();
         let mut leases = three(now);
         assert!(!leases.was_put_off_for(&lease("a", 7), 9 * SECOND, now));
@@ -450,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_asks_for_are_forgotten() {
+    fn unused_rows_are_forgotten() {
         let now = Instant::now();
         let mut leases = three(now);
         leases.prune(now + SECOND);

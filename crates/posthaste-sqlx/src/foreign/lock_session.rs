@@ -1,4 +1,4 @@
-//! One connection that may hold the lock of a foreign table.
+//! The database session that holds the lock of a foreign table.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,37 +12,37 @@ use tokio::time::timeout;
 use super::server::Server;
 use super::session::Session;
 
-/// How long anybody waits for the server to accept the connection, or to answer a sign of life.
+/// Time limit for opening the connection and for the reply to a ping.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The server ends a session that is silent for several times as long, so that the lock of a machine that vanished
-/// is free soon; a leader that polls once an hour must not be taken for one.
+/// Interval of pings. The server ends a session that is silent for several times as long, so that the lock of a machine
+/// that vanished becomes free soon. A leader that polls once an hour must not look like one.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The one session that claims, and writes back what only the holder of the lock may write.
+/// The one session that claims, and that writes back what only the lock holder may write.
 ///
-/// A call that is dropped, or whose connection fails, takes the connection along, and the lock with it: whoever has
-/// the lock has a connection on which nothing is half done.
+/// A call that is dropped, or whose connection fails, closes the connection and so releases the lock. A session that
+/// holds the lock therefore never has a half-finished statement.
 pub(crate) struct LockSession {
     server: Arc<dyn Server>,
-    /// How often the server gets a sign of life.
+    /// The interval of pings.
     keepalive_interval: Duration,
     open: Arc<Slot>,
-    /// Nobody takes the lock again for a store that was closed.
+    /// Set when the store is closed. No call takes the lock after that.
     closed: AtomicBool,
 }
 
-/// Where the connection is while nobody uses it.
+/// Contains the connection while no call uses it.
 type Slot = Mutex<Option<OpenSession>>;
 
-/// An open connection, and whether it has the lock.
+/// An open connection, and whether it holds the lock.
 pub(crate) struct OpenSession {
     pub(crate) session: Box<dyn Session>,
     pub(crate) leads: bool,
     _keepalive: KeepAliveTask,
 }
 
-/// A task that ends with the connection that it keeps alive.
+/// The ping task. It ends with the connection that it keeps alive.
 struct KeepAliveTask(AbortHandle);
 
 impl Drop for KeepAliveTask {
@@ -51,7 +51,7 @@ impl Drop for KeepAliveTask {
     }
 }
 
-/// A connection in use. Dropped, it is closed; [`give_back`](Self::give_back) keeps it.
+/// A connection in use. It is closed when dropped; [`give_back`](Self::give_back) keeps it.
 pub(crate) struct SessionGuard<'s> {
     slot: MutexGuard<'s, Option<OpenSession>>,
     pub(crate) open: OpenSession,
@@ -74,7 +74,7 @@ impl LockSession {
         Self { keepalive_interval, ..self }
     }
 
-    /// The connection, opened if there is none.
+    /// Takes the connection, and opens one if there is none.
     pub(crate) async fn take(&self) -> Result<SessionGuard<'_>, sqlx::Error> {
         let mut slot = self.open.lock().await;
         if self.closed.load(Ordering::Acquire) {
@@ -92,7 +92,7 @@ impl LockSession {
         Ok(SessionGuard { slot, open })
     }
 
-    /// Ends the connection, so that another process has the lock at once.
+    /// Closes the connection, so that another process can take the lock immediately.
     pub(crate) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if let Some(open) = self.open.lock().await.take() {
@@ -101,8 +101,8 @@ impl LockSession {
     }
 }
 
-/// Gives the server a sign of life now and then. A connection that is in use needs none, and one on which the server
-/// does not answer is dropped, with its lock.
+/// Pings the server at intervals. A connection in use needs no ping. A connection on which the server does not reply is
+/// dropped, with its lock.
 async fn keep_alive(slot: Weak<Slot>, keepalive_interval: Duration) {
     loop {
         tokio::time::sleep(keepalive_interval).await;
@@ -116,10 +116,10 @@ async fn keep_alive(slot: Weak<Slot>, keepalive_interval: Duration) {
 }
 
 impl SessionGuard<'_> {
-    /// Keeps the connection after an answer of the server, be it an error: then the connection still works. A lock
-    /// must not be lost because a statement was refused.
-    pub(crate) fn end<T>(self, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
-        let works = match &answer {
+    /// Keeps the connection after a reply of the server, also after an error: the connection still works, and a refused
+    /// statement must not cost the lock.
+    pub(crate) fn end<T>(self, result: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+        let works = match &result {
             Ok(_) => true,
             Err(sqlx::Error::Database(error)) => !error.code().is_some_and(|code| ends_session(&code)),
             Err(_) => false,
@@ -127,17 +127,17 @@ impl SessionGuard<'_> {
         if works {
             self.give_back();
         }
-        answer
+        result
     }
 
-    /// The connection is as good as before.
+    /// Returns the connection to its slot, still usable.
     pub(crate) fn give_back(mut self) {
         *self.slot = Some(self.open);
     }
 }
 
-/// Whether a server that answers this has ended the session: it shuts down, or somebody has ended it. The codes are
-/// those of the SQL standard, and of PostgreSQL and MySQL beyond it.
+/// True if the server has ended the session: it shuts down, or an administrator ended the session. The codes are
+/// SQLSTATE codes, some of them specific to PostgreSQL or MySQL.
 fn ends_session(code: &str) -> bool {
     code.starts_with("57P") || code.starts_with("08") || code == "70100"
 }

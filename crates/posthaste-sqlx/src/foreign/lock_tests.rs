@@ -1,14 +1,11 @@
-//! Tests of both databases: the server finds out that a session with the lock of a table has vanished, and operators
-//! hold nothing up.
+//! Tests of the table lock on both servers: the lock of a machine that vanished becomes free, and operators delay
+//! nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use posthaste::store::{
-    Claim, ClaimOrder, LeaseToken, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _,
-    Verdict,
-};
+use posthaste::store::{Claim, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict};
 use posthaste_sql_writer::TableRef;
 use posthaste_testkit::proxy::BlackHole;
 use tokio::time::{interval, timeout};
@@ -21,19 +18,19 @@ use super::session::{BoundQuery, QueryRow, Session};
 use super::{ForeignTableStore, Layout};
 use crate::SchemaName;
 
-/// A schema or a database of a test's own, and its owner.
+/// A schema or database of one test, with a connection as its owner.
 pub(super) struct TestPlace {
     pub(super) owner: Box<dyn Session>,
     pub(super) schema: Option<SchemaName>,
     /// Connects to the server, or to a proxy before it on this port.
     pub(super) connect: Box<dyn Fn(Option<u16>) -> Arc<dyn Server>>,
     pub(super) port: u16,
-    /// What the owner runs at the end.
+    /// The statement that the owner runs at the end.
     pub(super) drop: String,
 }
 
 impl TestPlace {
-    /// The same with a table of these statements.
+    /// Adds a table with these statements.
     pub(super) async fn with(mut self, statements: &[&str]) -> Self {
         for text in statements.iter().flat_map(|text| text.split_terminator(';')) {
             if !text.trim().is_empty() {
@@ -62,28 +59,26 @@ pub(super) async fn run(session: &mut dyn Session, text: &str) {
     session.execute(&BoundQuery::new(text, Vec::new())).await.expect("the server does it");
 }
 
-/// What a query shows in the column `shown`.
+/// The value in the column `shown`.
 pub(super) async fn shown(session: &mut dyn Session, text: &str) -> Option<String> {
     let query = BoundQuery::new(text, Vec::new());
     let read = |row: &QueryRow| Ok(row.text("shown").ok().flatten().map(str::to_owned));
-    let shown: Vec<Option<String>> = session.rows(&query, read).await.expect("an answer");
+    let shown: Vec<Option<String>> = session.rows(&query, read).await.expect("a result");
     shown.into_iter().next().flatten()
 }
 
 fn claim(owner: &Owner) -> Claim<'_> {
-    let (token, lease, order) = (LeaseToken::random(), Duration::from_secs(30), ClaimOrder::Due);
-    let (max_bytes, skip_recent) = (usize::MAX, Duration::ZERO);
-    Claim { owner, token, lease, limit: 1, max_bytes, order, skip_recent, now: None }
+    Claim::new(owner, Duration::from_secs(30), 1)
 }
 
-/// Whether a claim finds that the lock is this table's.
+/// Claims, and returns whether this table got the lock.
 async fn leads(table: &ForeignTable) -> bool {
     let owner = Owner::from("tester");
     let claim = claim(&owner);
     table.claim(&claim, 1, ByteBudget::new(usize::MAX), &|_, keys| keys).await.expect("a claim").is_some()
 }
 
-/// Waits until the lock is this table's.
+/// Waits until this table gets the lock.
 async fn takes_over(table: &ForeignTable) {
     let took_over = async {
         let mut look = interval(Duration::from_millis(50));
@@ -94,8 +89,8 @@ async fn takes_over(table: &ForeignTable) {
     timeout(Duration::from_secs(20), took_over).await.expect("it takes over");
 }
 
-/// A session with the lock ends when its machine falls silent for longer than `limit` shows; `sooner` makes it a second.
-/// A server that has no such limit shows none.
+/// The server ends the session with the lock when its machine is silent for longer than `limit` shows. `sooner` makes
+/// that one second. A server without such a limit shows nothing.
 pub(super) async fn lock_of_a_silent_leader_is_free_again(
     mut place: TestPlace,
     limit: &str,
@@ -109,7 +104,7 @@ pub(super) async fn lock_of_a_silent_leader_is_free_again(
     if shown(&mut *place.owner, limit).await.is_some() {
         let mut guard = first.session.take().await.expect("a session");
         assert_eq!(shown(&mut *guard.open.session, limit).await.as_deref(), Some(expected));
-        // No test waits for a minute.
+        // One second instead of one minute.
         guard.open.session.execute_raw(sooner).await.expect("a setting");
         guard.give_back();
         proxy.swallow();
@@ -119,9 +114,9 @@ pub(super) async fn lock_of_a_silent_leader_is_free_again(
     place.drop().await;
 }
 
-/// The row of a key that is used again between the look at the keys and the look at the rows is not taken for the
-/// one that had it before.
-pub(super) async fn row_of_another_time_is_not_read(place: TestPlace) {
+/// A key is used again after the keys were read and before the rows are read. The new row must not be taken for the old
+/// one.
+pub(super) async fn row_written_at_another_time_is_not_read(place: TestPlace) {
     let table = place.open(Layout::order_service(), None).await;
     let owner = Owner::from("tester");
     for (written, rows) in [(Some("2000-01-01 00:00:00"), 0), (None, 1)] {
@@ -138,9 +133,9 @@ pub(super) async fn row_of_another_time_is_not_read(place: TestPlace) {
     place.drop().await;
 }
 
-/// The engine of a table with a row that waits goes on, and so do operators' changes, while more operators ask this
-/// question than there are connections for them.
-pub(super) async fn slow_questions_hold_nothing_up(place: TestPlace, question: &str) {
+/// With a pending row in the table, the engine and the changes of operators continue while more operators run this query
+/// than there are connections for them.
+pub(super) async fn slow_queries_block_nothing(place: TestPlace, question: &str) {
     let store = ForeignTableStore::new(place.open(Layout::order_service(), None).await, true);
     let ask = || store.table().query(Caller::Operator, question.to_owned(), Vec::new());
     let questions = join_all((0..8).map(|_| ask()));
@@ -148,18 +143,17 @@ pub(super) async fn slow_questions_hold_nothing_up(place: TestPlace, question: &
         let owner = Owner::from("tester");
         let claimed = store.claim(&claim(&owner)).await.expect("a claim");
         assert!(store.oldest_pending(None).await.expect("the engine's own question").is_some());
-        let verdict = Verdict::Done;
-        let lease = claimed.events[0].lease.clone();
-        let settlements = [Settlement { lease, verdict, delivered: Vec::new() }];
-        let settle = Settle { owner: &owner, settlements: &settlements, on_done: OnDone::Keep, now: None };
-        assert_eq!(store.settle(&settle).await.expect("a settlement"), [Settled::Done]);
-        let (what, older_than, archive) = (Purgeable::Done, Duration::ZERO, false);
-        let purge = Purge { what, older_than, archive, limit: 1, now: None };
-        assert_eq!(store.purge(&purge).await.expect("a purge of the engine's"), 1);
+        let settlements = [Settlement::new(claimed.events[0].lease.clone(), Verdict::Done)];
+        assert_eq!(
+            store.settle(&Settle::new(&owner, &settlements)).await.expect("a settlement"),
+            [Settled::Done]
+        );
+        let purge = Purge::new(Purgeable::Done, Duration::ZERO, 1);
+        assert_eq!(store.purge_batch(&purge).await.expect("a purge of the engine's"), 1);
         let purged = posthaste::Admin::purge(&store, &purge, "ann").await;
         assert_eq!(purged.expect("an operator's change"), 0);
     };
-    // The questions are asked first: what is behind them gets no connection of theirs before they end.
+    // The queries start first: a statement after them gets none of their connections before they end.
     tokio::select! {
         biased;
         _ = questions => panic!("the questions are slower than everything else"),

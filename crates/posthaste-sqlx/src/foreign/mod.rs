@@ -1,14 +1,14 @@
-//! Outbox tables of others: a [`Layout`] says what their columns are called, and a [`ForeignTableStore`] relays them as
-//! they are, without a migration.
+//! Outbox tables of other programs: a [`Layout`] names their columns, and a [`ForeignTableStore`] relays them as they
+//! are, without a migration.
 //!
-//! Such a table has no place for leases, due times and parked events. So one process at a time delivers from it,
-//! under a lock of the whole table, and remembers in memory what the table cannot hold; others stand by. What a
-//! layout cannot do it says: [`Layout::limits`].
+//! A foreign table has no columns for leases, due times and parked events. So one process at a time delivers from it,
+//! under a lock of the whole table, and keeps in memory what the table cannot hold. Other processes stand by. What a
+//! layout cannot do is listed by [`Layout::limits`].
 //!
 //! ```no_run
 //! use posthaste_sqlx::foreign::{Field, ForeignTableStore, Layout};
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! // The table of the order service, but for one column.
+//! # async fn run() -> Result<(), posthaste::BoxError> {
+//! // The table of the order service, with one column renamed.
 //! let layout = Layout::order_service().column(Field::Payload, "body".parse()?);
 //! # #[cfg(feature = "postgres")] {
 //! let options = "postgres://localhost/shop".parse()?;
@@ -27,74 +27,75 @@ mod claim;
 mod columns;
 mod filter;
 mod foreign_table;
+mod layout_names;
 mod leases;
 mod lock_session;
 #[cfg(test)]
 mod lock_tests;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod name;
+mod oldest_rows;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod queries;
 mod resolved_layout;
-mod rights;
 mod row_key;
 mod server;
 mod session;
 mod stats;
 mod store;
+mod write_rights;
 
 use std::collections::BTreeMap;
 
 use crate::TableName;
 
 pub use builder::ForeignTableStoreBuilder;
-pub use name::{ColumnName, InvalidName, StatusValue};
+pub use layout_names::{ColumnName, InvalidName, StatusValue};
 pub use store::ForeignTableStore;
 
-/// The target of the log lines that say what operators changed. They are the only record of it, at the level INFO:
-/// a foreign table has no audit.
+/// Target of the log lines about changes by operators. They have the level INFO and are the only record of such
+/// changes, because a foreign table has no audit table.
 pub const AUDIT: &str = "posthaste::audit";
 
-/// What a column holds.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Field {
     /// The event's id. Required.
     Id,
-    /// The event's type, which routes are chosen by. Required; the column of the topic will do.
+    /// The event's type, by which routes are chosen. Required unless there is a column for the topic.
     EventType,
     /// The aggregate's type.
     AggregateType,
-    /// The aggregate's id, the key of messages.
+    /// The aggregate's id, which becomes the message key.
     AggregateId,
     /// The tenant.
     Tenant,
-    /// The topic that the event goes to, before any setting of a route.
+    /// The topic of the event. It takes precedence over the topic of the route.
     Topic,
     /// The content type of the payload.
     ContentType,
     /// The version of the payload's schema: a number.
     SchemaVersion,
-    /// Headers: a JSON object of texts.
+    /// Headers: a JSON object whose values are strings.
     Headers,
     /// The payload: text, JSON or bytes. Required.
     Payload,
-    /// When the event was written: the order of delivery, and its age. A time without a zone is in UTC.
+    /// When the event was written. It determines the order of delivery and the age of the event. A time without a zone
+    /// is in UTC.
     CreatedAt,
-    /// When it was delivered. Without a status, an empty one means that the event waits.
+    /// When the event was delivered. In a table without a status, NULL means pending.
     SentAt,
     /// Its status.
     Status,
-    /// How many attempts have failed: a whole number.
+    /// The number of failed attempts: an integer.
     Attempts,
-    /// Why the last one failed.
+    /// The error of the last failed attempt.
     Error,
 }
 
 impl Field {
-    /// Every field, in the order in which people name them.
+    /// All fields, in the order of the documentation.
     pub const ALL: [Self; 15] = [
         Self::Id,
         Self::EventType,
@@ -113,7 +114,7 @@ impl Field {
         Self::Error,
     ];
 
-    /// The word for it in a configuration.
+    /// The name of the field in a configuration file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -135,25 +136,25 @@ impl Field {
     }
 }
 
-/// What a value of the status column means.
+/// The meaning of a value of the status column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum State {
-    /// Waiting. Required where there is a status.
+    /// Not delivered yet. Required if there is a status.
     Pending,
-    /// Delivered. Required where there is a status.
+    /// Delivered. Required if there is a status.
     Sent,
-    /// Given up. Without it, what cannot be delivered is tried for ever.
+    /// Given up. Without it, an event that cannot be delivered is retried for ever.
     Failed,
-    /// Put away.
+    /// Archived.
     Archived,
 }
 
 impl State {
-    /// Every state, in the order in which an event may pass them.
+    /// All states, in the order in which an event can pass through them.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Sent, Self::Failed, Self::Archived];
 
-    /// The word for it in a configuration.
+    /// The name of the state in a configuration file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -164,28 +165,28 @@ impl State {
     }
 }
 
-/// What becomes of a row that was delivered.
+/// How a delivery is recorded in the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its status says so.
+    /// By the status.
     Status,
-    /// The time of its delivery says so.
+    /// By the time of delivery.
     Time,
-    /// It is deleted: the table has no place for more.
+    /// The row is deleted, because the table has neither column.
     Deleted,
 }
 
-/// How a foreign outbox table is laid out: its columns, and the values of its status.
+/// The layout of a foreign outbox table: its columns, and the values of its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     table: TableName,
     columns: BTreeMap<Field, ColumnName>,
-    /// What tells a row from all others; the id alone if empty.
+    /// The columns of the key; empty if the key is the id alone.
     key: Vec<ColumnName>,
     values: BTreeMap<State, StatusValue>,
 }
 
-/// Names that stand in this file are good ones.
+/// Parses a name that is written in this file and known to be valid.
 fn known<T: std::str::FromStr>(name: &str) -> Option<T> {
     name.parse().ok()
 }
@@ -194,7 +195,7 @@ impl Layout {
     /// The names of the presets, for [`preset`](Self::preset).
     pub const PRESETS: [&'static str; 3] = ["order-service", "outbox-record", "debezium"];
 
-    /// A layout to describe column by column, over a table of this name.
+    /// An empty layout for a table of this name, to be filled column by column.
     pub fn new(table: TableName) -> Self {
         Self { table, columns: BTreeMap::new(), key: Vec::new(), values: BTreeMap::new() }
     }
@@ -210,8 +211,8 @@ impl Layout {
         }
     }
 
-    /// The table `outbox` of a Spring service that polls: status NEW, SENT or FAILED, the error in
-    /// `error_message`, and no place for attempts.
+    /// The table `outbox` of a Spring service with a polling publisher: status NEW, SENT or FAILED, the error in
+    /// `error_message`, and no column for attempts.
     pub fn order_service() -> Self {
         Self::of(
             "outbox",
@@ -230,8 +231,8 @@ impl Layout {
         )
     }
 
-    /// The table `outbox_record` of a store with a relay and a poller: status PENDING, SENT, FAILED or ARCHIVED,
-    /// attempts in `retries`, and a key of `aggregate_id` and `event_id`. The type of an event is its topic.
+    /// The table `outbox_record` of a service with a relay and a poller: status PENDING, SENT, FAILED or ARCHIVED,
+    /// attempts in `retries`, and a key of `aggregate_id` and `event_id`. The event type is the topic.
     pub fn outbox_record() -> Self {
         let layout = Self::of(
             "outbox_record",
@@ -258,8 +259,7 @@ impl Layout {
         layout.key(["aggregate_id", "event_id"].iter().filter_map(|name| known(name)))
     }
 
-    /// The table `outboxevent` that Debezium's outbox event router reads. It has no status: a row that was
-    /// delivered is deleted.
+    /// The table `outboxevent` of Debezium's outbox event router. It has no status, so a delivered row is deleted.
     pub fn debezium() -> Self {
         Self::of(
             "outboxevent",
@@ -274,7 +274,7 @@ impl Layout {
         )
     }
 
-    /// The preset of this name; none if there is none.
+    /// The preset with this name, if there is one.
     pub fn preset(name: &str) -> Option<Self> {
         match name {
             "order-service" => Some(Self::order_service()),
@@ -284,37 +284,37 @@ impl Layout {
         }
     }
 
-    /// The table. A preset has its own.
+    /// Sets the table. A preset has its own default.
     pub fn table(mut self, table: TableName) -> Self {
         self.table = table;
         self
     }
 
-    /// The column of a field.
+    /// Sets the column of a field.
     pub fn column(mut self, field: Field, name: ColumnName) -> Self {
         self.columns.insert(field, name);
         self
     }
 
-    /// The table has no column for this field.
+    /// Declares that the table has no column for this field.
     pub fn without(mut self, field: Field) -> Self {
         self.columns.remove(&field);
         self
     }
 
-    /// The columns of the primary key, where that is not the id alone. Default: the id.
+    /// The columns of the primary key, if it is not the id alone. Default: the id.
     pub fn key(mut self, columns: impl IntoIterator<Item = ColumnName>) -> Self {
         self.key = columns.into_iter().collect();
         self
     }
 
-    /// How a state is written in the status column.
+    /// Sets the value of the status column for a state.
     pub fn value(mut self, state: State, value: StatusValue) -> Self {
         self.values.insert(state, value);
         self
     }
 
-    /// There is no such state in this table.
+    /// Declares that the table does not have this state.
     pub fn without_value(mut self, state: State) -> Self {
         self.values.remove(&state);
         self
@@ -330,12 +330,12 @@ impl Layout {
         self.columns.get(&field)
     }
 
-    /// How a state is written, if the table has it.
+    /// The value of a state, if the table has it.
     pub fn value_of(&self, state: State) -> Option<&StatusValue> {
         self.values.get(&state)
     }
 
-    /// The columns that tell a row from all others.
+    /// The columns of the key.
     pub fn key_columns(&self) -> Vec<&ColumnName> {
         match self.key.is_empty() {
             true => self.columns.get(&Field::Id).into_iter().collect(),
@@ -343,8 +343,8 @@ impl Layout {
         }
     }
 
-    /// Everything that is wrong with this layout by itself: what is wrong, by the word of the configuration that
-    /// would mend it. Empty if it can be used.
+    /// All problems of this layout that can be found without a database: the configuration key to change, and the
+    /// problem. Empty if the layout can be used.
     pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let has = |field| self.columns.contains_key(&field);
         let says = |state| self.values.contains_key(&state);
@@ -361,12 +361,12 @@ impl Layout {
             (
                 has(Field::Status) && !says(State::Pending),
                 "pending",
-                "is missing: name the status of an event that waits, such as \"NEW\"",
+                "is missing: name the status of a pending event, such as \"NEW\"",
             ),
             (
                 has(Field::Status) && !says(State::Sent),
                 "sent",
-                "is missing: name the status of an event that was delivered, such as \"SENT\"",
+                "is missing: name the status of a delivered event, such as \"SENT\"",
             ),
             (
                 !has(Field::Status) && !self.values.is_empty(),
@@ -376,47 +376,46 @@ impl Layout {
             (
                 has(Field::Attempts) && !says(State::Failed),
                 "failed",
-                "is missing: attempts are counted to end at it; name the status, or leave out attempts",
+                "is missing: it is the status after the last attempt; name it, or leave out attempts",
             ),
-            (
-                self.key.len() > 4,
-                "key",
-                "has more than four columns: name fewer that tell a row from all others",
-            ),
-            (!id_is_key, "key", "has not the column of the id in it: add it"),
+            (self.key.len() > 4, "key", "has more than four columns: name fewer that identify a row"),
+            (!id_is_key, "key", "does not contain the column of the id: add it"),
         ];
         checks.into_iter().filter(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what)).collect()
     }
 
-    /// What cannot be done with a table of this layout, in sentences for its operators.
+    /// The limits of a table with this layout, as sentences for its operators.
     pub fn limits(&self) -> Vec<&'static str> {
         let has = |field| self.columns.contains_key(&field);
         let all = [
             (
                 true,
-                "one relay at a time delivers from this table, and others stand by: it has no columns for leases",
+                "one relay at a time delivers from this table, and other relays stand by: it has no columns \
+                 for leases",
             ),
             (
                 true,
-                "routes cannot be paused, and what operators do is logged but not audited: there is no table for it",
+                "routes cannot be paused, and changes by operators are logged but not audited: there is no \
+                 table for it",
             ),
             (
                 !has(Field::Attempts),
-                "attempts are counted in the relay's memory, and begin anew when it is restarted: there is no column \
-                 for them",
+                "attempts are counted in the relay's memory, and start again from zero when it is \
+                 restarted: there is no column for them",
             ),
             (
                 !self.can_fail(),
-                "an event that cannot be delivered is tried for ever, and never dead: there is no status for it",
+                "an event that cannot be delivered is retried for ever and never becomes dead: there is no \
+                 status for it",
             ),
             (
                 !has(Field::CreatedAt),
-                "events come in the order of their keys, and their age is not known, so the relay is ready however \
-                 late they are: there is no column for the time",
+                "events are delivered in the order of their keys, and their age is unknown, so the relay \
+                 reports ready however late they are: there is no column for the time",
             ),
             (
                 self.ending() == Ending::Deleted,
-                "what was delivered is deleted at once: there is no column that could say so",
+                "delivered rows are deleted immediately: there is no column to mark them",
             ),
             (
                 self.ending() != Ending::Deleted && !self.values.contains_key(&State::Archived),
@@ -435,12 +434,12 @@ impl Layout {
         }
     }
 
-    /// Whether an event can be given up.
+    /// True if an event can be given up.
     pub(crate) fn can_fail(&self) -> bool {
         self.values.contains_key(&State::Failed)
     }
 
-    /// Whether the table counts attempts.
+    /// True if the table counts attempts.
     pub(crate) fn counts(&self) -> bool {
         self.columns.contains_key(&Field::Attempts)
     }
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_the_tables_of_the_documents() {
+    fn presets_match_the_documented_tables() {
         let columns = |layout: &Layout| {
             let mut names: Vec<String> = layout.columns.values().map(ToString::to_string).collect();
             names.sort();
@@ -481,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_is_reported_at_once() {
+    fn all_problems_are_reported_together() {
         let layout = Layout::new(TableName::default()).column(Field::Status, "s".parse().unwrap());
         let keys: Vec<&str> = layout.problems().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["id", "event_type", "payload", "pending", "sent"]);
@@ -492,12 +491,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_lacks_is_said() {
+    fn limits_of_a_table_are_listed() {
         let said = |layout: &Layout| layout.limits().join("; ");
         assert!(said(&Layout::order_service()).contains("attempts are counted in the relay's memory"));
         assert!(!said(&Layout::outbox_record()).contains("attempts"));
         let debezium = said(&Layout::debezium());
-        for word in ["for ever", "age is not known", "deleted at once"] {
+        for word in ["for ever", "age is unknown", "deleted immediately"] {
             assert!(debezium.contains(word), "{debezium}");
         }
     }

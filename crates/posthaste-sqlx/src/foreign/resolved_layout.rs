@@ -1,5 +1,5 @@
-//! A layout with the types of its columns, and the parts of statements that are the same for every database. Names and
-//! values of a layout are validated, and stand between quotes; all else is bound.
+//! A layout resolved against its table: the types of its columns, and the parts of statements that all databases share.
+//! Names and values of a layout are validated and quoted; all other values are bound.
 
 use std::collections::HashMap;
 
@@ -13,53 +13,52 @@ use super::session::{BindValue, BoundQuery};
 use super::{Ending, Field, Layout, State};
 use crate::OpenError;
 
-/// How a database writes what a layout names.
+/// The SQL of one database for what a layout names.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// What the database is called in errors, and a foreign table in it.
+    /// What errors call the database, and a foreign table in it.
     pub(crate) server: &'static str,
     pub(crate) store: &'static str,
-    /// The table as it stands in statements, with `{table}` for its name.
+    /// The table in statements, with `{table}` for its name.
     pub(crate) table: &'static str,
-    /// Around names.
+    /// The quotation mark of names.
     pub(crate) quote: char,
-    /// Before a column that is set.
+    /// The prefix of a column that is set in an UPDATE.
     pub(crate) set_in: &'static str,
-    /// The placeholder of the n-th value that is bound.
+    /// The placeholder of the nth bound value.
     pub(crate) placeholder: fn(usize) -> String,
     /// A column as text.
     pub(crate) as_text: fn(&str, ColumnKind) -> String,
-    /// Such a text, whatever its character set is, as it is read.
+    /// Converts a text of any character set to the one that is read.
     pub(crate) read_text: fn(String) -> String,
-    /// A number as an integer of so many bytes, as it is read.
+    /// A number as an integer of this many bytes.
     pub(crate) integer: fn(&str, u8) -> String,
-    /// A column as the time that rows of ours have, and the clock in the same form.
+    /// A column as the time type of Posthaste's own tables, and the clock of the server in the same form.
     pub(crate) as_time: fn(&str, ColumnKind) -> String,
     pub(crate) now: &'static str,
-    /// What is read where the table has no column.
+    /// The values to read where the table has no column.
     pub(crate) nulls: Nulls,
-    /// How many bytes an event has of a column.
+    /// The size of a column of an event, in bytes.
     pub(crate) length: fn(&str, ColumnKind) -> String,
-    /// A text that is bound as a value of a key's column.
+    /// A bound text as a value of a key column.
     pub(crate) as_key: fn(ColumnKind, &str) -> String,
-    /// A time so many microseconds before another.
+    /// A time this many microseconds before another time.
     pub(crate) before: fn(&str, &str) -> String,
-    /// The database's clock as a column of this type takes it.
+    /// The clock of the server, as a column of this type takes it.
     pub(crate) clock: fn(ColumnKind) -> &'static str,
-    /// The type of a column, by what the catalogue calls it.
+    /// The type of a column, from its name in the catalogue.
     pub(crate) kind: fn(&str) -> Option<ColumnKind>,
-    /// A query for columns of the pending rows of these keys, at most so many of them.
+    /// A query for columns of the pending rows with these keys, which are a limited number.
     pub(crate) pending: fn(&ResolvedLayout, &str, &[RowKey]) -> BoundQuery,
     pub(crate) max_keys: usize,
-    /// A statement that sets something in picked rows, or deletes them, as far as they still are in this state. The query
-    /// for the keys of the rows names them `k0`, `k1` and so on.
+    /// A statement that sets columns of picked rows, or deletes the rows, if they are still in this state. The query
+    /// that picks the rows names the key columns `k0`, `k1` and so on.
     pub(crate) change: fn(&ResolvedLayout, State, Option<&str>, &str) -> String,
-    /// How many rows the database believes there are in the table whose name is bound.
+    /// The row count that the database estimates for the table whose name is bound.
     pub(crate) total: &'static str,
-    /// Takes the lock of the table whose name is bound, unless another session has it: `leads` is 1 where this one has
-    /// it now.
+    /// Tries to take the lock of the table whose name is bound. `leads` is 1 if this session holds it now.
     pub(crate) lock: &'static str,
-    /// Whether this session has the lock, in the same form.
+    /// Returns whether this session holds the lock, in the same form.
     pub(crate) held: &'static str,
     pub(crate) catalogue: CatalogueQueries,
     pub(crate) rights: RightsQueries,
@@ -74,18 +73,18 @@ pub(crate) struct Nulls {
     pub(crate) list: &'static str,
 }
 
-/// Questions about what a user may do.
+/// Queries about the rights of the user.
 #[derive(Debug)]
 pub(crate) struct RightsQueries {
-    /// `only_reads` is 0 where the server takes writes.
+    /// `only_reads` is 0 if the server accepts writes.
     pub(crate) only_reads: &'static str,
-    /// Stands before a statement that is tried out.
+    /// The prefix that makes a server check a statement without running it.
     pub(crate) try_out: &'static str,
-    /// The user as a GRANT names it, as `user_name`.
+    /// Returns the user as GRANT names it, as `user_name`.
     pub(crate) user: &'static str,
 }
 
-/// The types of columns that a layout can have.
+/// The column types that a layout can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(all(feature = "mysql", feature = "postgres")),
@@ -93,25 +92,25 @@ pub(crate) struct RightsQueries {
 )]
 pub(crate) enum ColumnKind {
     Text,
-    /// Text that is filled up with blanks, which mean nothing.
+    /// Text that is padded with blanks, which have no meaning.
     PaddedText,
     Json,
     Bytes,
     Uuid,
-    /// A UUID in sixteen bytes.
+    /// A UUID as sixteen bytes.
     UuidBytes,
     Integer,
     Boolean,
-    /// A time in UTC.
+    /// A time in UTC, without a zone.
     Time,
-    /// A time with its zone.
+    /// A time with a zone.
     ZonedTime,
-    /// A list of values that somebody made a type of.
+    /// An enumeration type.
     Choice,
 }
 
 impl ColumnKind {
-    /// Whether a column of this type can hold this field.
+    /// True if a column of this type can contain this field.
     fn fits(self, field: Field) -> bool {
         let is_text = matches!(self, Self::Text | Self::PaddedText);
         match field {
@@ -125,7 +124,7 @@ impl ColumnKind {
         }
     }
 
-    /// Whether rows can be looked up by such a column.
+    /// True if rows can be looked up by a column of this type.
     fn is_key(self) -> bool {
         !matches!(self, Self::Json | Self::Bytes | Self::Boolean | Self::Choice)
     }
@@ -143,23 +142,23 @@ impl ColumnKind {
     }
 }
 
-/// A layout over a table that is there, with the types of its columns.
+/// A layout with the column types of an existing table.
 #[derive(Debug)]
 pub(crate) struct ResolvedLayout {
     pub(crate) layout: Layout,
     pub(crate) dialect: &'static Dialect,
-    /// The table as it stands in statements.
+    /// The table in statements.
     pub(crate) table: String,
-    /// The table as the catalogue is asked for it.
+    /// The table as catalogue queries take it.
     catalogue_name: String,
     kinds: HashMap<String, ColumnKind>,
-    /// How many characters an error may have.
+    /// The maximum length of an error, in characters.
     error_chars: Option<usize>,
 }
 
 impl ResolvedLayout {
-    /// An error names every column that is missing or cannot be used, every value that the status cannot have, and
-    /// what is wrong with the key.
+    /// Checks the layout against the table. The error names every column that is missing or unsuitable, every value
+    /// that the status column cannot contain, and what is wrong with the key.
     pub(crate) fn new(
         layout: &Layout,
         dialect: &'static Dialect,
@@ -206,7 +205,7 @@ impl ResolvedLayout {
         Ok(Self { layout: layout.clone(), dialect, table, catalogue_name, kinds, error_chars })
     }
 
-    /// The name of the table, to be bound in questions about the catalogue and the lock.
+    /// The name of the table, to be bound in queries of the catalogue and of the lock.
     pub(crate) fn name_in_catalogue(&self) -> BindValue {
         self.catalogue_name.as_str().into()
     }
@@ -215,7 +214,7 @@ impl ResolvedLayout {
         StoreError::Unsupported { store: self.dialect.store, operation }
     }
 
-    /// An error as its column can hold it.
+    /// Cuts an error to the length of its column.
     pub(crate) fn cut_error(&self, error: &str) -> String {
         match self.error_chars {
             Some(most) => error.chars().take(most).collect(),
@@ -233,24 +232,24 @@ impl ResolvedLayout {
         Some((self.quoted(name.as_str()), self.kind(name.as_str())))
     }
 
-    /// The same as it stands where a value is set.
+    /// The column of a field as an assignment takes it.
     pub(crate) fn bare(&self, field: Field) -> Option<(String, ColumnKind)> {
         let (name, Dialect { quote, set_in, .. }) = (self.layout.column_of(field)?, self.dialect);
         Some((format!("{set_in}{quote}{name}{quote}"), self.kind(name.as_str())))
     }
 
-    /// The columns of the key in one list.
+    /// The key columns as one list.
     pub(crate) fn key_names(&self) -> String {
         self.key().into_iter().map(|(column, _)| column).collect::<Vec<_>>().join(", ")
     }
 
-    /// The columns of the key, quoted, with their types.
+    /// The key columns, quoted, with their types.
     pub(crate) fn key(&self) -> Vec<(String, ColumnKind)> {
         let columns = self.layout.key_columns();
         columns.iter().map(|name| (self.quoted(name.as_str()), self.kind(name.as_str()))).collect()
     }
 
-    /// A field as a text that is read.
+    /// A field as text.
     pub(crate) fn text(&self, field: Field) -> String {
         self.column(field).map_or_else(
             || self.dialect.nulls.text.to_owned(),
@@ -258,7 +257,7 @@ impl ResolvedLayout {
         )
     }
 
-    /// A field as a time that is read.
+    /// A field as a time.
     pub(crate) fn time(&self, field: Field) -> String {
         self.column(field).map_or_else(
             || self.dialect.nulls.time.to_owned(),
@@ -266,18 +265,18 @@ impl ResolvedLayout {
         )
     }
 
-    /// When a row was written, as text; NULL where the table does not say so.
+    /// The time at which a row was written, as text; NULL if the table has no such column.
     pub(crate) fn written(&self) -> String {
         self.text(Field::CreatedAt)
     }
 
-    /// That a row has the key in `k0`, `k1` and so on of a table of this name.
+    /// The condition that a row has the key in `k0`, `k1` and so on of the table with this name.
     pub(crate) fn has_key_of(&self, name: &str) -> String {
         let keys = self.key().into_iter().enumerate();
         keys.map(|(n, (column, _))| format!("{column} = {name}.k{n}")).collect::<Vec<_>>().join(" AND ")
     }
 
-    /// What tells a row from all others: `event_id`, the columns of the key as `k0`, `k1` and so on, and `written`.
+    /// The columns that identify a row: `event_id`, the key columns as `k0`, `k1` and so on, and `written`.
     pub(crate) fn row_key(&self) -> String {
         let Dialect { as_text, read_text, .. } = self.dialect;
         let parts = self.key().into_iter().enumerate();
@@ -287,7 +286,7 @@ impl ResolvedLayout {
         format!("{id} AS event_id, {}{written} AS written", parts.collect::<String>())
     }
 
-    /// Rows that meet a condition, oldest first.
+    /// Selects rows that meet a condition, oldest first.
     pub(crate) fn oldest_first(&self, columns: &str, condition: &str, rest: &str) -> String {
         let (table, order) = (&self.table, self.order());
         format!("SELECT {columns} FROM {table} AS t WHERE {condition} ORDER BY {order} {rest}")
@@ -312,14 +311,14 @@ impl ResolvedLayout {
         }
     }
 
-    /// The code of a row's status as all stores have it.
+    /// The status of a row as the status code that all stores use.
     pub(crate) fn status_code(&self) -> String {
         let code = |(state, code): (State, i16)| format!("WHEN {} THEN {code}", self.is(state));
         let states = [(State::Pending, 0), (State::Sent, 1), (State::Failed, 3), (State::Archived, 4)];
         format!("CASE {} ELSE -1 END", states.map(code).join(" "))
     }
 
-    /// By age, where the table knows it.
+    /// The order of rows: by age, if the table has a time.
     pub(crate) fn order(&self) -> String {
         match self.column(Field::CreatedAt) {
             Some((column, _)) => column,
@@ -327,7 +326,7 @@ impl ResolvedLayout {
         }
     }
 
-    /// What is set in a row that reaches this state, with its error as it is given here.
+    /// The assignments that put a row into this state, with `error` as the expression of its error.
     pub(crate) fn set(&self, state: State, error: &str) -> String {
         let bare = |field| self.bare(field);
         let mut set = Vec::new();
@@ -352,8 +351,8 @@ impl ResolvedLayout {
         set.join(", ")
     }
 
-    /// What is set in a row that was delivered; `None` if it is deleted. A layout without the state keeps what it
-    /// cannot archive.
+    /// The assignments for a delivered row; `None` if the row is deleted. A layout without the state ARCHIVED keeps the
+    /// row as sent.
     pub(crate) fn set_delivered(&self, on_done: OnDone) -> Option<String> {
         let state = match on_done {
             OnDone::Delete => return None,
@@ -364,9 +363,9 @@ impl ResolvedLayout {
         Some(self.set(state, "NULL"))
     }
 
-    /// What is set in a row whose attempt failed: it counts and decides on the count that the table has at that moment.
-    /// What reads the count stands before what changes it, because MySQL goes from left to right. Nothing for a table
-    /// that does not count.
+    /// The assignments for a row whose attempt failed. The row counts the attempt and decides by its own count whether
+    /// it is given up. Expressions that read the count come before the one that changes it, because MySQL evaluates
+    /// assignments from left to right. Empty for a table that does not count attempts.
     pub(crate) fn set_counted(&self, most: &str, error: &str) -> String {
         let column = |field| self.column(field).map(|(column, _)| column).unwrap_or_default();
         let bare = |field| self.bare(field).map(|(column, _)| column).unwrap_or_default();
@@ -382,8 +381,8 @@ impl ResolvedLayout {
         )
     }
 
-    /// What is written back into a row that was delivered or given up, into none: a server that refuses this would
-    /// refuse it after a delivery.
+    /// A write-back of a delivery and of a failure that matches no row. A server that refuses it would refuse the same
+    /// statement after a delivery.
     pub(crate) fn write_nothing(&self) -> String {
         let written = [Field::Status, Field::SentAt, Field::Error, Field::Attempts];
         let set: Vec<String> = written
@@ -398,7 +397,7 @@ impl ResolvedLayout {
         }
     }
 
-    /// The right that this needs beside SELECT.
+    /// The right that write-backs need in addition to SELECT.
     pub(crate) fn right(&self) -> &'static str {
         match self.layout.ending() {
             Ending::Deleted => "DELETE",
@@ -407,8 +406,8 @@ impl ResolvedLayout {
     }
 }
 
-/// Whether the status can have this value. A server may compare a column with what it can never hold, and only
-/// refuse to write it: events would be delivered again and again.
+/// True if the status column can contain this value. A server may accept a comparison with a value that the column can
+/// never contain, and only refuse to write it: events would then be delivered again and again.
 fn can_hold(status: &Column, kind: Option<ColumnKind>, value: &str) -> bool {
     match kind {
         Some(ColumnKind::Integer) => value.parse::<i64>().is_ok(),
@@ -440,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_does_not_tell_rows_apart_is_refused() {
+    fn key_that_is_not_unique_is_refused() {
         let found = columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("part", "integer")]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
         let both = layout.clone().key(["part", "id"].map(|name| name.parse().unwrap()));
@@ -454,7 +453,7 @@ mod tests {
         assert_eq!(refused(&layout, Some(&[&["part"], &["id"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id", "part"]]), false), "");
         assert_eq!(refused(&both, Some(&[&["id"]]), false), "", "a part of the key is enough");
-        assert_eq!(refused(&layout, None, true), "", "nobody knows of a view");
+        assert_eq!(refused(&layout, None, true), "", "a view has no indexes to check");
         let same = refused(&layout, Some(&[&["id", "part"], &["part"]]), false);
         assert!(same.contains("the same id") && same.contains("primary key"), "{same}");
         assert!(refused(&layout, Some(&[]), false).contains("the same id"));
@@ -462,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn status_that_its_column_cannot_have_is_refused() {
+    fn status_value_that_its_column_cannot_contain_is_refused() {
         let layout = |value: &str| {
             let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);
             let layout = layout.column(Field::Status, "status".parse().unwrap());
@@ -491,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_that_is_wrong_is_named() {
+    fn every_unsuitable_column_is_named() {
         let found =
             columns(&[("id", "circle"), ("type", "text"), ("payload", "integer"), ("aggregatetype", "text")]);
         let layout = Layout::debezium();
@@ -502,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn row_without_a_status_waits_while_it_has_no_time() {
+    fn row_without_a_status_is_pending_while_it_has_no_time() {
         let found =
             columns(&[("id", "integer"), ("type", "text"), ("payload", "text"), ("processed_at", TIME)]);
         let layout = Layout::debezium().without(Field::AggregateType).without(Field::AggregateId);

@@ -1,44 +1,44 @@
-//! The rows of a foreign table as a claim and a settlement know them.
+//! Keys of rows in a foreign table, and the results of reading and counting.
 
 use posthaste::EventId;
 use posthaste::store::{Leased, Malformed};
 
 use super::session::{QueryRow, number};
 
-/// What tells a row from all others, those included that were there before it or come after it.
+/// Identifies a row, also against rows that had the same key before it or will have it after it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey {
     pub(crate) id: EventId,
-    /// The values of the key's columns, as text.
+    /// The values of the key columns, as text.
     pub(crate) parts: Vec<String>,
-    /// When the row was written, as text, where the table says so. A key can be used again for another row, after a
-    /// TRUNCATE for example, and the outcome of the one is not that of the other.
+    /// The time at which the row was written, as text, if the table has one. A key can be used again for another row,
+    /// after a TRUNCATE for example, and the outcome of one row must not be written into the other.
     pub(crate) written: Option<String>,
 }
 
-/// A row that was read to be delivered, or what cannot be read of it.
+/// A row that was read for delivery, or the reason why it cannot be read.
 pub(crate) type ReadRow = Result<Leased, Malformed>;
 
-/// What a claim has read of the rows that it chose.
+/// The rows that a claim has read, of those that it chose.
 #[derive(Debug, Default)]
 pub(crate) struct RowsRead {
     pub(crate) rows: Vec<(RowKey, ReadRow)>,
-    /// The size of them all.
+    /// The size of all rows that were read, in bytes.
     pub(crate) bytes: usize,
-    /// Those that did not fit; the others are gone.
+    /// Rows that did not fit. Chosen rows in neither list no longer exist.
     pub(crate) left: Vec<RowKey>,
 }
 
-/// A failed attempt, for a table that counts them.
+/// A failed attempt, for a table that counts attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedAttempt {
     pub(crate) key: RowKey,
     pub(crate) error: String,
-    /// The attempt at which the row is given up.
+    /// The number of attempts after which the row is given up.
     pub(crate) max_attempts: u32,
 }
 
-/// What the table says of a failed attempt.
+/// What the table says after a failed attempt was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AttemptCount {
     pub(crate) attempts: u32,
@@ -46,7 +46,7 @@ pub(crate) struct AttemptCount {
 }
 
 impl AttemptCount {
-    /// From the columns `attempts` and `is_dead`.
+    /// Reads the columns `attempts` and `is_dead`.
     pub(super) fn of(row: &QueryRow) -> Result<Self, sqlx::Error> {
         let attempts = u32::try_from(number(row, "attempts")?.max(0)).unwrap_or(u32::MAX);
         Ok(Self { attempts, is_dead: number(row, "is_dead")? != 0 })

@@ -1,4 +1,4 @@
-//! The database server of a foreign table: who it is, and what the databases do each in its own way.
+//! The database server of a foreign table: everything that PostgreSQL and MySQL do differently.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,8 +11,8 @@ use super::row_key::{AttemptCount, FailedAttempt, RowKey};
 use super::session::{BoundQuery, QueryRow, Session};
 use crate::{OpenError, TableName};
 
-/// Who runs a statement. Each has connections of its own, and so has what an operator changes: the engine never waits
-/// for operators, and a change never waits for questions.
+/// The caller of a statement. Each has its own connections, and so have changes by operators: the engine never waits
+/// for operators, and a change never waits for queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller {
     Engine,
@@ -24,16 +24,16 @@ pub(crate) enum Caller {
 pub(crate) trait Server: fmt::Debug + Send + Sync {
     fn dialect(&self) -> &'static Dialect;
 
-    /// The server and database as a person would name them.
+    /// The server and database in words, for errors and logs.
     fn name(&self) -> &str;
 
-    /// What an error means and what to do, where that is known.
+    /// Explains an error to the operator, where it is known.
     fn explain(&self, error: sqlx::Error) -> OpenError;
 
     /// Opens the session that takes the lock of the table.
     async fn connect(&self) -> Result<Box<dyn Session>, sqlx::Error>;
 
-    /// Refuses a server that has no sessions: behind some poolers no lock can be held.
+    /// Refuses a server without sessions. Behind a pooler in transaction mode no session lock can be held.
     async fn expect_sessions(&self, table: &TableName) -> Result<(), OpenError> {
         let _ = table;
         Ok(())
@@ -42,10 +42,10 @@ pub(crate) trait Server: fmt::Debug + Send + Sync {
     /// Runs a statement that only reads, and returns its rows.
     async fn query(&self, caller: Caller, query: &BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError>;
 
-    /// Runs a statement that changes rows; returns how many.
+    /// Runs a statement that changes rows. Returns their number.
     async fn change(&self, caller: Caller, query: &BoundQuery) -> Result<u64, StoreError>;
 
-    /// Sets this in the pending rows of these keys, or deletes them; returns which were pending.
+    /// Sets columns of the pending rows with these keys, or deletes them. Returns the rows that were pending.
     async fn settle_delivered(
         &self,
         resolved: &ResolvedLayout,
@@ -53,8 +53,8 @@ pub(crate) trait Server: fmt::Debug + Send + Sync {
         keys: &[RowKey],
     ) -> Result<HashSet<EventId>, StoreError>;
 
-    /// Counts failed attempts in the session that has the lock, all of them or none; returns the counts of rows that
-    /// were pending.
+    /// Counts failed attempts, all of them or none, in the session that holds the lock. Returns the counts of the rows
+    /// that were pending.
     async fn count_failures(
         &self,
         session: &mut dyn Session,
@@ -62,7 +62,7 @@ pub(crate) trait Server: fmt::Debug + Send + Sync {
         failures: &[FailedAttempt],
     ) -> Result<HashMap<EventId, AttemptCount>, sqlx::Error>;
 
-    /// Gives rows up in the session that has the lock, all of them or none; returns those that were pending.
+    /// Gives up rows, all of them or none, in the session that holds the lock. Returns those that were pending.
     async fn give_up(
         &self,
         session: &mut dyn Session,

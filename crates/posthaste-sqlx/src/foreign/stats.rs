@@ -1,11 +1,11 @@
-//! How much there is in a foreign table: counted as long as that is quick, and then estimated.
+//! Statistics of a foreign table: exact counts up to a limit, estimates beyond it.
 
 use posthaste::admin::{Estimated, Stats};
 
-/// One row more than what is counted exactly.
+/// The largest number of rows that is counted: one more than the largest exact count.
 pub(crate) const MAX_COUNTED_ROWS: u64 = Stats::MAX_EXACT_COUNT + 1;
 
-/// Rows by state, each counted up to [`MAX_COUNTED_ROWS`], and how many the database believes there are in all.
+/// Numbers of rows by state, each counted up to [`MAX_COUNTED_ROWS`], and the estimate of the database for all rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     pub(crate) pending: u64,
@@ -16,14 +16,14 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What is waiting is new and due: the rest is in the memory of whoever delivers.
+    /// Every pending row counts as new and due, because due times are in the memory of the process that delivers.
     pub(crate) fn stats(self) -> Stats {
         let all = [self.pending, self.sent, self.failed, self.archived];
         let counted: u64 = all.iter().filter(|count| **count < MAX_COUNTED_ROWS).sum();
         let large = all.iter().filter(|count| **count >= MAX_COUNTED_ROWS).count() as u64;
         let estimate = |count: u64| match count < MAX_COUNTED_ROWS {
             true => count,
-            // What is left is shared by those that are too many to count.
+            // The rest of the estimate is divided among the states that have too many rows to count.
             false => (self.total.saturating_sub(counted) / large.max(1)).max(MAX_COUNTED_ROWS),
         };
         let [pending, done, dead, archived] = all.map(estimate);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_too_much_to_count_is_estimated() {
+    fn only_counts_beyond_the_limit_are_estimated() {
         let counts = Counts { pending: 3, sent: MAX_COUNTED_ROWS, failed: 2, archived: 0, total: 10_000_005 };
         let stats = counts.stats();
         assert_eq!((stats.new, stats.due, stats.dead, stats.done), (3, 3, 2, 10_000_000));
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_is_never_less_than_what_was_counted() {
+    fn estimate_is_never_less_than_the_count() {
         let counts =
             Counts { pending: MAX_COUNTED_ROWS, sent: MAX_COUNTED_ROWS, failed: 0, archived: 0, total: 0 };
         assert_eq!((counts.stats().new, counts.stats().done), (MAX_COUNTED_ROWS, MAX_COUNTED_ROWS));

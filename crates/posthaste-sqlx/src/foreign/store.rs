@@ -1,4 +1,4 @@
-//! The engine's door to a foreign table.
+//! The store of a foreign table, as the engine uses it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +18,14 @@ use super::leases::Leases;
 use super::row_key::{FailedAttempt, RowKey};
 use super::server::Caller;
 
-/// How long an event that can neither be delivered nor given up waits for the next attempt.
+/// Delay before the next attempt of an event that can neither be delivered nor given up.
 const UNDELIVERABLE_RETRY_DELAY: Duration = Duration::from_secs(300);
 
 /// A foreign outbox table, relayed as it is. Cheap to clone.
 ///
-/// One process at a time delivers from it: whoever has the lock of the table. The others claim nothing, and one of
-/// them takes over when the first one ends or loses its connection. What was under way then is delivered again.
+/// One process at a time delivers from it: the one that holds the lock of the table. Other processes claim nothing. One
+/// of them takes over when the first one ends or loses its connection; events that were in delivery then are delivered
+/// again.
 #[derive(Clone, Debug)]
 pub struct ForeignTableStore(Arc<Inner>);
 
@@ -32,9 +33,9 @@ pub struct ForeignTableStore(Arc<Inner>);
 struct Inner {
     table: ForeignTable,
     leases: Mutex<Leases>,
-    /// Whether this process delivered when it last looked, to say when that changes.
+    /// Whether this process held the lock at the last claim; `None` before the first one. Used to log changes.
     leads: Mutex<Option<bool>>,
-    /// Whether so many rows waited for their time at the last look that nothing was claimed, to say when that begins.
+    /// Whether the last claim was refused because too many rows wait in memory. Used to log when that begins.
     is_full: AtomicBool,
     /// Whether the engine may purge.
     purges: bool,
@@ -46,12 +47,12 @@ impl ForeignTableStore {
         Self(Arc::new(Inner { table, leases, leads, is_full, purges }))
     }
 
-    /// The layout that it was opened with.
+    /// The layout with which the store was opened.
     pub fn layout(&self) -> &Layout {
         &self.table().resolved().layout
     }
 
-    /// Closes the store's connections, and leaves the lock to others. Calls after it fail.
+    /// Closes the store's connections and releases the lock. Calls after it fail.
     pub async fn close(&self) {
         self.0.table.close().await;
     }
@@ -68,7 +69,7 @@ impl ForeignTableStore {
         self.table().resolved().unsupported(operation)
     }
 
-    /// Says when this process begins to deliver, or to stand by.
+    /// Logs when this process begins to deliver or to stand by.
     pub(super) fn log_leadership(&self, leads: bool) {
         let mut before = self.0.leads.lock().unwrap_or_else(PoisonError::into_inner);
         if before.replace(leads) == Some(leads) {
@@ -76,12 +77,13 @@ impl ForeignTableStore {
         }
         let table = self.layout().table_name();
         match leads {
-            true => tracing::info!(%table, "this process delivers from the table: it has its lock"),
-            false => tracing::info!(%table, "standing by: this process has not the lock of the table"),
+            true => tracing::info!(%table, "this process delivers from the table: it holds the table lock"),
+            false => tracing::info!(%table, "standing by: another process holds the table lock"),
         }
     }
 
-    /// Whether no further row can wait in memory. Says when that begins: from outside it looks as if nothing were due.
+    /// True if no more rows can wait in memory. Logs when that begins, because the outbox then looks as if nothing were
+    /// due.
     pub(super) fn is_full(&self, waiting: usize) -> bool {
         let is_full = waiting >= Leases::MAX_WAITING_ROWS;
         let was_full = self.0.is_full.swap(is_full, Ordering::Relaxed);
@@ -89,29 +91,29 @@ impl ForeignTableStore {
             let table = self.layout().table_name();
             tracing::warn!(
                 %table, waiting,
-                "nothing is claimed until some of the events that wait are due: more cannot be kept aside; mend the \
-                 destination that they wait for, or take away what it never takes"
+                "nothing is claimed until some of the waiting events are due, because no more can wait in \
+                 memory; fix the destination that they wait for, or remove the events that it will never accept"
             );
         }
         is_full
     }
 
-    /// The lock is not ours, so nothing here is held any more: another process may have it, or have had it.
+    /// Ends all leases, because this process has lost the lock and another one may have held it.
     pub(super) fn lock_lost(&self) {
         self.log_leadership(false);
         self.leases().forget_leases(Instant::now());
     }
 
-    /// The key of the row that was claimed with a lease. Of one that was claimed before this process lost its memory
-    /// it is the id, where that is the whole key; such a key is of no row whose table says when it was written.
+    /// The key of the row that was claimed with a lease. If this process has lost its memory of that claim, the key is
+    /// the id, where the id is the whole key. Such a key matches no row of a table that has a time of writing.
     fn key_of(&self, lease: &Lease) -> Option<RowKey> {
         let known = self.leases().key(lease).cloned();
         let alone = || RowKey { id: lease.id.clone(), parts: vec![lease.id.to_string()], written: None };
         known.or_else(|| (self.layout().key_columns().len() == 1).then(alone))
     }
 
-    /// Whether none of this is held here and nothing of it would be written. Whoever settles such a thing wants to
-    /// know whether the store works, and memory always does.
+    /// True if this process holds none of these rows and the settlement would write nothing. The engine sends such a
+    /// settlement to find out whether the store works, and memory always does.
     fn knows_nothing_of(&self, settle: &Settle<'_>) -> bool {
         let is_unknown = |settlement: &Settlement| match settlement.verdict {
             Verdict::Done => self.key_of(&settlement.lease).is_none(),
@@ -120,8 +122,8 @@ impl ForeignTableStore {
         settle.settlements.iter().all(is_unknown)
     }
 
-    /// Writes down what was delivered; the first to go, because nothing may keep it from being written.
-    async fn settle_delivered(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+    /// Writes back deliveries. They come first, so that no error of another outcome keeps them from being written.
+    async fn settle_delivered(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Result<(), StoreError> {
         let is_done = |settlement: &Settlement| settlement.verdict == Verdict::Done;
         let done = settle.settlements.iter().enumerate().filter(|(_, settlement)| is_done(settlement));
         let (indexes, keys): (Vec<usize>, Vec<RowKey>) =
@@ -132,14 +134,14 @@ impl ForeignTableStore {
         let written = self.table().settle_delivered(&keys, settle.on_done).await?;
         for (index, key) in indexes.into_iter().zip(keys) {
             if written.contains(&key.id) {
-                answers[index] = Settled::Done;
+                results[index] = Settled::Done;
             }
             self.leases().forget_row(&key);
         }
         Ok(())
     }
 
-    /// The settlements of attempts that failed and whose leases are held, with their indexes.
+    /// Failed attempts whose leases are held, with their indexes in the settlement.
     fn failures<'s>(&self, settle: &'s Settle<'_>) -> Vec<(usize, &'s Lease, &'s str, &'s Backoff)> {
         let leases = self.leases();
         let failures = settle.settlements.iter().enumerate().filter_map(|(index, settlement)| {
@@ -149,20 +151,20 @@ impl ForeignTableStore {
         failures.collect()
     }
 
-    /// Failed attempts that the table counts.
-    async fn settle_counted(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Result<(), StoreError> {
+    /// Settles failed attempts for a table that counts them.
+    async fn settle_counted(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Result<(), StoreError> {
         let failures = self.failures(settle);
-        let told: Vec<FailedAttempt> = failures
+        let failed: Vec<FailedAttempt> = failures
             .iter()
             .filter_map(|(_, lease, error, backoff)| {
                 let (error, max_attempts) = (self.table().resolved().cut_error(error), backoff.max_attempts);
                 Some(FailedAttempt { key: self.key_of(lease)?, error, max_attempts })
             })
             .collect();
-        if told.is_empty() {
+        if failed.is_empty() {
             return Ok(());
         }
-        let Some(counted) = self.table().count_failures(&told).await? else {
+        let Some(counted) = self.table().count_failures(&failed).await? else {
             self.lock_lost();
             return Ok(());
         };
@@ -176,18 +178,19 @@ impl ForeignTableStore {
             let attempts = count.attempts;
             if count.is_dead {
                 leases.forget(&lease.id);
-                answers[index] = Settled::Dead { attempts };
+                results[index] = Settled::Dead { attempts };
                 continue;
             }
             let delay = backoff.after(attempts).unwrap_or_default();
             leases.put_off(lease, now + delay, None);
-            answers[index] = Settled::Retry { attempts, delay };
+            results[index] = Settled::Retry { attempts, delay };
         }
         Ok(())
     }
 
-    /// Failed attempts of a table that counts none. Answers those that are to be given up, with their indexes.
-    fn count_here(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+    /// Counts failed attempts in memory, for a table without such a column. Returns the rows to give up, with their
+    /// indexes.
+    fn count_here(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let failures = self.failures(settle);
         let (now, mut leases, mut spent) = (Instant::now(), self.leases(), Vec::new());
         for (index, lease, error, backoff) in failures {
@@ -195,7 +198,7 @@ impl ForeignTableStore {
             let delay = match backoff.after(attempts) {
                 Some(delay) => delay,
                 None if self.layout().can_fail() => {
-                    answers[index] = Settled::Dead { attempts };
+                    results[index] = Settled::Dead { attempts };
                     spent.extend(leases.key(lease).map(|key| (index, key.clone(), error.to_owned())));
                     continue;
                 }
@@ -206,13 +209,14 @@ impl ForeignTableStore {
             };
             leases.set_attempts(&lease.id, attempts);
             leases.put_off(lease, now + delay, None);
-            answers[index] = Settled::Retry { attempts, delay };
+            results[index] = Settled::Retry { attempts, delay };
         }
         spent
     }
 
-    /// Events that can never be delivered, or were put off for too long, where the table can say so; others wait.
-    fn rejected(&self, settle: &Settle<'_>, answers: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
+    /// Rows to give up because they can never be delivered or were put off for too long. If the layout has no state for
+    /// that, they wait instead.
+    fn rejected(&self, settle: &Settle<'_>, results: &mut [Settled]) -> Vec<(usize, RowKey, String)> {
         let (now, mut leases) = (Instant::now(), self.leases());
         let mut rejected = Vec::new();
         for (index, settlement) in settle.settlements.iter().enumerate() {
@@ -230,53 +234,53 @@ impl ForeignTableStore {
                 _ => continue,
             };
             if self.layout().can_fail() {
-                answers[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
+                results[index] = Settled::Dead { attempts: leases.attempts(&lease.id) };
                 rejected.extend(leases.key(lease).map(|key| (index, key.clone(), reason.clone())));
             } else {
                 self.cannot_give_up(&lease.id);
                 leases.put_off(lease, now + UNDELIVERABLE_RETRY_DELAY, None);
-                answers[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
+                results[index] = Settled::Waiting { delay: UNDELIVERABLE_RETRY_DELAY };
             }
         }
         rejected
     }
 
-    /// Without the error's own words, which may quote the payload.
+    /// Leaves out the text of the error, which may quote the payload.
     fn cannot_give_up(&self, id: &EventId) {
         let table = self.layout().table_name();
         tracing::warn!(
             %table, %id,
-            "cannot be delivered, and the table has no status for that: trying on; mend the destination, or delete \
-             the row"
+            "cannot be delivered, and the table has no status for that, so it is retried; fix the \
+             destination, or delete the row"
         );
     }
 
     async fn give_up(
         &self,
         rows: Vec<(usize, RowKey, String)>,
-        answers: &mut [Settled],
+        results: &mut [Settled],
     ) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
         let resolved = self.table().resolved();
-        let told: Vec<(RowKey, String)> =
+        let dead: Vec<(RowKey, String)> =
             rows.iter().map(|(_, key, error)| (key.clone(), resolved.cut_error(error))).collect();
-        let written = self.table().give_up(&told).await?;
+        let written = self.table().give_up(&dead).await?;
         if written.is_none() {
             self.lock_lost();
         }
         let written = written.unwrap_or_default();
         for (index, key, _) in rows {
             if !written.contains(&key.id) {
-                answers[index] = Settled::Stale;
+                results[index] = Settled::Stale;
             }
             self.leases().forget(&key.id);
         }
         Ok(())
     }
 
-    /// Every outcome but one ends the time for which an event was put off.
+    /// Ends the time for which events were put off, for every outcome but that one.
     fn end_putting_off(&self, settle: &Settle<'_>) {
         let goes_on =
             |verdict: &Verdict| matches!(verdict, Verdict::Unreachable { give_up_after: Some(_), .. });
@@ -285,10 +289,10 @@ impl ForeignTableStore {
         ended.for_each(|settlement| leases.end_putting_off(&settlement.lease));
     }
 
-    /// What only has to be remembered.
-    fn settle_waiting(&self, settle: &Settle<'_>, answers: &mut [Settled]) {
+    /// Settles the outcomes that are kept in memory only.
+    fn settle_waiting(&self, settle: &Settle<'_>, results: &mut [Settled]) {
         let (now, mut leases) = (Instant::now(), self.leases());
-        for (settlement, answer) in settle.settlements.iter().zip(answers) {
+        for (settlement, result) in settle.settlements.iter().zip(results) {
             leases.add_progress(&settlement.lease, &settlement.delivered);
             let (delay, park) = match &settlement.verdict {
                 Verdict::Deferred { delay } => (*delay, None),
@@ -296,7 +300,7 @@ impl ForeignTableStore {
                 _ => continue,
             };
             if leases.put_off(&settlement.lease, now + delay, park) {
-                *answer = Settled::Waiting { delay };
+                *result = Settled::Waiting { delay };
                 if matches!(settlement.verdict, Verdict::Deferred { .. }) {
                     leases.add_deferral(&settlement.lease.id);
                 }
@@ -315,23 +319,23 @@ impl Store for ForeignTableStore {
     }
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
-        let mut answers = vec![Settled::Stale; settle.settlements.len()];
+        let mut results = vec![Settled::Stale; settle.settlements.len()];
         if self.knows_nothing_of(settle) {
             self.table().write_nothing().await?;
         }
-        self.settle_delivered(settle, &mut answers).await?;
+        self.settle_delivered(settle, &mut results).await?;
         self.end_putting_off(settle);
-        let mut given_up = self.rejected(settle, &mut answers);
+        let mut given_up = self.rejected(settle, &mut results);
         match self.layout().counts() {
-            true => self.settle_counted(settle, &mut answers).await?,
-            false => given_up.extend(self.count_here(settle, &mut answers)),
+            true => self.settle_counted(settle, &mut results).await?,
+            false => given_up.extend(self.count_here(settle, &mut results)),
         }
-        self.give_up(given_up, &mut answers).await?;
-        self.settle_waiting(settle, &mut answers);
-        Ok(answers)
+        self.give_up(given_up, &mut results).await?;
+        self.settle_waiting(settle, &mut results);
+        Ok(results)
     }
 
-    /// A start is not counted: what this process knows ends with it.
+    /// Ignores whether the attempt has started: attempts in memory end with the process anyway.
     async fn renew(&self, renew: &Renew<'_>) -> Result<Vec<Lease>, StoreError> {
         if !self.table().leads().await? {
             self.lock_lost();
@@ -356,7 +360,8 @@ impl Store for ForeignTableStore {
         Ok(self.leases().unpark(unpark.route, unpark.limit, Instant::now()))
     }
 
-    /// Nothing unless it was opened to be purged: every engine has a retention, whether somebody thought of it or not.
+    /// Purges only if the store was opened with `purge`: every engine has a retention time by default, and the table
+    /// belongs to another program.
     async fn purge_batch(&self, purge: &Purge) -> Result<u64, StoreError> {
         if !self.0.purges {
             return Ok(0);
@@ -368,7 +373,7 @@ impl Store for ForeignTableStore {
         self.table().oldest(Caller::Engine).await
     }
 
-    /// There is no wake-up for such a table.
+    /// A foreign table has no notifications.
     fn wake(&self) -> Option<Notifier> {
         None
     }

@@ -1,4 +1,4 @@
-//! What operators' tools say to MySQL.
+//! The SQL of MySQL for operator calls.
 
 use sqlx::mysql::MySqlQueryResult;
 use sqlx::{MySql, MySqlConnection};
@@ -29,7 +29,7 @@ const REVIVE: &str = "UPDATE `{table}` SET status = 0, available_at = UTC_TIMEST
   progress = IF(?, NULL, progress)
 WHERE seq IN ({keys}) AND phase = 3";
 
-/// A route that is paused already stays as it is.
+/// A route that is paused already keeps its time and its operator.
 const PAUSE: &str = "INSERT INTO `{table}_control` (route, paused_at, paused_by)
 SELECT ?, UTC_TIMESTAMP(6), ? FROM (SELECT 1) AS one
 WHERE NOT EXISTS (SELECT 1 FROM `{table}_control` WHERE route = ?)";

@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! The SQL of MySQL for the backlog.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ GROUP BY grouping ORDER BY total DESC, grouping LIMIT ?"
 }
 
 impl BacklogDialect for MySql {
-    /// The first value stands for no aggregate type.
+    /// The first value is the name for events without an aggregate type.
     const BY_TYPE: &'static str = groups!("CONCAT(COALESCE(aggregate_type, ?), ':', event_type)");
     const BY_TENANT: &'static str = groups!("tenant_id");
     const MORE: &'static str = "SELECT COUNT(*) FROM (SELECT seq FROM `{table}` FORCE INDEX (`{table}_phase`)

@@ -1,8 +1,8 @@
-//! Claims: due rows, in order, found and leased in one short transaction.
+//! Claims on MySQL: finds and leases due rows, in order, in one short transaction.
 //!
-//! Which rows fit is decided from their sizes, which stand in a column of their own, before a payload is read. InnoDB
-//! reads the whole of each row that it locks for a change, whatever columns a statement names. So where rows may be
-//! large, a claim looks at their sizes first, without a lock, and then locks no more rows than fit.
+//! Sizes of rows are stored in a column, so a claim decides which rows fit before it reads a payload. InnoDB reads all
+//! of a row that it locks for a change, whatever columns the statement names. So if rows may be large, a claim first
+//! reads their sizes without locks, and then locks only as many rows as fit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -17,33 +17,33 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 use super::MySqlStore;
 use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
-use crate::byte_limit::rows_within_limit;
-use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
+use crate::claim_byte_limit::rows_within_limit;
+use crate::claim_floor::{ClaimRange, IndexPosition};
 use crate::parked_routes_cache;
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
-/// The server's clock, and the paused routes.
+/// The server's clock and the paused routes, in one round trip.
 const SERVER_STATE: &str = concat!(
     "SELECT ",
     micros!("UTC_TIMESTAMP(6)"),
     " AS now, NULL AS paused UNION ALL SELECT NULL, route FROM `{table}_control`"
 );
 
-/// The first name behind this one that rows are parked for: one step into the index, however many rows bear
-/// it. A statement that asks for all names would do so only while the server's statistics are good, and read
-/// all that is parked otherwise.
+/// The next name after the bound one for which rows are parked: one step in the index, however many rows have that
+/// name. A statement for all names would step from name to name only while the statistics of the server are accurate,
+/// and otherwise read all parked rows.
 pub(super) const NEXT_PARKED: &str = "SELECT /*+ MAX_EXECUTION_TIME(5000) */ parked
 FROM `{table}` FORCE INDEX (`{table}_parked`) WHERE parked > ? ORDER BY parked LIMIT 1";
 
-/// The server itself ends a look that takes too long: it would not see that its caller has gone away. For MySQL the
-/// limit stands in the statement; MariaDB takes it from here.
+/// Makes the server end a query for names that takes too long, because it would not notice that the caller has gone
+/// away. MySQL takes the limit from the hint in the statement, MariaDB from this prefix.
 const BOUNDED: &str = "/*M!100100 SET STATEMENT max_statement_time = 5 FOR */ ";
 
 const _: () = assert!(parked_routes_cache::REFRESH_TIMEOUT.as_secs() == 5);
 
-/// What a claim has to know of a row before it takes it.
+/// The columns that a claim reads of a row before it leases it.
 macro_rules! found {
     () => {
         concat!("SELECT ", micros!("c.now"), " AS now, ", micros!("o.phase_at"), " AS due, o.seq, o.size")
@@ -68,8 +68,8 @@ ORDER BY o.phase_at, o.seq LIMIT ?",
     };
 }
 
-/// The index has exactly this order. Another would have to be sorted, and what is sorted is locked from
-/// the first row to the last, so that a second claimer would find nothing.
+/// The index has exactly this order. With another index the server would sort, and it locks every row that it sorts: a
+/// second claim at the same time would find nothing. SKIP LOCKED leaves out rows that another transaction is changing.
 pub(super) const BY_DUE: Search = Search { sizes: by_due!(""), locking: by_due!(" FOR UPDATE SKIP LOCKED") };
 
 macro_rules! by_seq {
@@ -87,16 +87,16 @@ ORDER BY o.seq LIMIT ?",
     };
 }
 
-/// Rows that wait for their time are stepped over; the first one on lease ends the search. A row that
-/// somebody is changing is waited for: what it becomes decides what may be claimed. So two such claims
-/// never run at once: the second waits for the first row of the first, and then finds it on lease.
+/// Steps over rows that wait for their time. The first leased row ends the search. Waits for a row that another
+/// transaction is changing (no SKIP LOCKED), because its new state decides what may be claimed. So two such claims
+/// never run at the same time: the second waits for the first row of the first one, and then finds it leased.
 pub(super) const BY_SEQ: Search = Search { sizes: by_seq!(""), locking: by_seq!(" FOR UPDATE") };
 
-/// One search for rows that can be claimed.
+/// A search for rows that can be claimed.
 pub(super) struct Search {
-    /// Reads no payload.
+    /// Finds sizes without locks, and reads no payload.
     sizes: &'static str,
-    /// Reads all of each row that it finds.
+    /// Finds and locks rows. InnoDB reads all of each.
     pub(super) locking: &'static str,
 }
 
@@ -113,30 +113,30 @@ pub(super) const LEASE: &str = concat!(
 pub(super) const ROWS: &str =
     concat!("SELECT ", event_columns!(), " FROM `{table}` AS o WHERE o.seq IN ({keys})");
 
-/// A row that was found and is locked.
+/// A row that a search found.
 struct DueRow {
     now: i64,
     position: IndexPosition,
     size: i64,
 }
 
-/// Rows that are locked, in the order in which they are taken.
+/// Locked rows, in the order in which they are claimed.
 struct LockedRows {
     rows: Vec<MySqlRow>,
-    /// No more than so many were asked for.
+    /// The LIMIT of the search.
     limit: usize,
-    /// Whether more were due, and did not fit.
+    /// True if more rows were due, and did not fit.
     cut: bool,
 }
 
-/// What a claim has taken.
+/// The rows that a claim leased.
 #[derive(Default)]
 struct TakenRows {
     events: Vec<Leased>,
     malformed: Vec<Malformed>,
-    /// Whether the next row did not fit.
+    /// True if the next row did not fit.
     cut: bool,
-    /// The last row, if there may be more behind it.
+    /// The position of the last row; `None` if the claim has seen all that is due.
     last: Option<IndexPosition>,
 }
 
@@ -189,36 +189,25 @@ impl MySqlStore {
         taken.await
     }
 
-    /// `seen_at` is a time of the server's clock before this claim.
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
-        // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
-        let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let range = if plain { self.0.state.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
-        let started = Instant::now();
-        let taken = self.connections().engine_in_transaction(async |connection| {
-            let skip_recent = delay(claim.skip_recent);
-            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
-            let bind = |query: MySqlQuery| {
-                let query = query.bind(value::now(claim.now)).bind(value::time(range.from.due));
-                query.bind(value::time(until)).bind(skip_recent).bind(skip_recent)
-            };
-            let locked = self.lock_rows(connection, claim, &BY_DUE, bind).await?;
-            self.take(connection, claim, &locked).await
-        });
-        let taken = taken.await;
-        if plain && taken.is_err() {
-            self.0.state.claim_floor.fail(&range, seen_at, started.elapsed());
-        }
-        let taken = taken?;
-        if plain {
-            // A batch that is not full has seen all that is due.
-            let seen = taken.last.unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
-            self.0.state.claim_floor.end(&range, seen, taken.last.is_some(), started.elapsed());
-        }
-        Ok(taken)
+        let take = async |range: ClaimRange| {
+            let taken = self.connections().engine_in_transaction(async |connection| {
+                let skip_recent = delay(claim.skip_recent);
+                let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+                let bind = |query: MySqlQuery| {
+                    let query = query.bind(value::now(claim.now)).bind(value::time(range.from.due));
+                    query.bind(value::time(until)).bind(skip_recent).bind(skip_recent)
+                };
+                let locked = self.lock_rows(connection, claim, &BY_DUE, bind).await?;
+                self.take(connection, claim, &locked).await
+            });
+            taken.await
+        };
+        let taken = self.0.state.claim_floor.around(claim, seen_at, take, |taken| taken.last).await;
+        taken.map(|(taken, _)| taken)
     }
 
-    /// Finds rows and locks them. `bind` binds everything but the number of rows.
+    /// Finds rows and locks them. `bind` binds everything but the LIMIT.
     async fn lock_rows(
         &self,
         connection: &mut MySqlConnection,
@@ -228,7 +217,8 @@ impl MySqlStore {
     ) -> sqlx::Result<LockedRows> {
         let query = |text, limit| bind(self.sql().query::<MySql>(text)).bind(value::limit(limit));
         let (mut limit, mut cut) = (claim.limit, false);
-        // A claim that does not come to its end may have met large rows, and leaves this to the next one.
+        // The flag stays set if this claim is dropped, perhaps because of large rows. So the next claim reads sizes
+        // first.
         if self.0.state.large_rows.swap(true, Ordering::Relaxed) {
             let rows = query(search.sizes, limit).fetch_all(&mut *connection).await?;
             let free = free_rows(&rows)?;
@@ -259,7 +249,7 @@ impl MySqlStore {
         let mut taken = TakenRows { cut, last: may_be_more.then_some(last.position), ..TakenRows::default() };
         let seqs: Vec<i64> = free[..fitting].iter().map(|row| row.position.seq).collect();
         let mut sorted = seqs.clone();
-        // Those who change the same rows meet them in the same order.
+        // Every transaction changes rows in the order of `seq`, so that two of them cannot deadlock.
         sorted.sort_unstable();
         for seqs in sorted.chunks(MAX_KEYS) {
             self.lease(connection, claim, seqs, now).await?;
@@ -288,7 +278,7 @@ impl MySqlStore {
         Ok(())
     }
 
-    /// One after the other, so that the driver's row is gone before the next one is copied.
+    /// Streams the rows, so that each is in memory only once.
     async fn read_leased(
         &self,
         connection: &mut MySqlConnection,
@@ -311,7 +301,7 @@ impl MySqlStore {
 
 impl DueRow {
     fn read(row: &MySqlRow) -> sqlx::Result<Self> {
-        // A date of zeros, which some program has written, is no time.
+        // Another program may have written a date of zeros, which is not a time.
         let due = row.try_get::<Option<i64>, _>("due")?.map(Timestamp::from_micros).unwrap_or_default();
         Ok(Self {
             now: row.try_get("now")?,
@@ -321,7 +311,7 @@ impl DueRow {
     }
 }
 
-/// The rows before the first one on lease.
+/// The rows before the first leased one.
 fn free_rows(rows: &[MySqlRow]) -> sqlx::Result<Vec<DueRow>> {
     rows.iter().take_while(|row| !is_leased(row)).map(DueRow::read).collect()
 }

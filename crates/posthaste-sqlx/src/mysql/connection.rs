@@ -1,7 +1,5 @@
-//! The store's own connections, and what their errors mean.
+//! The store's own connections to MySQL, and the meaning of their errors.
 
-use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,15 +9,18 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlDatabaseError};
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
+use crate::login::LoginOptions;
 use crate::store::failed;
 use crate::store_pool::{StorePool, is_lost};
 
-/// READ COMMITTED locks the rows that a statement finds, and not the gaps between them: under the default a
-/// claim makes every INSERT of the service wait. Nobody waits for a lock as long as the server's default of
-/// fifty seconds, or for a table as long as its default of a day. MariaDB ends a transaction whose process has
-/// stood still for five seconds, or its rows would stay locked, and be stepped over by every other node, until it
-/// goes on; MySQL cannot. The SQL mode is strict, as MySQL's own, but takes rows as they are: a date of zeros
-/// that some program has written can be archived.
+/// Settings of every session.
+///
+/// READ COMMITTED locks the rows that a statement finds and not the gaps between them; under the default level a claim
+/// would block every INSERT of the service. The lock timeouts replace the defaults of fifty seconds for a row and a day
+/// for a table. MariaDB also ends a transaction that was idle for five seconds: if a process is suspended, its rows
+/// would stay locked, and be skipped by all nodes, until it continues. MySQL has no such setting. The SQL mode is
+/// strict like MySQL's default, but without the checks of dates, so that a date of zeros that another program has
+/// written can be archived.
 macro_rules! settings {
     () => {
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -31,8 +32,8 @@ SET SESSION innodb_lock_wait_timeout = 5, SESSION lock_wait_timeout = 5,
 
 pub(crate) const SETTINGS: &str = settings!();
 
-/// A question is ended after fifteen seconds, when whoever asked it has given up: it would keep its connection,
-/// and the next one would wait. Each of the two servers reads its own comment.
+/// Queries of operators end after fifteen seconds, when their caller has given up. Otherwise they would keep their
+/// connection, and the next query would wait for it. Each of the two servers executes only its own version comment.
 const VIEWER_SETTINGS: &str = concat!(
     settings!(),
     " /*M!100100 , SESSION max_statement_time = 15 */ /*!80000 , SESSION max_execution_time = 15000 */"
@@ -40,35 +41,30 @@ const VIEWER_SETTINGS: &str = concat!(
 
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
-/// How often a call is tried that others stand in the way of.
+/// The number of tries of a call that ends in a deadlock or a lock timeout.
 pub(super) const MAX_TRIES: u32 = 5;
 
-/// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
-#[derive(Clone)]
-pub(crate) struct Login(pub(crate) MySqlConnectOptions);
+pub(crate) type Login = crate::login::Login<MySqlConnectOptions>;
 
-impl Deref for Login {
-    type Target = MySqlConnectOptions;
-    fn deref(&self) -> &MySqlConnectOptions {
-        &self.0
+impl LoginOptions for MySqlConnectOptions {
+    fn user(&self) -> &str {
+        self.get_username()
+    }
+
+    fn server(&self) -> String {
+        server(self)
     }
 }
 
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.get_username(), server(self))
-    }
-}
-
-/// A few connections for the engine, a few for those who look, and one for operators' changes: a slow question
-/// never keeps anybody from pausing a route.
+/// Separate connections for the engine, for queries of operators, and for their changes: a slow query must not keep an
+/// operator from pausing a route.
 #[derive(Debug)]
 pub(crate) struct Connections {
     engine: StorePool<MySql>,
     pub(super) viewer: StorePool<MySql>,
     pub(super) operator: StorePool<MySql>,
     server: Arc<str>,
-    /// How often a call was repeated because others stood in its way.
+    /// The number of calls that were repeated because of a deadlock or a lock timeout.
     repeated: AtomicU64,
 }
 
@@ -79,7 +75,7 @@ impl Connections {
             StorePool::new(options, max_connections).with_settings(settings).unharmed_by(is_contention)
         };
         Self {
-            // One to claim, one to settle, one to renew, one for the rest.
+            // One to claim, one to settle, one to renew leases, one for everything else.
             engine: pool(4, SETTINGS),
             viewer: pool(2, VIEWER_SETTINGS),
             operator: pool(1, SETTINGS),
@@ -88,7 +84,7 @@ impl Connections {
         }
     }
 
-    /// Runs one statement for the engine, or several that need not be one.
+    /// Runs statements for the engine without a transaction.
     pub(crate) async fn engine<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
@@ -97,12 +93,12 @@ impl Connections {
         loop {
             match self.engine.with(work.clone()).await {
                 Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
-                answer => return answer.map_err(|error| self.failed(error)),
+                result => return result.map_err(|error| self.failed(error)),
             }
         }
     }
 
-    /// Runs several statements for the engine, all of them or none.
+    /// Runs statements for the engine in one transaction.
     pub(crate) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
@@ -110,7 +106,7 @@ impl Connections {
         self.in_transaction(&self.engine, work).await
     }
 
-    /// The same for a foreign table's viewers and operators.
+    /// Runs statements in one transaction, for the operators of a foreign table.
     pub(crate) async fn viewer<T>(
         &self,
         work: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<T> + Clone,
@@ -134,12 +130,13 @@ impl Connections {
         loop {
             match pool.in_transaction(BEGIN, work.clone()).await {
                 Err(error) if self.wait_before_retry(&error, tries).await => tries += 1,
-                answer => return answer.map_err(|error| self.failed(error)),
+                result => return result.map_err(|error| self.failed(error)),
             }
         }
     }
 
-    /// Waits, and returns whether to try again what a deadlock or a lock has ended: the server has rolled it back.
+    /// After a deadlock or a lock timeout, waits and returns true: the server has rolled back, and the call can be
+    /// repeated.
     pub(super) async fn wait_before_retry(&self, error: &sqlx::Error, tries: u32) -> bool {
         let is_retried = is_contention(error) && tries < MAX_TRIES;
         if is_retried {
@@ -148,8 +145,8 @@ impl Connections {
         is_retried
     }
 
-    /// Waits before the next try. Between 5 and 10 ms, then twice as long each time: those who collided must not meet
-    /// again.
+    /// Waits before the next try: 5 to 10 ms, and twice as long after each further try. The delay is random, so that
+    /// two calls that collided do not collide again.
     pub(super) async fn wait(&self, tries: u32) {
         self.repeated.fetch_add(1, Ordering::Relaxed);
         let least = Duration::from_millis(5) * 2_u32.pow(tries - 1);
@@ -181,7 +178,7 @@ impl crate::store::Connections for Connections {
     }
 }
 
-/// The server and database as a person would name them, without the password.
+/// The server and database in words, without the password.
 pub(crate) fn server(options: &MySqlConnectOptions) -> String {
     let database = options.get_database().unwrap_or("(no database)");
     match options.get_socket() {
@@ -190,11 +187,11 @@ pub(crate) fn server(options: &MySqlConnectOptions) -> String {
     }
 }
 
-/// The server's numbers of errors.
+/// Error numbers of the server.
 mod code {
     pub(super) const DEADLOCK: u16 = 1213;
     pub(super) const LOCK_TIMEOUT: u16 = 1205;
-    /// A lock that was asked for with NOWAIT, or that another node of a cluster won.
+    /// A lock was refused with NOWAIT, or another node of a cluster won the row.
     pub(super) const LOCKED: u16 = 3572;
     pub(super) const ACCESS_DENIED: u16 = 1045;
     pub(super) const ACCESS_DENIED_NO_PASSWORD: u16 = 1698;
@@ -203,14 +200,14 @@ mod code {
     pub(super) const NO_TABLE: u16 = 1146;
     pub(super) const TOO_MANY_CONNECTIONS: u16 = 1040;
     pub(super) const TOO_MANY_USER_CONNECTIONS: u16 = 1203;
-    /// The same, if it was the user that was given a limit.
+    /// The limit of this user was reached.
     pub(super) const USER_LIMIT_REACHED: u16 = 1226;
     pub(super) const DATABASE_DENIED: u16 = 1044;
     pub(super) const COMMAND_DENIED: u16 = 1142;
     pub(super) const COLUMN_DENIED: u16 = 1143;
-    /// A statement that took too long, on MariaDB.
+    /// A statement timeout on MariaDB.
     pub(super) const STATEMENT_TIMEOUT: u16 = 1969;
-    /// The same on MySQL.
+    /// A statement timeout on MySQL.
     pub(super) const QUERY_TIMEOUT: u16 = 3024;
     pub(super) const READ_ONLY: u16 = 1290;
     pub(super) const READ_ONLY_MODE: u16 = 1836;
@@ -221,7 +218,7 @@ pub(super) fn number(error: &sqlx::Error) -> Option<u16> {
     error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
 }
 
-/// Whether the server ended a statement for the sake of another transaction.
+/// True if the server ended a statement in favour of another transaction.
 pub(super) fn is_contention(error: &sqlx::Error) -> bool {
     matches!(number(error), Some(code::DEADLOCK | code::LOCK_TIMEOUT | code::LOCKED))
 }
@@ -258,10 +255,10 @@ mod tests {
     use super::super::plan_tests::{open, run};
     use super::*;
 
-    /// The server keeps a transaction that a lock has ended half way, and all that it has locked.
+    /// After a lock timeout the server keeps the transaction open, with all its locks.
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn transaction_that_met_a_lock_gives_its_own_locks_back() {
+    async fn transaction_with_a_lock_timeout_releases_its_locks() {
         let (store, mut other, database) = open("locks").await;
         let sql = store.sql();
         let rows =
@@ -284,24 +281,24 @@ mod tests {
 
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn questions_are_ended_by_the_server() {
+    async fn slow_queries_are_cancelled_by_the_server() {
         let (store, mut other, database) = open("questions").await;
         let limit = match store.0.state.flavour {
             Flavour::MariaDb => "SELECT CAST(@@SESSION.max_statement_time * 1000 AS SIGNED)",
-            Flavour::MySql => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
+            _ => "SELECT CAST(@@SESSION.max_execution_time AS SIGNED)",
         };
         let read = async |connection: &mut MySqlConnection| {
             store.sql().scalar::<MySql, i64>(limit).fetch_one(connection).await
         };
-        assert_eq!(store.connections().viewer(read).await.expect("an answer"), 15_000);
-        assert_eq!(store.connections().operator(read).await.expect("an answer"), 0, "changes are not");
+        assert_eq!(store.connections().viewer(read).await.expect("a result"), 15_000);
+        assert_eq!(store.connections().operator(read).await.expect("a result"), 0, "changes are not");
         run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }
 
-    /// However long questions take, and however many of them there are.
+    /// Queries may be slow and numerous.
     #[tokio::test]
     #[ignore = "needs MariaDB: cargo xtask test"]
-    async fn changes_do_not_wait_for_questions() {
+    async fn changes_do_not_wait_for_queries() {
         let (store, mut other, database) = open("changes").await;
         let asked = tokio::sync::Semaphore::new(0);
         let question = async |_: &mut MySqlConnection| {
@@ -318,7 +315,7 @@ mod tests {
         tokio::select! {
             _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
             _ = store.connections().viewer(question) => unreachable!("it waits for ever"),
-            answer = change => assert_eq!(answer.expect("a connection of its own"), 1),
+            result = change => assert_eq!(result.expect("a connection of its own"), 1),
         }
         run(&mut other, store.sql(), &format!("DROP DATABASE {database}")).await;
     }

@@ -1,4 +1,4 @@
-//! A filter in MySQL's words.
+//! The SQL of MySQL for filters.
 
 use std::time::Duration;
 

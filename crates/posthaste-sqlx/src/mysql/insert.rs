@@ -1,4 +1,4 @@
-//! The INSERT.
+//! The INSERT on MySQL.
 
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::mysql::{self, DUPLICATE_KEY, Flavour, Statements, next_batch, values};
@@ -10,8 +10,8 @@ use super::connection::number;
 use super::value::{MySqlQuery, bind_all};
 use crate::sql::ready;
 
-/// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-/// where the id existed already.
+/// Inserts rows into the open transaction of this connection. Returns their `seq`s; `None` for an id that exists
+/// already.
 pub(super) async fn insert(
     statements: &Statements,
     connection: &mut MySqlConnection,
@@ -36,7 +36,7 @@ pub(super) async fn insert(
     Ok(seqs)
 }
 
-/// Which server this is.
+/// Asks the server whether it is MySQL or MariaDB.
 pub(super) async fn flavour(
     statements: &Statements,
     connection: &mut MySqlConnection,
@@ -79,7 +79,7 @@ fn pair(rows: &[NewRow], written: &[MySqlRow]) -> sqlx::Result<Vec<Option<i64>>>
     Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))
 }
 
-/// One row, none if its id existed already.
+/// Inserts one row. Returns `None` if its id exists already.
 async fn insert_or_know(
     statements: &Statements,
     flavour: Flavour,
@@ -92,7 +92,7 @@ async fn insert_or_know(
             let known = ready::<MySql>(statements.exists()).bind(row.event.id().as_str());
             match known.fetch_optional(connection).await? {
                 Some(_) => Ok(None),
-                // Somebody else's key, a trigger's for example.
+                // Another unique key was violated, one of a trigger for example.
                 None => Err(error),
             }
         }

@@ -1,9 +1,8 @@
-//! What happens to leases between claim and settlement: renew, release, park, and the way back.
+//! Leases on MySQL: renew, release, park, unpark.
 //!
-//! The rows that leases hold are locked first, and changed then. A row that an open transaction has locked, because
-//! it has not committed its INSERT for example, is stepped over: an UPDATE alone would wait for it, and so would
-//! every outcome behind it. Renewing tries a row that was stepped over again, for a moment, because what is not renewed
-//! counts as lost.
+//! Leased rows are locked first and changed then. A row that an open transaction has locked, because its INSERT is not
+//! committed yet for example, is skipped: a plain UPDATE would wait for it, and every outcome behind it would wait too.
+//! Renew tries skipped rows again for a moment, because a lease that is not renewed counts as lost.
 
 use std::collections::HashSet;
 
@@ -14,11 +13,11 @@ use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
 use super::connection::MAX_TRIES;
-use super::growing_steps::RowSteps;
+use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::store::lease::LeaseDialect;
 
-/// The rows that these leases hold.
+/// The rows of these leases.
 macro_rules! held {
     () => {
         "SELECT o.seq, o.event_id FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -52,8 +51,8 @@ pub(super) const PARK: &str = concat!(
 WHERE seq IN ({keys})"
 );
 
-/// Found first and changed then: an UPDATE that changes the index by which it finds its rows would read and
-/// sort all that is parked.
+/// Rows are found first and changed then. An UPDATE that changes the index by which it finds its rows would read and
+/// sort all parked rows.
 pub(super) const PARKED: &str = "SELECT seq FROM `{table}` FORCE INDEX (`{table}_parked`)
 WHERE parked = ? AND status IN (0, 2) ORDER BY seq LIMIT ? FOR UPDATE SKIP LOCKED";
 
@@ -70,7 +69,7 @@ impl LeaseDialect for MySql {
         while !left.is_empty() {
             renewed.extend(store.change_held(RENEW, renew.owner, &left, bind).await?);
             left.retain(|lease| !renewed.contains(&row_id(lease)));
-            // A row that stays locked is not renewed, whoever holds it: its lease runs out when it did before.
+            // A row that stays locked is not renewed. Its lease ends when it would have ended before.
             if left.is_empty() || tries == MAX_TRIES {
                 break;
             }
@@ -108,7 +107,7 @@ impl LeaseDialect for MySql {
 }
 
 impl MySqlStore {
-    /// Which of these leases hold a row, locked or not.
+    /// The leases that still hold a row, locked or not.
     async fn still_held(&self, owner: &Owner, leases: &[Lease]) -> Result<HashSet<RowId>, StoreError> {
         let held = self.connections().engine(async |connection| {
             let query = self.sql().query::<MySql>(HELD).bind(value::leases(leases)).bind(owner.as_str());
@@ -117,7 +116,7 @@ impl MySqlStore {
         held.await
     }
 
-    /// Changes the rows that these leases hold, as far as nobody else has locked them; returns which.
+    /// Changes those rows of these leases that no other transaction has locked. Returns them.
     async fn change_held(
         &self,
         change: &'static str,
@@ -154,7 +153,7 @@ impl MySqlStore {
     }
 }
 
-/// What a lease names its row by.
+/// A row as a lease names it: `seq` and id.
 type RowId = (i64, String);
 
 fn row_id(lease: &Lease) -> RowId {

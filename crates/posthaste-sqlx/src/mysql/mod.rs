@@ -3,16 +3,16 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::MySqlStore;
+//! use posthaste_sqlx::{MySqlStore, MySqlWriter};
 //! use sqlx::MySqlPool;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let pool = MySqlPool::connect("mysql://shop@localhost/shop").await?;
 //!
 //! let store = MySqlStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = MySqlWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -29,7 +29,6 @@ mod claim;
 pub(crate) mod connection;
 mod diagnose;
 mod filter;
-mod growing_steps;
 mod insert;
 mod lease;
 mod migrate;
@@ -37,6 +36,7 @@ mod migrate;
 mod plan_tests;
 mod purge;
 mod row;
+mod row_steps;
 mod settle;
 mod stats;
 mod store;
@@ -46,8 +46,8 @@ mod wake_up;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::mysql::Statements;
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::MySql;
 use sqlx::mysql::MySqlConnectOptions;
 
@@ -61,55 +61,50 @@ use store::State;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
-/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
-/// it, nor the reverse. Any number of processes may share a table.
+/// It opens a few connections of its own: an exhausted pool of the service never stops it, and it never exhausts that
+/// pool. Any number of processes may share a table.
 pub type MySqlStore = SqlStore<MySql>;
 
-/// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`], and those of this database.
+/// Opens a [`MySqlStore`]. Its options are those of [`StoreBuilder`].
 pub type MySqlStoreBuilder = StoreBuilder<MySql>;
 
-/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool); made by [`MySqlStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`MySqlPool`](sqlx::MySqlPool). Its methods are those of [`Writer`].
 pub type MySqlWriter = Writer<MySql>;
 
-/// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
-/// Its methods are those of [`Tx`].
+/// A transaction of a [`MySqlWriter`]. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection). Its methods are those
+/// of [`Tx`].
 pub type MySqlTx = Tx<MySql>;
 
-/// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection).
-/// Its methods are those of [`Savepoint`].
+/// A savepoint in a [`MySqlTx`] or in another savepoint. Derefs to the [`MySqlConnection`](sqlx::MySqlConnection). Its
+/// methods are those of [`Savepoint`].
 pub type MySqlSavepoint<'a> = Savepoint<'a, MySql>;
 
 impl MySqlStore {
-    /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead to.
-    /// A schema that is missing, older or newer is an error that says what to do; it changes nothing.
+    /// Opens the outbox `outbox_event` in the database of these options, for example those of a pool. A schema that is
+    /// missing, older or newer is an error that names the next step; nothing is changed.
     pub async fn connect(options: &MySqlConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }
 
-    /// The same with another table, or with migrations.
+    /// Builds a store with other options, such as another table or migrations.
     pub fn builder(options: &MySqlConnectOptions) -> MySqlStoreBuilder {
-        MySqlStoreBuilder::new(Login(options.clone()))
+        MySqlStoreBuilder::new(Login::new(options.clone()))
     }
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
-        MySql::writer_context(self, outbox.writer_core())
-    }
-
-    /// How many calls were repeated so far because a deadlock or the lock of another transaction had ended them. A few
-    /// are nothing to worry about.
+    /// The number of calls that were repeated so far because of a deadlock or a lock timeout. A few are normal.
     pub fn repeated_calls(&self) -> u64 {
         self.connections().repeated()
     }
 }
 
-impl MySqlStoreBuilder {
-    /// The migrations of this outbox, to check, print or apply by themselves.
-    pub fn migrations(&self) -> MySqlMigrations {
-        MySqlMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::MySql> for MySqlStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
+        MySql::writer_context(self, outbox.writer_core())
     }
+}
 
+impl MySqlStoreBuilder {
     /// Opens the store.
     pub async fn connect(self) -> Result<MySqlStore, OpenError> {
         let migrations = self.migrations();

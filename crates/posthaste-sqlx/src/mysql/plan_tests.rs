@@ -1,5 +1,5 @@
-//! How the server finds the rows of every statement of the engine: by the index that was made for it, in
-//! the index's own order. Whatever is sorted is locked from the first row to the last (F40).
+//! Query plans of the engine's statements on MySQL: each finds its rows by the index made for it, in the order of that
+//! index. A sort would lock every sorted row (F40).
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Expected {
 
 const BY_SEQ: &str = "PRIMARY";
 
-/// `values` stand for the placeholders, one after the other.
+/// `values` replace the placeholders, in their order.
 fn by(name: &'static str, template: &str, values: &[&str], index: &'static str) -> Expected {
     let mut parts = template.split('?');
     let mut statement = parts.next().unwrap_or_default().to_owned();
@@ -75,8 +75,8 @@ fn all() -> Vec<Expected> {
         by("archive by age", &archived(purge::OLD), &age, BY_SEQ),
         by("lag", stats::OLDEST_PENDING, &["NULL", "NULL"], "outbox_event_phase"),
         by("bounded counts", MySql::BOUNDED, &[], "outbox_event_phase"),
-        by("a look at what is pending", &placed(stats::SAMPLE_OF_PENDING), &[], "outbox_event_phase"),
-        by("a look at what is done", &placed(stats::SAMPLE_OF_DONE), &[], "outbox_event_phase"),
+        by("sample of pending rows", &placed(stats::SAMPLE_OF_PENDING), &[], "outbox_event_phase"),
+        by("sample of done rows", &placed(stats::SAMPLE_OF_DONE), &[], "outbox_event_phase"),
         by("more than the backlog shows", MySql::MORE, &[], "outbox_event_phase"),
         by("parked for a route", MySql::PARKED, &["'a'"], "outbox_event_parked"),
         by("the oldest of them", MySql::PARKED_ROWS, &["'a'"], "outbox_event_parked"),
@@ -84,7 +84,7 @@ fn all() -> Vec<Expected> {
     ]
 }
 
-/// Rows that are done, and some of everything else.
+/// Rows that are done, and some in every other state.
 const ROWS: &str = "INSERT INTO `{table}` (event_id, event_type, payload, status, available_at, done_at, parked, locked_by)
 SELECT CONCAT('event', n), 'Tested', '{}', CASE WHEN n <= 50000 THEN 1 WHEN n % 20 = 0 THEN 3 ELSE n % 2 * 2 END,
   UTC_TIMESTAMP(6) - INTERVAL 1 HOUR + INTERVAL n * 1000 MICROSECOND, UTC_TIMESTAMP(6),
@@ -97,7 +97,7 @@ pub(super) async fn run(connection: &mut MySqlConnection, sql: &Sql, text: &str)
     done.unwrap_or_else(|error| panic!("{text}: {error}"));
 }
 
-/// One line per table of a plan: its name, how it is read, by which index, and what else the server says.
+/// One line per table of a plan: its name, the access type, the index, and the extra information.
 async fn explain(connection: &mut MySqlConnection, sql: &Sql, statement: &str) -> Vec<String> {
     let text = sql.text(&format!("EXPLAIN {statement}"));
     let rows = sqlx::raw_sql(AssertSqlSafe(&*text)).fetch_all(connection).await;
@@ -111,7 +111,7 @@ async fn explain(connection: &mut MySqlConnection, sql: &Sql, statement: &str) -
 
 async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str) {
     let sql = store.sql();
-    // Only MariaDB is asked which rows it deleted.
+    // Only MariaDB returns deleted rows.
     let is_said = |expected: &Expected| {
         store.0.state.flavour == Flavour::MariaDb || !expected.statement.contains("RETURNING")
     };
@@ -126,14 +126,13 @@ async fn check(connection: &mut MySqlConnection, store: &MySqlStore, when: &str)
     }
 }
 
-/// InnoDB reads all of each row that it locks, and a claim that locked whatever is due would read all of it for the
-/// few rows that fit.
+/// InnoDB reads all of each row that it locks, so a claim must not lock more rows than fit.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn claim_reads_no_payloads_but_those_that_it_takes() {
+async fn claim_reads_only_the_payloads_of_its_rows() {
     const ROW_BYTES: usize = 1024 * 1024;
     const PAGES_PER_ROW: u64 = ROW_BYTES as u64 / (16 * 1024);
-    // Its own server: the counter is one for all connections.
+    // A server of its own, because the counter is global to all connections.
     let server = posthaste_testkit::server::MariaDbServer::start().await;
     let (store, mut connection, _) = open_on(&server.url(), "large").await;
     let insert = format!(
@@ -149,7 +148,7 @@ async fn claim_reads_no_payloads_but_those_that_it_takes() {
         (ClaimOrder::Due, 10, 1),
         (ClaimOrder::Due, 4 * ROW_BYTES, 4),
         (ClaimOrder::Due, 4 * ROW_BYTES, 4),
-        // Rows on lease end the search by insertion.
+        // Leased rows end a search in the order of insertion.
         (ClaimOrder::Seq, 4 * ROW_BYTES, 0),
     ] {
         let before = pages_read(&mut connection).await;
@@ -166,7 +165,7 @@ async fn pages_read(connection: &mut MySqlConnection) -> u64 {
     row.try_get_unchecked::<String, _>(1).expect("text").parse().expect("a number")
 }
 
-/// A store in a database of its own, a connection to it, and its name.
+/// A store in a new database, a connection to it, and its name.
 pub(super) async fn open(test: &str) -> (MySqlStore, MySqlConnection, String) {
     open_on(&posthaste_testkit::variable("POSTHASTE_TEST_MYSQL_URL"), test).await
 }
@@ -188,7 +187,7 @@ async fn open_on(url: &str, test: &str) -> (MySqlStore, MySqlConnection, String)
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn every_plan_uses_the_right_index_and_sorts_nothing() {
     let (store, mut connection, database) = open("plans").await;
-    // MySQL would draw a tree; MariaDB knows no other way than this.
+    // MySQL would print a tree; MariaDB has only this format.
     let _ = sqlx::raw_sql("SET SESSION explain_format = 'TRADITIONAL'").execute(&mut connection).await;
     run(&mut connection, store.sql(), ROWS).await;
     check(&mut connection, &store, "without statistics").await;
@@ -197,7 +196,7 @@ async fn every_plan_uses_the_right_index_and_sorts_nothing() {
     run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
 }
 
-/// A gauge asks it every few seconds. A table of all columns would be made on the disk, payloads included.
+/// A gauge runs it every few seconds. A temporary table with all columns would be created on disk, payloads included.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn age_of_the_oldest_event_is_found_without_reading_payloads() {

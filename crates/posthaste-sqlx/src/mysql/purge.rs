@@ -1,11 +1,11 @@
-//! Old rows leave, some of them to the archive.
+//! Purges on MySQL.
 
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::growing_steps::RowSteps;
+use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::sql::Sql;
 use crate::store::purge::PurgeDialect;
@@ -28,16 +28,15 @@ pub(super) const OLD_DEAD: &str = concat!(
     " ORDER BY phase_at, seq LIMIT ?"
 );
 
-/// The oldest rows by insertion, as far as they are old enough. Nobody looks behind them: most of the
-/// table is younger.
+/// Looks only at the oldest rows by insertion, because most of the table is younger.
 pub(super) const OLD: &str = concat!(
     "SELECT seq FROM `{table}` WHERE inserted_at <= ",
     cutoff!(),
     " AND seq <= (SELECT MAX(seq) FROM (SELECT seq FROM `{table}` ORDER BY seq LIMIT ?) AS oldest) ORDER BY seq"
 );
 
-/// The rows are found in a statement of their own, because a DELETE with ORDER BY and LIMIT cannot be told
-/// its index, and MariaDB takes one by which it has to sort all that is DONE.
+/// A derived table finds the rows. A DELETE with ORDER BY and LIMIT takes no index hint, and MariaDB would choose an
+/// index with which it has to sort all rows that are DONE.
 pub(super) const DELETE: &str = "DELETE o FROM (";
 pub(super) const DELETE_END: &str = ") AS old STRAIGHT_JOIN `{table}` AS o ON o.seq = old.seq";
 
@@ -99,7 +98,7 @@ impl PurgeDialect for MySql {
         let rows = bind(sql.query_of::<MySql>(&[old, LOCK])).fetch_all(&mut *connection).await?;
         let mut seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
         seqs.sort_unstable();
-        archive(sql, connection, &seqs, purge.now).await?;
+        Self::archive(sql, connection, &seqs, purge.now).await?;
         Ok(seqs.len() as u64)
     }
 
@@ -110,6 +109,19 @@ impl PurgeDialect for MySql {
                 .await?;
         }
         Ok(())
+    }
+
+    async fn archive(
+        sql: &Sql,
+        connection: &mut MySqlConnection,
+        seqs: &[i64],
+        at: Option<Timestamp>,
+    ) -> sqlx::Result<()> {
+        for seqs in seqs.chunks(MAX_KEYS) {
+            let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
+            bind_all(query, seqs).execute(&mut *connection).await?;
+        }
+        Self::delete(sql, connection, seqs).await
     }
 }
 
@@ -122,18 +134,4 @@ impl MySqlStore {
             false => self.connections().engine(work).await,
         }
     }
-}
-
-/// In a transaction.
-pub(super) async fn archive(
-    sql: &Sql,
-    connection: &mut MySqlConnection,
-    seqs: &[i64],
-    at: Option<Timestamp>,
-) -> sqlx::Result<()> {
-    for seqs in seqs.chunks(MAX_KEYS) {
-        let query = sql.listed(ARCHIVE_KEYS, placeholder_count(seqs.len())).bind(now(at));
-        bind_all(query, seqs).execute(&mut *connection).await?;
-    }
-    MySql::delete(sql, connection, seqs).await
 }

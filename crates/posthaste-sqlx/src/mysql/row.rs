@@ -1,6 +1,4 @@
-//! Which columns are read, and how they come back. The server keeps every column to its type.
-
-use std::collections::BTreeSet;
+//! Columns of a row on MySQL, and how they are read. The server enforces the types of columns.
 
 use posthaste::Timestamp;
 use sqlx::Row as _;
@@ -8,7 +6,7 @@ use sqlx::mysql::MySqlRow;
 
 use crate::row::{ReadColumns, ReadValues};
 
-/// What an event is made of.
+/// The columns of an event.
 macro_rules! event_columns {
     () => {
         concat!(
@@ -24,14 +22,14 @@ macro_rules! event_columns {
     };
 }
 
-/// The rest of an event, for a row that an operator sees whole.
+/// The remaining columns of an event, for an operator who reads a whole row.
 macro_rules! content_columns {
     () => {
         "o.topic, o.content_type, o.schema_version, o.payload, o.payload_bytes"
     };
 }
 
-/// What an operator sees of a row.
+/// The columns that an operator sees.
 macro_rules! row_columns {
     () => {
         concat!(
@@ -63,23 +61,9 @@ impl ReadColumns for MySqlRow {
         self.try_get(column).map_err(|_| "an integer")
     }
 
-    fn count(&self, column: &str) -> Result<Option<i64>, &'static str> {
-        self.number(column)
-    }
-
-    fn status(&self) -> Result<Option<i64>, &'static str> {
-        self.number("status")
-    }
-
-    /// Selected as microseconds.
+    /// The statements select times as microseconds.
     fn time(&self, column: &str) -> Result<Option<Timestamp>, &'static str> {
         Ok(self.number(column)?.map(Timestamp::from_micros))
-    }
-
-    /// A list that settlements add to, so that a name may stand in it twice.
-    fn progress(&self) -> Result<BTreeSet<String>, &'static str> {
-        let Some(names) = self.text("progress")? else { return Ok(BTreeSet::new()) };
-        serde_json::from_str(names).map_err(|_| "a JSON list of text")
     }
 
     fn payload(&self) -> Result<Option<&[u8]>, &'static str> {
@@ -99,7 +83,7 @@ impl ReadValues for MySqlRow {
         self.try_get(index)
     }
 
-    /// Selected as microseconds.
+    /// The statements select times as microseconds.
     fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>> {
         Ok(self.optional_int_at(index)?.map(Timestamp::from_micros))
     }

@@ -1,26 +1,26 @@
-//! Settlements: a lean statement for what was delivered, a general one that decides between retry and
-//! dead from the row's own count.
+//! Settlements on MySQL: a lean statement for deliveries, and a general one that decides between retry and dead by the
+//! row's own count of attempts.
 //!
-//! An UPDATE answers no rows here, only how many it found. Where that is all of them nothing else has to be
-//! asked; otherwise the rows tell, which keep the mark of the call that settled them last. (In the moment
-//! between the two another node may have settled a row again; it is known then that it was ours before only if
-//! the UPDATE found all rows.) Rows are found by `seq`, and have to have the right id as well: after a failover
-//! to a replica that lagged behind, the server may give a number for the second time.
+//! An UPDATE returns no rows here, only how many it found. If it found all of them, nothing else is read. Otherwise a
+//! second query reads the rows, each of which keeps the mark of the call that settled it last. (Between the two
+//! statements another node may settle a row again. That this call settled it before is then known only if the UPDATE
+//! found all rows.) Rows are found by `seq` and must also have the right id: after a failover to a lagging replica, the
+//! server may assign a number a second time.
 
 use std::collections::HashMap;
 
-use posthaste::store::{Backoff, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::store::{Backoff, OnDone, Settle, Settled, Settlement};
 use posthaste::{Status, StoreError};
 use posthaste_sql_writer::mysql::Flavour;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
+use super::MySqlStore;
 use super::value::{MAX_KEYS, bind_all, clock, delay, json, now, placeholder_count};
-use super::{MySqlStore, purge};
-use crate::store::purge::PurgeDialect as _;
-use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::move_done;
+use crate::store::settle::{SettleDialect, SettledRow, VerdictParts, is_lean, settled};
 
-/// `IS TRUE`, so that nobody looks for the ids in their own index. Whatever row has one of these numbers and one
-/// of these ids is an event that was delivered.
+/// `IS TRUE` keeps the server from looking up the ids in their own index. Ids and numbers are two separate lists: any
+/// row with one of these numbers and one of these ids is a delivered event.
 pub(super) const DONE: &str = concat!(
     "UPDATE `{table}` SET status = 1, done_at = ",
     clock!(),
@@ -29,17 +29,18 @@ pub(super) const DONE: &str = concat!(
 WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2)"
 );
 
-/// MariaDB says which rows it deleted.
+/// Only MariaDB supports RETURNING in a DELETE.
 pub(super) const DELETE: &str = "DELETE FROM `{table}` WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2) RETURNING seq";
 
-/// For how long the row may be put off: the longest limit counts. NULL if this outcome has none.
+/// The limit for putting off the row: the longest limit so far. NULL if this outcome has no limit.
 macro_rules! limit {
     () => {
         "COALESCE(GREATEST(o.put_off_limit, v.give_up_after), v.give_up_after)"
     };
 }
 
-/// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
+/// True if this outcome gives up the row: the verdict says so, it was the last attempt, or the row was put off for too
+/// long.
 macro_rules! dies {
     () => {
         concat!(
@@ -51,9 +52,9 @@ macro_rules! dies {
     };
 }
 
-/// Where several tables stand in an UPDATE nothing is said about the order of its assignments, so none
-/// reads a column that another one sets, but for `attempts` and the two about putting off, which come last.
-/// Counts stop growing where their column ends.
+/// An UPDATE of several tables assigns columns in no defined order. So no expression reads a column that is assigned
+/// here, except `attempts`, `put_off_since` and `put_off_limit`, which come last. Counts stop at the end of their
+/// integer range.
 pub(super) const GENERAL: &str = concat!(
     "UPDATE (SELECT ",
     clock!(),
@@ -95,7 +96,7 @@ WHERE o.event_id = v.id AND o.status IN (0, 2)
   AND (v.verdict = 'done' OR o.locked_by = ? AND o.lease_token = v.token)"
 );
 
-/// What became of rows, and whether this call was the last to settle them.
+/// The state of rows, and whether this call was the last one to settle them.
 pub(super) const SETTLED: &str =
     "SELECT seq, status, attempts, settlement = ? FROM `{table}` WHERE seq IN ({keys})";
 
@@ -116,7 +117,7 @@ impl SettleDialect for MySql {
                     async |connection: &mut MySqlConnection| store.delete_lean(connection, &batch).await;
                 match batch.seqs.len() <= MAX_KEYS {
                     true => store.connections().engine(work).await?,
-                    // A try that failed half way would know nothing of the rows that it had deleted.
+                    // A transaction, because a try that failed half way would not know which rows it has deleted.
                     false => store.connections().engine_in_transaction(work).await?,
                 }
             }
@@ -139,7 +140,7 @@ impl SettleDialect for MySql {
 }
 
 impl MySqlStore {
-    /// Delivered, all of them, and to be kept.
+    /// Settles deliveries whose rows are kept.
     async fn settle_lean(
         &self,
         connection: &mut MySqlConnection,
@@ -159,7 +160,7 @@ impl MySqlStore {
         Ok(changed)
     }
 
-    /// Delivered, all of them, and to be deleted.
+    /// Settles deliveries whose rows are deleted.
     async fn delete_lean(
         &self,
         connection: &mut MySqlConnection,
@@ -192,7 +193,7 @@ impl MySqlStore {
         Ok(changed)
     }
 
-    /// Marks, and then deletes or archives what is DONE.
+    /// Settles all rows, and then deletes or archives those that are DONE.
     async fn settle_and_move(
         &self,
         connection: &mut MySqlConnection,
@@ -200,18 +201,12 @@ impl MySqlStore {
         batch: &SettleBatch<'_>,
     ) -> sqlx::Result<SettledRows> {
         let changed = self.settle_general(connection, settle, batch).await?;
-        let done = changed.iter().filter(|(_, row)| row.is_done());
-        let mut done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
-        done.sort_unstable();
-        match settle.on_done {
-            OnDone::Keep => {}
-            OnDone::Delete => MySql::delete(self.sql(), connection, &done).await?,
-            OnDone::Archive => purge::archive(self.sql(), connection, &done, settle.now).await?,
-        }
+        let rows = changed.iter().map(|(seq, row)| (*seq, *row));
+        move_done::<MySql>(self.sql(), connection, settle, rows).await?;
         Ok(changed)
     }
 
-    /// What became of these rows, as far as this call has settled them: `all`, or those with its mark.
+    /// Reads the rows that this call has settled: `all` of them, or those with its mark.
     async fn read_settled(
         &self,
         connection: &mut MySqlConnection,
@@ -224,7 +219,7 @@ impl MySqlStore {
         for row in &query.fetch_all(connection).await? {
             let (status, attempts): (i8, i32) = (row.try_get(1)?, row.try_get(2)?);
             let is_mine = row.try_get::<i64, _>(3)? != 0;
-            // Another call could settle it again only because it was to be tried again.
+            // If another call has settled the row again, this call must have made it a retry.
             let status = if is_mine { status.into() } else { Status::Retry.code() };
             if all || is_mine {
                 settled.push((row.try_get(0)?, SettledRow::new(status.into(), attempts.into())));
@@ -234,13 +229,13 @@ impl MySqlStore {
     }
 }
 
-/// The rows that a call changed, by `seq`.
+/// The changed rows by `seq`.
 type SettledRows = HashMap<i64, SettledRow>;
 
-/// Settlements as the statements read them, in the order of `seq`: those who change the same rows meet
-/// them in the same order, and so never wait for each other in a circle.
+/// Settlements as the statements take them, in the order of `seq`: all transactions change rows in this order, so that
+/// two of them cannot deadlock.
 struct SettleBatch<'a> {
-    /// What the rows of this call are known by, also when it is repeated.
+    /// Marks the rows that this call settles. The same for all tries of the call.
     mark: i64,
     seqs: Vec<i64>,
     ids: Vec<&'a str>,
@@ -269,40 +264,26 @@ impl<'a> SettleBatch<'a> {
 }
 
 fn entry(settlement: &Settlement) -> impl serde::Serialize + '_ {
-    let (verdict, error, after, park, backoff) = match &settlement.verdict {
-        Verdict::Done => ("done", None, None, None, None),
-        Verdict::Failed { error, backoff } => ("failed", Some(error), None, None, Some(backoff)),
-        Verdict::Deferred { delay: after } => ("deferred", None, Some(delay(*after)), None, None),
-        Verdict::Dead { reason } => ("dead", Some(reason), None, None, None),
-        Verdict::Unreachable { error, delay: after, park, .. } => {
-            ("unreachable", Some(error), Some(delay(*after)), park.as_deref(), None)
-        }
-    };
-    let give_up_after = match &settlement.verdict {
-        Verdict::Unreachable { give_up_after, .. } => give_up_after.map(delay),
-        _ => None,
-    };
+    let parts = VerdictParts::of(&settlement.verdict);
     let names = (!settlement.delivered.is_empty()).then(|| json(&settlement.delivered));
     let lease = &settlement.lease;
-    let max_attempts = backoff.map(|backoff| backoff.max_attempts);
-    let delays = backoff.map(delays);
     (
         lease.seq,
         lease.id.as_str(),
         lease.token.as_i64(),
-        verdict,
-        error,
-        after,
-        park,
-        max_attempts,
-        delays,
+        parts.verdict,
+        parts.error,
+        parts.delay.map(delay),
+        parts.park,
+        parts.backoff.map(|backoff| backoff.max_attempts),
+        parts.backoff.map(delays),
         names,
-        give_up_after,
+        parts.give_up_after.map(delay),
     )
 }
 
-/// The delays after the first, second, … attempt, as a list that SUBSTRING_INDEX reads: behind its end it
-/// answers the last one.
+/// The delays after the first, second, … attempt, as a list for SUBSTRING_INDEX, which returns the last element beyond
+/// the end of the list.
 fn delays(backoff: &Backoff) -> String {
     let delays: Vec<String> = backoff.delays.iter().map(|after| delay(*after).to_string()).collect();
     if delays.is_empty() { "0".to_owned() } else { delays.join(",") }

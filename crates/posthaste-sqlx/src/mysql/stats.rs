@@ -1,4 +1,4 @@
-//! How much there is: counted as long as that is quick, and then estimated.
+//! The SQL of MySQL for statistics.
 
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ const DONE_ROWS: SampledRows = SampledRows {
 const ARCHIVED_ROWS: SampledRows =
     SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
 
-/// A row has been due once if it is due, held or parked, or if anything ever happened to it. Its columns are named,
-/// because the server makes a table of the rows inside: with all of them, payloads included.
+/// A row has been due at least once if it is due, leased or parked, or has any attempt or deferral. The columns are
+/// listed because the server materialises the inner rows: with all columns, payloads included.
 pub(super) const OLDEST_PENDING: &str = concat!(
     "SELECT TIMESTAMPDIFF(MICROSECOND, MIN(inserted_at), ",
     clock!(),
@@ -77,7 +77,7 @@ WHERE available_at <= ",
 );
 
 impl StatsDialect for MySql {
-    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    /// Each count ends at one more than [`Stats::MAX_EXACT_COUNT`].
     const BOUNDED: &'static str = concat!(
         "SELECT ",
         bounded!(0),

@@ -1,4 +1,4 @@
-//! What the store of MySQL alone keeps.
+//! State of the store that only MySQL needs.
 
 use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,8 @@ use crate::store::{Inner, StoreDialect};
 pub(crate) struct State {
     pub(super) flavour: Flavour,
     pub(super) claim_floor: ClaimFloor,
-    /// Whether the next claim may meet rows that do not fit together. Nothing is known before the first.
+    /// True if the next claim may find rows that do not fit together, and so reads their sizes first. Set until a claim
+    /// has finished without meeting large rows.
     pub(super) large_rows: AtomicBool,
     pub(super) settle_throttle: SettleThrottle,
 }

@@ -1,4 +1,4 @@
-//! What a transaction is to MySQL.
+//! Transactions on MySQL and MariaDB: the proof before COMMIT, and the errors of COMMIT.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,8 @@ use crate::writer::failed;
 impl TxDialect for MySql {
     const BEGIN: &'static str = BEGIN;
 
-    /// sqlx 0.9.0 loses its place in the conversation with the server when a caller is dropped while a statement is
-    /// prepared: the next borrower of the connection reads the results of other statements, or waits for ever.
+    /// If a caller is dropped while sqlx 0.9.0 prepares a statement, the driver loses track of the replies of the
+    /// server: the next borrower of the connection reads the replies to other statements, or waits forever.
     const SPOILED_BY_DROP: bool = true;
 
     type Permit = ();
@@ -33,7 +33,7 @@ impl TxDialect for MySql {
         Ok(())
     }
 
-    /// A deadlock takes back all of them, and the transaction with them.
+    /// A deadlock rolls back all rows, because it ends the transaction.
     async fn prove(
         context: &WriterContext<posthaste_sql_writer::MySql>,
         connection: &mut MySqlConnection,
@@ -52,7 +52,7 @@ impl TxDialect for MySql {
         Ok(present)
     }
 
-    /// The server itself refuses a COMMIT in a cluster in which another node has won.
+    /// The server itself refuses a COMMIT in a cluster if another node has won.
     fn commit_error(error: sqlx::Error, _present: &HashSet<i64>) -> CommitError {
         match number(&error).is_some_and(proves_rollback) {
             true => CommitError::RolledBack(failed::<MySql>(error)),

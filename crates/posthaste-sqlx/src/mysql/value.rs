@@ -1,7 +1,7 @@
-//! Values as statements take them and as rows hold them.
+//! Values in statements and rows of MySQL.
 //!
-//! Times travel as microseconds since 1970, so that no time zone of a session and no format of a driver
-//! has a say in them.
+//! Times are sent as microseconds since 1970, so that neither the time zone of a session nor a format of the driver
+//! changes them.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ macro_rules! micros {
     };
 }
 
-/// A time whose microseconds since 1970 are bound.
+/// A time from bound microseconds since 1970.
 macro_rules! at {
     () => {
         "(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? MICROSECOND)"
     };
 }
 
-/// The store's clock, or the time that is bound to replace it.
+/// The bound time, or the clock of the server if it is NULL.
 macro_rules! clock {
     () => {
         "COALESCE(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6))"
@@ -39,27 +39,27 @@ pub(super) use {at, clock, micros};
 
 pub(crate) type MySqlQuery = Query<'static, MySql, MySqlArguments>;
 
-/// The calendar of a DATETIME: the years 1000 to 9999.
+/// The range of a DATETIME: the years 1000 to 9999.
 const MIN_DATETIME_MICROS: i64 = -30_610_224_000_000_000;
 const MAX_DATETIME_MICROS: i64 = 253_402_300_799_999_999;
 
-/// A time, as far as its column can keep it.
+/// A time, limited to the range of its column.
 pub(super) fn time(time: Timestamp) -> i64 {
     time.as_micros().clamp(MIN_DATETIME_MICROS, MAX_DATETIME_MICROS)
 }
 
-/// The time that replaces the store's clock, if there is one.
+/// The time to use instead of the clock of the server, if there is one.
 pub(super) fn now(now: Option<Timestamp>) -> Option<i64> {
     now.map(time)
 }
 
-/// A delay, cut to a thousand years so that its end can be written.
+/// A delay in microseconds, limited to a thousand years so that its end can be stored.
 pub(super) fn delay(delay: Duration) -> i64 {
     const MAX_DELAY_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
     i64::try_from(delay.as_micros()).unwrap_or(MAX_DELAY_MICROS).min(MAX_DELAY_MICROS)
 }
 
-/// Binds a list, the last key as often as it takes to fill all placeholders.
+/// Binds a list. The last key fills the remaining placeholders.
 pub(super) fn bind_all<'q, T>(query: MySqlQuery, keys: &[T]) -> MySqlQuery
 where
     T: sqlx::Encode<'q, MySql> + sqlx::Type<MySql> + Clone + 'q,
@@ -68,8 +68,8 @@ where
     keys.iter().chain(fill).cloned().fold(query, Query::bind)
 }
 
-/// Leases as JSON, in the order of `seq`: those who change the same rows meet them in the same order, and
-/// so never wait for each other in a circle.
+/// Leases as JSON, in the order of `seq`: all transactions change rows in this order, so that two of them cannot
+/// deadlock.
 pub(super) fn leases(leases: &[Lease]) -> String {
     let mut named: Vec<_> =
         leases.iter().map(|lease| (lease.seq, lease.id.as_str(), lease.token.as_i64())).collect();
@@ -77,7 +77,7 @@ pub(super) fn leases(leases: &[Lease]) -> String {
     json(&named)
 }
 
-/// Numbers, texts and lists of them always have a JSON form.
+/// Serialises a value that always has a JSON form: numbers, texts and lists of them.
 pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The wake-up: MySQL has none between processes, so a task looks, often while there is something to find
-//! and seldom when there is not. A look is one step into the claim's index, far less than a claim.
+//! Wake-ups on MySQL, which has no notifications between processes. A task polls for due rows, often while there are
+//! any and rarely while there are none. Such a query is one step in the index, far less than a claim.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::MySqlStore;
 use crate::store::{Inner, SqlStore};
 
-/// How often to look while events flow, and how often when none do.
+/// The polling interval while events arrive, and while none do.
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
 const QUIET_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{table}_due`)
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 
-/// Notifies when a row is due that nobody holds; ends with the store.
+/// Notifies when a row is due and not leased. Ends with the store.
 pub(super) async fn watch(store: Weak<Inner<MySql>>, stop: CancellationToken, wake: Notifier) {
     let mut interval = BUSY_INTERVAL;
     loop {
@@ -40,13 +40,13 @@ pub(super) async fn watch(store: Weak<Inner<MySql>>, stop: CancellationToken, wa
 }
 
 async fn is_anything_due(store: &MySqlStore) -> bool {
-    let look = async |connection: &mut MySqlConnection| {
+    let query = async |connection: &mut MySqlConnection| {
         store.sql().query::<MySql>(ANYTHING_DUE).fetch_optional(connection).await
     };
-    match store.connections().engine(look).await {
+    match store.connections().engine(query).await {
         Ok(row) => row.is_some(),
         Err(error) => {
-            // A hint: the poller alone is enough, and says what is wrong.
+            // Only a hint is lost: the poller of the engine is sufficient and reports the error.
             tracing::debug!(%error, "the outbox could not be watched");
             false
         }

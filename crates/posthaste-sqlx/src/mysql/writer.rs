@@ -1,4 +1,4 @@
-//! How MySQL takes events.
+//! The Writer on MySQL and MariaDB: checks around the INSERT.
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
@@ -15,7 +15,8 @@ impl WriterDialect for MySql {
     type Outbox = posthaste_sql_writer::MySql;
     type WriterState = ();
 
-    /// MariaDB refuses in the INSERT itself. The driver goes on counting when the server has ended a transaction.
+    /// On MariaDB the INSERT itself fails outside a transaction. The count of the driver is no help, because it does
+    /// not change when the server ends a transaction.
     async fn expect_transaction(
         context: &WriterContext<Self::Outbox>,
         connection: &mut MySqlConnection,
@@ -23,8 +24,8 @@ impl WriterDialect for MySql {
         let flavour = insert::flavour(context.statements(), connection).await.map_err(failed::<MySql>)?;
         match flavour {
             Flavour::MariaDb => Ok(()),
-            Flavour::MySql if is_in_transaction(connection).await.map_err(failed::<MySql>)? => Ok(()),
-            Flavour::MySql => Err(StoreError::NoTransaction),
+            _ if is_in_transaction(connection).await.map_err(failed::<MySql>)? => Ok(()),
+            _ => Err(StoreError::NoTransaction),
         }
     }
 
@@ -36,7 +37,7 @@ impl WriterDialect for MySql {
         insert::insert(statements, connection, rows).await
     }
 
-    /// An INSERT without a transaction has no id, nor has one in another database than that of the outbox.
+    /// `event_id` is NULL in an INSERT without a transaction, and in another database than that of the outbox.
     async fn refused(
         context: &WriterContext<Self::Outbox>,
         connection: &mut MySqlConnection,

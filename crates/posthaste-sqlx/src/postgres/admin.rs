@@ -1,4 +1,4 @@
-//! What operators' tools say to PostgreSQL.
+//! The SQL of PostgreSQL for operator calls.
 
 use sqlx::postgres::PgQueryResult;
 use sqlx::{PgConnection, Postgres};
@@ -55,7 +55,7 @@ WHERE seq < $1 ORDER BY seq DESC LIMIT {limit}"#;
         sql.query(PAUSE).bind(value::text(route)).bind(value::text(actor))
     }
 
-    /// Other processes are woken by the commit.
+    /// The commit wakes other processes.
     async fn revive(
         store: &PgStore,
         connection: &mut PgConnection,

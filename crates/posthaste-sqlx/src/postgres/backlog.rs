@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! The SQL of PostgreSQL for the backlog.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::value::Time;
 use crate::store::backlog::BacklogDialect;
 
 impl BacklogDialect for Postgres {
-    /// $1 stands for no aggregate type.
+    /// $1 is the name for events without an aggregate type.
     const BY_TYPE: &'static str = r#"SELECT coalesce(aggregate_type, $1) || ':' || event_type AS key, count(*) AS total,
   min(inserted_at), statement_timestamp()
 FROM (SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 20000) AS oldest

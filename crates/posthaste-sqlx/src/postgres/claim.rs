@@ -1,4 +1,4 @@
-//! Claims: due rows, in order, one statement.
+//! Claims on PostgreSQL: one statement finds and leases due rows, in order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
@@ -13,15 +13,16 @@ use sqlx::{PgConnection, Postgres, Row as _};
 use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
-use crate::claim_floor::{ClaimRange, IndexPosition, MAX_COMMIT_LAG};
+use crate::claim_floor::{ClaimRange, IndexPosition};
 use crate::row::RowReader;
 use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
-/// The clock, and the routes that are paused.
+/// The clock and the paused routes, in one round trip.
 const SERVER_STATE: &str = r#"SELECT statement_timestamp(), ARRAY(SELECT route FROM "{table}_control")"#;
 
-/// What rows are parked for. From one name the index leads to the next, however many rows are parked for it.
+/// The names for which rows are parked. The recursion steps from name to name in the index, however many rows have the
+/// same name.
 pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
   (SELECT parked FROM "{table}" WHERE parked IS NOT NULL AND status NOT IN (1, 3) ORDER BY parked LIMIT 1)
   UNION ALL
@@ -29,10 +30,10 @@ pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names AS (
   FROM names WHERE names.parked IS NOT NULL)
 SELECT ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first WHERE parked IS NOT NULL)"#;
 
-// The two numbers that stand in the statements.
+// The statements contain these two numbers.
 const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_LOST_LEASES == 10);
 
-/// What is summed up to the claim's bound. The length of a value that is stored apart is known without reading it.
+/// The running total of bytes. The length of a value that is stored out of line is known without reading it.
 macro_rules! sizes {
     () => {
         "coalesce(octet_length(payload), octet_length(payload_bytes), 0) AS payload, \
@@ -40,13 +41,13 @@ macro_rules! sizes {
     };
 }
 
-/// Leases of the rows that `due` names, in its order, those that fit. What RETURNING returns has no order and
-/// knows no old due time, so one of the rows brings the order of all that are due, and each the last due time.
+/// Leases those rows of `due` that fit, in its order. RETURNING has no order and does not return the old due time. So
+/// one of the rows returns the order of all due rows, and each returns the last due time.
 ///
-/// A window without an order of its own goes through the rows as they come, and so needs no sort.
+/// The window has no ORDER BY: it takes the rows as they come and needs no sort.
 ///
-/// `= ANY (ARRAY(…))` and not a join: for a plan that was made while the table was empty, PostgreSQL may
-/// read all of it once for every row of a join.
+/// `= ANY (ARRAY(…))` replaces a join: with a plan made while the table was empty, PostgreSQL may read all of it once
+/// per row of a join.
 macro_rules! lease {
     ($order:literal) => {
         concat!(
@@ -84,9 +85,9 @@ pub(super) const BY_DUE: &str = concat!(
     lease!("available_at, seq")
 );
 
-/// Rows that wait for their time are stepped over; the first one on lease ends the search. Nobody looks
-/// for one behind the last row that fits. A row that another transaction is changing is waited for: what it
-/// becomes decides what may be claimed.
+/// Steps over rows that wait for their time. The first leased row ends the search, and it is looked for only before the
+/// last row that fits. Waits for a row that another transaction is changing (no SKIP LOCKED), because its new state
+/// decides what may be claimed.
 pub(super) const BY_SEQ: &str = concat!(
     r#"WITH fitting AS MATERIALIZED (
   SELECT seq FROM "{table}"
@@ -107,8 +108,10 @@ due AS MATERIALIZED (
     lease!("seq")
 );
 
-/// Ordered claims are serialised. A lock of the transaction's: the next one may be another session's.
-const IN_TURN: &str = "SELECT pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} order', 0))";
+/// Lets one claim of the strict mode run at a time. It is a lock of the transaction and not of the session, because
+/// PgBouncer may give the next transaction another session.
+const STRICT_LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended('posthaste {schema}.{name} order', 0))";
 
 impl ClaimDialect for Postgres {
     async fn read_server_state(store: &PgStore) -> Result<ServerState, StoreError> {
@@ -151,46 +154,33 @@ impl ClaimDialect for Postgres {
 impl PgStore {
     async fn take_by_seq(&self, claim: &Claim<'_>) -> Result<TakenRows, StoreError> {
         let taken = self.connections().engine_in_transaction(async |connection| {
-            self.sql().query::<Postgres>(IN_TURN).execute(&mut *connection).await?;
+            self.sql().query::<Postgres>(STRICT_LOCK).execute(&mut *connection).await?;
             let query = self.sql().limited::<Postgres>(&[BY_SEQ], claim.limit).persistent(false);
             read(bind(query, claim), connection, claim).await
         });
         taken.await
     }
 
-    /// `seen_at` is a time of the server's clock before this claim.
     async fn take_by_due(&self, claim: &Claim<'_>, seen_at: Timestamp) -> Result<TakenRows, StoreError> {
-        // A clock of the caller's own, or rows that are left for later, tell nothing about the next claim.
-        let plain = claim.now.is_none() && claim.skip_recent.is_zero();
-        let range = if plain { self.0.state.claim_floor.begin(seen_at) } else { ClaimRange::WHOLE };
-        let started = Instant::now();
-        let taken = self.connections().engine(async |connection| {
-            let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
-            let query = bind(query, claim).bind(Time(range.from.due)).bind(range.from.seq);
-            let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
-            read(query.bind(Time(until)), connection, claim).await
-        });
-        let taken = taken.await;
-        if plain && taken.is_err() {
-            self.0.state.claim_floor.fail(&range, seen_at, started.elapsed());
-        }
-        let taken = taken?;
-        if plain {
-            let full = taken.due == claim.limit || taken.is_cut();
-            // A batch that is not full has seen all that is due.
-            let seen = taken
-                .last
-                .filter(|_| full)
-                .unwrap_or(IndexPosition { due: seen_at - MAX_COMMIT_LAG, seq: 0 });
-            self.0.state.claim_floor.end(&range, seen, full, started.elapsed());
-            if range.is_partial() && !full {
-                self.ring_for_sweep();
-            }
+        let take = async |range: ClaimRange| {
+            let taken = self.connections().engine(async |connection| {
+                let query = self.sql().limited::<Postgres>(&[BY_DUE], claim.limit);
+                let query = bind(query, claim).bind(Time(range.from.due)).bind(range.from.seq);
+                let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
+                read(query.bind(Time(until)), connection, claim).await
+            });
+            taken.await
+        };
+        let floor = &self.0.state.claim_floor;
+        let (taken, range) = floor.around(claim, seen_at, take, |taken| taken.last).await?;
+        if range.is_partial() && taken.last.is_none() {
+            self.ring_for_sweep();
         }
         Ok(taken)
     }
 
-    /// A commit notifies once. If its row lies below the floor, the claim that follows does not see it.
+    /// Wakes the engine at the next sweep. A commit notifies only once, and the claim that follows does not see its row
+    /// if that row is below the floor.
     fn ring_for_sweep(&self) {
         let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.state.claim_floor.plan_wake_up())
         else {
@@ -215,38 +205,39 @@ fn bind(query: PgQuery, claim: &Claim<'_>) -> PgQuery {
         .bind(value::limit(claim.max_bytes))
 }
 
-/// A row that was just leased, or why it cannot be read.
+/// A leased row, or the reason why it cannot be read.
 type ClaimedRow = Result<Leased, Malformed>;
 
-/// Rows that were just leased, in the claim's order.
+/// The rows that a claim leased, in the order of the claim.
 struct TakenRows {
     rows: Vec<ClaimedRow>,
-    /// How many rows were looked at: those that did not fit are due as before.
+    /// The number of rows that were examined. Those that did not fit stay due.
     due: usize,
-    /// Where the last one that was leased had stood.
+    /// The index position of the last leased row. `None` if the claim has seen all that is due.
     last: Option<IndexPosition>,
 }
 
 impl TakenRows {
-    /// Whether the bytes and not the rows have ended it.
+    /// True if the byte limit ended the claim.
     fn is_cut(&self) -> bool {
         self.rows.len() < self.due
     }
 }
 
-/// Reads one row after the other: what the driver has of a row is gone before the next one comes.
+/// Streams the rows, so that each is in memory only once.
 async fn read(query: PgQuery, connection: &mut PgConnection, claim: &Claim<'_>) -> sqlx::Result<TakenRows> {
     let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
-    let mut answer = query.fetch(connection);
-    while let Some(row) = answer.try_next().await? {
+    let mut stream = query.fetch(connection);
+    while let Some(row) = stream.try_next().await? {
         order.extend(row.try_get::<Option<Vec<i64>>, _>("in_order")?.unwrap_or_default());
         last_due = Some(row.try_get::<Time, _>("last_due")?.0);
         rows.push(leased(&row, claim));
     }
     let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
     rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
+    let may_be_more = order.len() == claim.limit || rows.len() < order.len();
     let last = rows.last().zip(last_due).map(|(row, due)| IndexPosition { due, seq: seq(row) });
-    Ok(TakenRows { rows, due: order.len(), last })
+    Ok(TakenRows { rows, due: order.len(), last: last.filter(|_| may_be_more) })
 }
 
 fn leased(row: &PgRow, claim: &Claim<'_>) -> ClaimedRow {

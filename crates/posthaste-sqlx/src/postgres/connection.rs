@@ -1,7 +1,5 @@
-//! The store's own connections, and what their errors mean.
+//! The store's own connections to PostgreSQL, and the meaning of their errors.
 
-use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use posthaste::StoreError;
@@ -9,13 +7,14 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres};
 
 use crate::OpenError;
+use crate::login::LoginOptions;
 use crate::sql::Sql;
 use crate::store::{Connections as _, failed};
 use crate::store_pool::{StorePool, is_lost};
 
-/// Settings of the connections that claim and settle. A settlement that a crash of the server takes back
-/// means one more delivery, so nobody waits for its disk. A plan that was made while the table was empty
-/// stays in use after a backlog has grown: it must not be one that reads or sorts the whole table.
+/// Settings of the connections that claim and settle. If a crash of the server loses a settlement, the event is
+/// delivered once more, so a settlement does not wait for the disk. A plan made while the table was empty stays cached
+/// when a backlog has grown, so no plan may read or sort the whole table.
 const ENGINE_SETTINGS: [(&str, &str); 7] = [
     ("synchronous_commit", "off"),
     ("jit", "off"),
@@ -26,7 +25,7 @@ const ENGINE_SETTINGS: [(&str, &str); 7] = [
     ("idle_in_transaction_session_timeout", "10s"),
 ];
 
-/// The same for a transaction behind PgBouncer, which lends its connections to others.
+/// The same settings for one transaction, because PgBouncer lends its server connections to other clients.
 const ENGINE_BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL jit = off; \
      SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
      SET LOCAL statement_timeout = '30s'";
@@ -36,44 +35,39 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 
 pub(super) const BEGIN: &str = "BEGIN";
 
-/// A question of an operator's that nobody waits for any more comes to an end: the API waits for ten seconds.
+/// Ends a query of an operator whose caller has given up. The HTTP API waits for ten seconds.
 pub(super) const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
 pub(super) const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
 
-/// Lets the server end a statement whose caller has gone away: a claim that goes on would lease rows to nobody.
-/// PostgreSQL 13 has no such setting.
+/// Lets the server end a statement whose client has gone away: a claim that continued would lease rows that no process
+/// delivers. PostgreSQL 13 has no such setting.
 const CLIENT_CHECK_INTERVAL: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
-/// What stands between the store and its server.
+/// What is between the store and its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ConnectionPath {
     #[default]
     Direct,
-    /// A PgBouncer that may give every transaction another connection to the server.
+    /// A PgBouncer that may run every transaction on another server connection.
     PgBouncer,
 }
 
-/// Where to log in, and as whom. Its password is never shown, as that of the driver's own type is.
-#[derive(Clone)]
-pub(crate) struct Login(pub(crate) PgConnectOptions);
+pub(crate) type Login = crate::login::Login<PgConnectOptions>;
 
-impl Deref for Login {
-    type Target = PgConnectOptions;
-    fn deref(&self) -> &PgConnectOptions {
-        &self.0
+impl LoginOptions for PgConnectOptions {
+    fn user(&self) -> &str {
+        self.get_username()
+    }
+
+    fn server(&self) -> String {
+        server(self)
     }
 }
 
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.get_username(), server(self))
-    }
-}
-
-/// A few connections for the engine, and a few, with durable commits, for operators: changes have their own, because
-/// a pause must not wait for questions about a large table.
+/// Separate connections for the engine, and, with durable commits, for queries and for changes of operators: a pause
+/// must not wait for queries about a large table.
 #[derive(Debug)]
 pub(crate) struct Connections {
     engine: StorePool<Postgres>,
@@ -86,7 +80,7 @@ pub(crate) struct Connections {
 impl Connections {
     pub(super) fn new(options: &PgConnectOptions, path: ConnectionPath) -> Self {
         let engine = named(options, path, "posthaste engine");
-        // One to claim, one to settle, one to renew, one for the rest.
+        // One to claim, one to settle, one to renew leases, one for everything else.
         let engine = match path {
             ConnectionPath::Direct => {
                 StorePool::new(engine.options(ENGINE_SETTINGS), 4).with_settings(CLIENT_CHECK_INTERVAL)
@@ -103,8 +97,8 @@ impl Connections {
         }
     }
 
-    /// Says when the store is opened, and not at its first call, that this user may neither write events
-    /// nor work on them.
+    /// Refuses a user who may neither write events nor process them, when the store is opened and not at its first
+    /// call.
     pub(super) async fn check_rights(&self, sql: &Sql) -> Result<(), OpenError> {
         let rights = async |connection: &mut PgConnection| {
             sql.scalar::<Postgres, bool>(RIGHTS).fetch_one(connection).await
@@ -127,7 +121,7 @@ impl Connections {
         }
     }
 
-    /// Runs several statements for the engine, all of them or none.
+    /// Runs statements for the engine in one transaction.
     pub(super) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
@@ -139,17 +133,17 @@ impl Connections {
         self.engine.in_transaction(begin, work).await.map_err(|error| self.failed(error))
     }
 
-    /// Runs work on two connections at once that are both open. One of them is for this alone: nobody waits
-    /// for a second one while holding the first.
+    /// Runs work on two connections that are open at the same time. The second one is opened for this call alone, so no
+    /// call waits for a second connection while it holds one.
     pub(super) async fn with_two<T>(
         &self,
         work: impl AsyncFnOnce(&mut PgConnection, &mut PgConnection) -> sqlx::Result<T>,
     ) -> sqlx::Result<T> {
         let mut another = self.viewer.open_another().await?;
-        let answer = self.viewer.with(async |connection| work(connection, &mut another).await).await;
-        // It was of use; whether it ends well does not matter.
+        let result = self.viewer.with(async |connection| work(connection, &mut another).await).await;
+        // The work is done, and an error of closing changes nothing.
         let _ = another.close().await;
-        answer
+        result
     }
 
     pub(super) fn path(&self) -> ConnectionPath {
@@ -177,7 +171,7 @@ impl crate::store::Connections for Connections {
     }
 }
 
-/// The user's options under a name that an administrator recognises, and without a log of statements.
+/// The options of the user with an application name for administrators, and without the logging of statements.
 pub(crate) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str) -> PgConnectOptions {
     let name = match options.get_application_name() {
         Some(service) => format!("{service}: {name}"),
@@ -186,12 +180,12 @@ pub(crate) fn named(options: &PgConnectOptions, path: ConnectionPath, name: &str
     let options = options.clone().application_name(&name).disable_statement_logging();
     match path {
         ConnectionPath::Direct => options,
-        // A setting at the start of a session that PgBouncer does not know ends the session.
+        // PgBouncer refuses a session whose start-up parameters it does not know.
         ConnectionPath::PgBouncer => options.extra_float_digits(None),
     }
 }
 
-/// The server and database as a person would name them, without the password.
+/// The server and database in words, without the password.
 pub(crate) fn server(options: &PgConnectOptions) -> String {
     let database = options.get_database().unwrap_or_else(|| options.get_username());
     match options.get_socket() {
@@ -200,13 +194,13 @@ pub(crate) fn server(options: &PgConnectOptions) -> String {
     }
 }
 
-/// PostgreSQL's codes of errors.
+/// SQLSTATE codes.
 mod code {
     pub(super) const CANNOT_CONNECT_NOW: &str = "57P03";
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub(super) const INVALID_AUTHORIZATION: &str = "28000";
     pub(super) const INVALID_PASSWORD: &str = "28P01";
-    /// A statement was prepared in this session already, or never was: somebody else had the session meanwhile.
+    /// A prepared statement exists already, or does not exist: another client used the server connection in between.
     pub(super) const PREPARED_TWICE: &str = "42P05";
     pub(super) const NOT_PREPARED: &str = "26000";
     pub(super) const NO_DATABASE: &str = "3D000";
@@ -228,7 +222,7 @@ pub(crate) fn explain(error: sqlx::Error, server: &str) -> OpenError {
         }
         Some(code::NO_DATABASE) => OpenError::NoDatabase { server: server(), source: error },
         Some(code::TOO_MANY_CONNECTIONS) => OpenError::NoConnectionLeft { server: server(), source: error },
-        // A server knows every parameter that we send; a pooler refuses those that it does not.
+        // A server knows every parameter that the driver sends. A pooler refuses those that it does not know.
         Some(code::PROTOCOL_VIOLATION) if error.to_string().contains("startup parameter") => {
             OpenError::Pooler { server: server(), source: error }
         }

@@ -1,4 +1,4 @@
-//! A filter in PostgreSQL's words.
+//! The SQL of PostgreSQL for filters.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl FilterDialect for Postgres {
         pattern(text)
     }
 
-    /// Text in PostgreSQL has no NUL, so nothing there can be equal to such a value.
+    /// Text of PostgreSQL contains no NUL, so no column can equal a text with one.
     fn text(text: &str) -> String {
         value::text(text).into_owned()
     }

@@ -1,4 +1,4 @@
-//! The INSERT: one statement, whether for one event or for a thousand.
+//! The INSERT on PostgreSQL: one statement, for one event and for a thousand.
 
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::postgres::{InsertColumns, Statements, values};
@@ -11,8 +11,8 @@ use crate::sql::ready;
 
 type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-/// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-/// where the id existed already.
+/// Inserts rows into the open transaction of this connection. Returns their `seq`s; `None` for an id that exists
+/// already.
 pub(super) async fn insert(
     statements: &Statements,
     connection: &mut PgConnection,
@@ -80,7 +80,7 @@ async fn insert_many(
     Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))
 }
 
-/// The last value: which database the rows belong to.
+/// Binds the last value: the id of the database to which the rows belong.
 fn bind_database_id<'q>(insert: PgQuery<'q>, statements: &Statements) -> PgQuery<'q> {
     match statements.database_id() {
         Some(database_id) => insert.bind(database_id.to_owned()),

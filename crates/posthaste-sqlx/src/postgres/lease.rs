@@ -1,4 +1,4 @@
-//! What happens to leases between claim and settlement: renew, release, park, and the way back.
+//! Leases on PostgreSQL: renew, release, park, unpark.
 
 use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 use posthaste::{EventId, StoreError};
@@ -9,7 +9,7 @@ use super::PgStore;
 use super::value::{interval, leases, now};
 use crate::store::lease::LeaseDialect;
 
-/// The rows that these leases hold.
+/// The rows of these leases.
 macro_rules! held {
     () => {
         r#" FROM unnest($1::int8[], $2::text[], $3::int8[]) AS v (seq, id, token)
@@ -36,7 +36,7 @@ pub(super) const PARK: &str = concat!(
     held!()
 );
 
-/// `NOT IN (1, 3)`, so that PostgreSQL does not look through all that is pending for the parked ones.
+/// `NOT IN (1, 3)` keeps PostgreSQL from using the index of pending rows, in which it would search for the parked ones.
 pub(super) const UNPARK: &str = r#"UPDATE "{table}" SET available_at = coalesce($2, statement_timestamp()), parked = NULL,
   put_off_since = NULL, put_off_limit = NULL
 WHERE seq = ANY (ARRAY(SELECT seq FROM "{table}"

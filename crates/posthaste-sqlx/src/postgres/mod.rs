@@ -2,16 +2,16 @@
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::PgStore;
+//! use posthaste_sqlx::{PgStore, PgWriter};
 //! use sqlx::PgPool;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run() -> Result<(), posthaste::BoxError> {
 //! let pool = PgPool::connect("postgres://localhost/shop").await?;
 //!
 //! let store = PgStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = PgWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -44,14 +44,14 @@ mod wake_up;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::Postgres;
 use sqlx::postgres::PgConnectOptions;
 
 pub use migrate::PgMigrations;
 pub use store::Notify;
 
-use crate::sql::Sql;
+use crate::builder::BuilderDialect as _;
 use crate::store::StoreDialect as _;
 use crate::{OpenError, Savepoint, SchemaName, SqlStore, StoreBuilder, Tx, Writer};
 use connection::{ConnectionPath, Connections, Login};
@@ -59,45 +59,45 @@ use store::State;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
-/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
-/// it, nor the reverse. Any number of processes may share a table.
+/// It opens a few connections of its own: an exhausted pool of the service never stops it, and it never exhausts that
+/// pool. Any number of processes may share a table.
 pub type PgStore = SqlStore<Postgres>;
 
-/// Opens a [`PgStore`]. Its options are those of [`StoreBuilder`], and those of this database.
+/// Opens a [`PgStore`]. Its options are those of [`StoreBuilder`], and the ones below.
 pub type PgStoreBuilder = StoreBuilder<Postgres>;
 
-/// Writes events in transactions of a [`PgPool`](sqlx::PgPool); made by [`PgStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`PgPool`](sqlx::PgPool). Its methods are those of [`Writer`].
 pub type PgWriter = Writer<Postgres>;
 
-/// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`](sqlx::PgConnection).
-/// Its methods are those of [`Tx`].
+/// A transaction of a [`PgWriter`]. Derefs to the [`PgConnection`](sqlx::PgConnection). Its methods are those of
+/// [`Tx`].
 pub type PgTx = Tx<Postgres>;
 
-/// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`PgConnection`](sqlx::PgConnection).
-/// Its methods are those of [`Savepoint`].
+/// A savepoint in a [`PgTx`] or in another savepoint. Derefs to the [`PgConnection`](sqlx::PgConnection). Its methods
+/// are those of [`Savepoint`].
 pub type PgSavepoint<'a> = Savepoint<'a, Postgres>;
 
 impl PgStore {
-    /// Opens the outbox `outbox_event` in the schema `public` of the database that these options, a
-    /// pool's for example, lead to. A schema that is missing, older or newer is an error that says what
-    /// to do; it changes nothing.
+    /// Opens the outbox `outbox_event` in the schema `public` of the database of these options, for example those of a
+    /// pool. A schema version that is missing, older or newer is an error that names the next step; nothing is changed.
     pub async fn connect(options: &PgConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }
 
-    /// The same with another table, with migrations, or behind PgBouncer.
+    /// Builds a store with other options, such as another table, migrations or PgBouncer.
     pub fn builder(options: &PgConnectOptions) -> PgStoreBuilder {
-        PgStoreBuilder::new(Login(options.clone()))
+        PgStoreBuilder::new(Login::new(options.clone()))
     }
+}
 
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::Postgres> for PgStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
         Postgres::writer_context(self, outbox.writer_core())
     }
 }
 
-/// The options that PostgreSQL alone has.
+/// The options that only PostgreSQL has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     schema: SchemaName,
@@ -107,26 +107,24 @@ pub(crate) struct Settings {
 }
 
 impl PgStoreBuilder {
-    /// The schema that contains the table, whatever the search path of a connection is. Default:
-    /// `public`.
+    /// The schema that contains the table, whatever the search path of a connection is. Default: `public`.
     pub fn schema(mut self, schema: SchemaName) -> Self {
         self.settings.schema = schema;
         self
     }
 
-    /// Makes every statement safe behind a PgBouncer in transaction mode, the writer's too: no prepared
-    /// statement outlives its transaction, no session is relied on, and nothing listens, so that relays
-    /// poll unless [`listen_on`](Self::listen_on) shows them another way. Costs two more round trips
-    /// per call. Default: off, for a server or a pooler in session mode.
+    /// Makes every statement safe behind a PgBouncer in transaction mode, also those of Writers: no prepared statement
+    /// outlives its transaction, and nothing depends on a session. LISTEN does not work there, so relays poll unless
+    /// [`listen_on`](Self::listen_on) names a direct connection. Costs two more round trips per call. Default: off, for
+    /// a server or a pooler in session mode.
     pub fn pgbouncer(mut self) -> Self {
         self.settings.path = ConnectionPath::PgBouncer;
         self
     }
 
-    /// Where to listen for the wake-ups of other processes. Default: on the database itself; behind
-    /// PgBouncer, nowhere.
+    /// Where to listen for wake-ups of other processes. Default: the database itself; behind PgBouncer, nowhere.
     pub fn listen_on(mut self, options: &PgConnectOptions) -> Self {
-        self.settings.listen = Some(Login(options.clone()));
+        self.settings.listen = Some(Login::new(options.clone()));
         self
     }
 
@@ -136,11 +134,6 @@ impl PgStoreBuilder {
         self
     }
 
-    /// The migrations of this outbox, to check, print or apply by themselves.
-    pub fn migrations(&self) -> PgMigrations {
-        PgMigrations::new(self.options.clone(), self.settings.path, self.sql())
-    }
-
     /// Opens the store.
     pub async fn connect(self) -> Result<PgStore, OpenError> {
         let migrations = self.migrations();
@@ -148,7 +141,7 @@ impl PgStoreBuilder {
             migrations.apply().await?;
         }
         let (server, database_id) = migrations.expect_current().await?;
-        let sql = self.sql();
+        let sql = Postgres::sql(&self);
         let Settings { path, listen, notify, .. } = self.settings;
         let connections = Connections::new(&self.options, path);
         if !self.read_only {
@@ -163,13 +156,5 @@ impl PgStoreBuilder {
             ConnectionPath::PgBouncer => listen,
         };
         Ok(PgStore::new(connections, sql, statements, State::new(listen, notify)))
-    }
-
-    fn sql(&self) -> Sql {
-        let sql = Sql::new(self.table.clone()).in_schema(self.settings.schema.clone());
-        match self.settings.path {
-            ConnectionPath::Direct => sql,
-            ConnectionPath::PgBouncer => sql.uncacheable(),
-        }
     }
 }

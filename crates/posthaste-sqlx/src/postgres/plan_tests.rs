@@ -1,8 +1,8 @@
-//! How PostgreSQL finds the rows of every statement of the engine: by the index that was made for it,
-//! whatever the planner believes about the table.
+//! Query plans of the engine's statements on PostgreSQL: each finds its rows by the index made for it, whatever the
+//! planner knows about the table.
 //!
-//! Statements that run again and again have a plan that the server keeps, so theirs are checked in the
-//! worst case too: made while the table was empty. The others are planned anew for the table as it is.
+//! Statements that run often have a cached plan, so these are also checked with a plan made while the table was empty.
+//! The other statements are planned each time.
 
 use posthaste_sql_writer::postgres::Statements;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
@@ -25,7 +25,7 @@ struct Expected {
     index: &'static str,
 }
 
-/// The key itself, or the smaller index on it that holds what is pending.
+/// The primary key, or the smaller index of pending rows with the same order.
 const BY_SEQ: &str = "outbox_event_seq_key or outbox_event_pending";
 
 const SEQS: [&str; 2] = ["int8[]", "'{1, 50001, 50002, 50003}'"];
@@ -50,24 +50,24 @@ impl Expected {
     }
 }
 
-/// `values` has a line for the types, and one for the values.
+/// `values` contains the types and the values.
 fn by(name: &'static str, statement: &str, values: [&'static str; 2], index: &'static str) -> Expected {
     let statement = statement.replace("{limit}", "100");
     Expected { name, statement, types: values[0], values: values[1], index }
 }
 
-/// Those whose plan is kept.
+/// Statements with a cached plan.
 fn kept(writer: &Statements) -> Vec<Expected> {
     vec![
         by("claim by due time", claim::BY_DUE, CLAIM, "outbox_event_due"),
-        by("look at names", claim::PARKED_NAMES, ["text", "''"], "outbox_event_parked"),
+        by("parked names", claim::PARKED_NAMES, ["text", "''"], "outbox_event_parked"),
         by("settle, lean", settle::DONE, MEANT, "outbox_event_seq_key"),
         by("settle, lean, delete", settle::DELETE, MEANT, "outbox_event_seq_key"),
         by("proof before commit", &writer.present, SEQS, "outbox_event_seq_key"),
     ]
 }
 
-/// Those that are planned anew each time.
+/// Statements that are planned each time.
 fn fresh() -> Vec<Expected> {
     let purge = |old| format!(r#"DELETE FROM "{{table}}" WHERE seq = ANY ({old})"#);
     let general = [
@@ -90,7 +90,7 @@ fn fresh() -> Vec<Expected> {
     ]
 }
 
-/// Rows that are done, and some of everything else.
+/// Rows that are done, and some in every other state.
 const ROWS: &str = r#"INSERT INTO "{table}" (event_id, event_type, payload, status, available_at, done_at, parked, locked_by)
 SELECT 'event' || n, 'Tested', '{}', CASE WHEN n <= 50000 THEN 1 WHEN n % 20 = 0 THEN 3 ELSE n % 2 * 2 END,
   now() - interval '1 hour' + n * interval '1 millisecond', now(),
@@ -126,7 +126,7 @@ async fn check(connection: &mut PgConnection, sql: &Sql, statements: &[Expected]
     }
 }
 
-/// A store in a schema of its own, and its name.
+/// A store in a new schema, and its name.
 pub(super) async fn store(test: &str) -> PgStore {
     let url = posthaste_testkit::variable("POSTHASTE_TEST_POSTGRES_URL");
     let schema: SchemaName = format!("{test}_{}", std::process::id()).parse().expect("a good name");
@@ -137,13 +137,13 @@ pub(super) async fn store(test: &str) -> PgStore {
 // S0-09, S2-17, S3-29
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn kept_plans_use_the_right_index_also_when_they_were_made_for_an_empty_table() {
+async fn cached_plans_use_the_right_index_even_if_made_for_an_empty_table() {
     let store = store("kept_plans").await;
     let (sql, kept) = (store.sql(), kept(&store.0.statements));
     let checked = store.connections().engine(async |connection| {
         run(connection, sql, "SET plan_cache_mode = force_generic_plan").await;
         for before in ["SELECT 1", r#"VACUUM ANALYZE "{table}""#] {
-            // Nobody may come and look at the statistics while the test runs.
+            // Autovacuum must not update the statistics while the test runs.
             run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
             run(connection, sql, before).await;
             prepare(connection, sql, &kept).await;
@@ -180,7 +180,7 @@ async fn fresh_plans_use_the_right_index() {
     checked.await.expect("a connection");
 }
 
-/// What an operator asks for, on a table of which the planner knows nothing, or too much.
+/// Statements of operators, on a table of which the planner knows nothing or too much.
 fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
     let pending: &[&str] = &["outbox_event_pending"];
     [
@@ -199,12 +199,12 @@ fn bounded() -> [(&'static str, &'static [&'static str]); 10] {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn what_an_operator_asks_for_is_read_in_the_order_of_an_index() {
+async fn operator_queries_read_in_the_order_of_an_index() {
     let store = store("bounded_plans").await;
     let sql = store.sql();
     let checked = store.read(async |connection| {
         run(connection, sql, r#"ALTER TABLE "{table}" SET (autovacuum_enabled = off)"#).await;
-        // A planner that would rather read everything and sort it.
+        // Makes the planner prefer to read everything and sort it.
         run(connection, sql, "SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off").await;
         Postgres::read_in_order(connection).await?;
         for before in [ROWS, r#"ANALYZE "{table}""#] {

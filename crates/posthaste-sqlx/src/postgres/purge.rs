@@ -1,4 +1,4 @@
-//! Old rows leave, some of them to the archive.
+//! Purges on PostgreSQL.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -20,8 +20,7 @@ pub(super) const OLD_DEAD: &str = r#"ARRAY(SELECT seq FROM "{table}"
 WHERE status = 3 AND coalesce(done_at, inserted_at) <= coalesce($1, statement_timestamp()) - $2
 ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED)"#;
 
-/// The oldest rows by insertion, as far as they are old enough. Nobody looks behind them: most of the
-/// table is younger.
+/// Looks only at the oldest rows by insertion, because most of the table is younger.
 pub(super) const OLD: &str = r#"ARRAY(SELECT seq FROM (
   SELECT seq, inserted_at FROM "{table}" ORDER BY seq LIMIT {limit} FOR UPDATE SKIP LOCKED) AS oldest
 WHERE inserted_at <= coalesce($1, statement_timestamp()) - $2)"#;
@@ -46,16 +45,15 @@ const ARCHIVE_END: &str = concat!(
     " FROM gone"
 );
 
-/// The partition of a day that is so many days away, by the store's clock.
+/// Creates the partition for the day that is this many days away, by the clock of the server.
 const DAY: &str = r#"SELECT "{table}_archive_day"((statement_timestamp() AT TIME ZONE 'UTC')::date + $1)"#;
 
-/// Partitions are made for so many days ahead: whatever is in the way of one has that long to go away.
+/// Partitions are created for this many days ahead, so that there is time to remove whatever prevents one.
 const PARTITION_DAYS_AHEAD: i32 = 7;
 
 const DROP_DAYS: &str = r#"SELECT "{table}_archive_drop"(coalesce($1, statement_timestamp()) - $2, $3)"#;
 
-/// How soon to see again that there are partitions for the days ahead: after they were seen, and after one could not
-/// be made.
+/// The intervals of checks for future partitions: after a successful check, and after a failed one.
 const PARTITION_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 const PARTITION_RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -89,11 +87,22 @@ impl PurgeDialect for Postgres {
         Ok(())
     }
 
-    /// Sees that what is archived has a partition of its day, now and then and beside whatever is archived: nobody
-    /// waits for a lock on the archive. What finds no partition goes into the archive's last one.
+    async fn archive(
+        sql: &Sql,
+        connection: &mut PgConnection,
+        seqs: &[i64],
+        at: Option<Timestamp>,
+    ) -> sqlx::Result<()> {
+        let query = sql.query_of::<Postgres>(&[ARCHIVE, "$2", ARCHIVE_END]);
+        query.bind(now(at)).bind(seqs).execute(connection).await?;
+        Ok(())
+    }
+
+    /// Makes sure that partitions of the archive exist for today and the next days. A task does that at intervals, so
+    /// that archiving never waits for a lock on the archive. A row without a partition goes into the default one.
     ///
-    /// Only the first of all waits, for today's partition: a day of which something lies in the last one stays there,
-    /// and no partition is made any more while the last one is large.
+    /// Only the first call waits, for the partition of today: while the default partition contains rows of a day, that
+    /// day gets no partition, and while the default partition is large, no partition is created at all.
     async fn prepare_archive(store: &PgStore) {
         store.0.state.todays_partition.get_or_init(|| store.create_partitions(0..=0)).await;
         let mut next_check = store.next_partition_check();
@@ -118,9 +127,9 @@ impl PgStore {
             }
             tracing::warn!(
                 table = %self.sql().table(), %error,
-                "no partition of the archive could be made for the day in {day} days, and it is tried again in five \
-                 minutes: what is archived on a day without a partition goes into the default one; may this user \
-                 EXECUTE the function {}_archive_day?", self.sql().table()
+                "the archive partition for the day in {day} days could not be created, and it is tried \
+                 again in five minutes: events archived on a day without a partition go into the default \
+                 one; check that this user may EXECUTE the function {}_archive_day", self.sql().table()
             );
             *self.next_partition_check() = Some(Instant::now() + PARTITION_RETRY_INTERVAL);
             return;
@@ -133,15 +142,4 @@ async fn drop_partitions(sql: &Sql, connection: &mut PgConnection, purge: &Purge
     let query = query.bind(interval(purge.older_than)).bind(limit(purge.limit));
     let gone = query.fetch_one(connection).await?;
     Ok(gone.unsigned_abs())
-}
-
-pub(super) async fn archive(
-    sql: &Sql,
-    connection: &mut PgConnection,
-    at: Option<Timestamp>,
-    seqs: &[i64],
-) -> sqlx::Result<()> {
-    let query = sql.query_of::<Postgres>(&[ARCHIVE, "$2", ARCHIVE_END]);
-    query.bind(now(at)).bind(seqs).execute(connection).await?;
-    Ok(())
 }

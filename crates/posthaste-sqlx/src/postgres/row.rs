@@ -1,4 +1,4 @@
-//! Which columns are read, and how they come back. PostgreSQL keeps every column to its type.
+//! Columns of a row on PostgreSQL, and how they are read. PostgreSQL enforces the types of columns.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use super::value::Time;
 use crate::row::{ReadColumns, ReadValues};
 
-/// What an event is made of.
+/// The columns of an event.
 macro_rules! event_columns {
     () => {
         "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, o.topic, \
@@ -18,7 +18,7 @@ macro_rules! event_columns {
     };
 }
 
-/// What an operator sees of a row.
+/// The columns that an operator sees.
 macro_rules! row_columns {
     () => {
         "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, \

@@ -1,26 +1,25 @@
-//! Settlements: a lean statement for what was delivered, a general one that decides between retry and
-//! dead from the row's own count.
+//! Settlements on PostgreSQL: a lean statement for deliveries, and a general one that decides between retry and dead by
+//! the row's own count of attempts.
 //!
-//! Rows are found by `seq` and are meant only if they have the id too: after a failover or a restore a sequence
-//! gives a number again. In the lean statements `NOT IN (1, 3)` instead of `IN (0, 2)` keeps PostgreSQL from
-//! looking for them in the indexes of what is pending: a plan that was made while the table was empty would
-//! read all of those.
+//! Rows are found by `seq` and must also have the right id: after a failover or a restore, a sequence may return a
+//! number a second time. The lean statements say `NOT IN (1, 3)` and not `IN (0, 2)`, because the latter lets
+//! PostgreSQL use the indexes of pending rows: a plan made while the table was empty would read all of them.
 
 use std::collections::HashMap;
 
-use posthaste::store::{Lease, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::store::{Lease, OnDone, Settle, Settled, Settlement};
 use posthaste::{EventId, StoreError};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Postgres, Row as _};
 
+use super::PgStore;
 use super::value::{self, interval};
-use super::{PgStore, purge};
-use crate::store::purge::PurgeDialect as _;
-use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
+use crate::store::purge::{PurgeDialect as _, move_done};
+use crate::store::settle::{SettleDialect, SettledRow, VerdictParts, is_lean, settled};
 
-/// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from making a join of it, for which it
-/// might read the whole table; the pairs go into a hash table instead.
+/// The pending rows with these numbers and ids. `IS TRUE` keeps PostgreSQL from turning the condition into a join, for
+/// which it might read the whole table. It uses a hash table of the pairs instead.
 macro_rules! meant {
     () => {
         r#"
@@ -37,7 +36,8 @@ pub(super) const DONE: &str = concat!(
 
 pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}""#, meant!());
 
-/// Whether the row dies: it is told to, or this was its last attempt, or it has been put off for too long.
+/// True if this outcome gives up the row: the verdict says so, it was the last attempt, or the row was put off for too
+/// long.
 macro_rules! dies {
     () => {
         "(v.verdict = 'dead'
@@ -47,7 +47,7 @@ macro_rules! dies {
     };
 }
 
-/// Every right-hand side sees the row as it was. Counts stop growing where their column ends.
+/// Every expression on the right sees the row as it was before. Counts stop at the end of their integer range.
 pub(super) const GENERAL: &str = concat!(
     r#"UPDATE "{table}" AS o SET
   status = CASE WHEN v.verdict = 'done' THEN 1 WHEN "#,
@@ -117,7 +117,7 @@ impl SettleDialect for Postgres {
 }
 
 impl PgStore {
-    /// Delivered, all of them, and to be kept or deleted.
+    /// Settles deliveries whose rows are kept or deleted.
     async fn settle_lean(
         &self,
         connection: &mut PgConnection,
@@ -165,26 +165,19 @@ impl PgStore {
         rows.iter().map(general_row).collect()
     }
 
-    /// Marks, and then deletes or archives what is DONE.
+    /// Settles all rows, and then deletes or archives those that are DONE.
     async fn settle_and_move(
         &self,
         connection: &mut PgConnection,
         settle: &Settle<'_>,
     ) -> sqlx::Result<SettledRows> {
         let changed = self.settle_general(connection, settle).await?;
-        // This transaction holds them, so that nothing else can have their numbers.
-        let done = changed.values().filter(|(_, row)| row.is_done());
-        let done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
-        match settle.on_done {
-            OnDone::Keep => {}
-            OnDone::Delete => Postgres::delete(self.sql(), connection, &done).await?,
-            OnDone::Archive => purge::archive(self.sql(), connection, settle.now, &done).await?,
-        }
+        move_done::<Postgres>(self.sql(), connection, settle, changed.values().copied()).await?;
         Ok(changed)
     }
 }
 
-/// The rows that a statement changed, with their `seq`.
+/// The changed rows with their `seq`.
 type SettledRows = HashMap<EventId, (i64, SettledRow)>;
 
 fn id_and_seq(row: &PgRow) -> sqlx::Result<(EventId, i64)> {
@@ -197,8 +190,8 @@ fn general_row(row: &PgRow) -> sqlx::Result<(EventId, (i64, SettledRow))> {
     Ok((id, (seq, SettledRow::new(status.into(), attempts.into()))))
 }
 
-/// Settlements as the general statement reads them: one list per column. Delays and names that are a
-/// list of their own stand one behind the other in `delays` and `names`; positions count from one.
+/// Settlements as parameters of the general statement: one list per column. The delays and names of all settlements are
+/// in `delays` and `names`; each settlement has the positions of its first and last element, counted from one.
 #[derive(Default)]
 struct SettlementColumns<'a> {
     seq: Vec<i64>,
@@ -222,36 +215,26 @@ impl<'a> SettlementColumns<'a> {
     fn new(settlements: &'a [Settlement]) -> Self {
         let mut columns = Self::default();
         let mut sorted: Vec<&Settlement> = settlements.iter().collect();
-        // See `value::leases` for the order.
+        // See `value::leases` for the reason of this order.
         sorted.sort_unstable_by_key(|settlement| settlement.lease.seq);
         sorted.into_iter().for_each(|settlement| columns.add(settlement));
         columns
     }
 
     fn add(&mut self, settlement: &'a Settlement) {
-        let delay = |delay: &std::time::Duration| Some(interval(*delay));
-        let mut give_up_after = None;
-        let (verdict, error, delay, park, backoff) = match &settlement.verdict {
-            Verdict::Done => ("done", None, None, None, None),
-            Verdict::Failed { error, backoff } => ("failed", Some(error), None, None, Some(backoff)),
-            Verdict::Deferred { delay: after } => ("deferred", None, delay(after), None, None),
-            Verdict::Dead { reason } => ("dead", Some(reason), None, None, None),
-            Verdict::Unreachable { error, delay: after, park, give_up_after: limit } => {
-                give_up_after = limit.map(interval);
-                ("unreachable", Some(error), delay(after), park.as_deref(), None)
-            }
-        };
+        let parts = VerdictParts::of(&settlement.verdict);
         self.seq.push(settlement.lease.seq);
         self.id.push(settlement.lease.id.as_str());
-        self.give_up_after.push(give_up_after);
         self.token.push(settlement.lease.token.as_i64());
-        self.verdict.push(verdict);
-        self.error.push(error.map(String::as_str));
-        self.delay.push(delay);
-        self.park.push(park);
-        self.max_attempts.push(backoff.map(|backoff| backoff.max_attempts.into()));
+        self.verdict.push(parts.verdict);
+        self.error.push(parts.error);
+        self.delay.push(parts.delay.map(interval));
+        self.give_up_after.push(parts.give_up_after.map(interval));
+        self.park.push(parts.park);
+        self.max_attempts.push(parts.backoff.map(|backoff| backoff.max_attempts.into()));
         self.first_delay.push(next(&self.delays));
-        self.delays.extend(backoff.iter().flat_map(|backoff| backoff.delays.iter().map(|d| interval(*d))));
+        self.delays
+            .extend(parts.backoff.iter().flat_map(|backoff| backoff.delays.iter().map(|d| interval(*d))));
         self.last_delay.push(next(&self.delays) - 1);
         self.first_name.push(next(&self.names) as i32);
         self.names.extend(settlement.delivered.iter().map(String::as_str));
@@ -259,7 +242,7 @@ impl<'a> SettlementColumns<'a> {
     }
 }
 
-/// The position of whatever is added next.
+/// The position of the next element.
 fn next<T>(list: &[T]) -> i64 {
     list.len() as i64 + 1
 }

@@ -1,4 +1,4 @@
-//! How much there is: counted as long as that is quick, and then estimated.
+//! The SQL of PostgreSQL for statistics.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::row_estimate::{SampledRows, span};
 use crate::sql::Sql;
 use crate::store::stats::{DoneRows, StatsDialect};
 
-/// Whatever the planner believes about the table, rows are read in the order of an index, so that a
-/// limit ends the reading. It lasts as long as the transaction.
+/// Makes the planner read rows in the order of an index, whatever it knows about the table, so that a LIMIT ends the
+/// reading. Lasts until the end of the transaction.
 const IN_ORDER: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
     SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
@@ -44,23 +44,23 @@ pub(super) const SAMPLE_OF_PENDING: &str = sample!(concat!(", ", states!()), "st
 
 const ALL_ROWS: SampledRows = SampledRows { span: span!(r#""{table}""#), sample: sample!("", "true") };
 
-/// The archive may have a partition for every day of years, and a look at a place would ask all of them. They
-/// are written once, so what the server wrote down about them holds; of the pages that came since then it is
-/// assumed that they are as full as they get.
+/// The archive may have a partition for every day of several years, and a sample at one position would search all of
+/// them. Partitions are written once, so the statistics of the server are accurate. Pages that were added since are
+/// assumed to be full.
 const ARCHIVED: &str = r#"SELECT coalesce(sum(
   greatest(c.reltuples, 0) + 300 * greatest(pg_relation_size(c.oid) / current_setting('block_size')::int8
     - greatest(c.relpages, 1), 0)), 0)::int8
 FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = to_regclass('"{schema}"."{name}_archive_seq"')"#;
 
-/// A row has been due once if it is due, held or parked, or if anything ever happened to it.
+/// A row has been due at least once if it is due, leased or parked, or has any attempt or deferral.
 pub(super) const OLDEST_PENDING: &str = r#"SELECT coalesce($1, statement_timestamp()), min(inserted_at) FROM (
   SELECT * FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 1000) AS oldest
 WHERE available_at <= coalesce($1, statement_timestamp()) OR locked_by IS NOT NULL OR parked IS NOT NULL
    OR last_error IS NOT NULL OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
 impl StatsDialect for Postgres {
-    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    /// Each count ends at one more than [`Stats::MAX_EXACT_COUNT`].
     const BOUNDED: &'static str = r#"SELECT
   (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 100001) AS pending),
   (SELECT count(*) FROM (SELECT FROM "{table}" WHERE status = 1
@@ -83,7 +83,7 @@ impl StatsDialect for Postgres {
         sql.fresh(statement)
     }
 
-    /// The limit is in the text, for the planner.
+    /// The limit is part of the text, so that the planner knows it.
     fn limited(
         sql: &Sql,
         statement: &'static str,

@@ -1,4 +1,4 @@
-//! What the store of PostgreSQL alone keeps, and how it wakes other processes.
+//! State of the store that only PostgreSQL needs, and the choice of how it wakes other processes.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ConnectionPath, Connections, Login, named};
-use super::{PgStore, Settings, wake_up};
+use super::{PgStore, PgStoreBuilder, Settings, wake_up};
 use crate::builder::BuilderDialect;
 use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
@@ -23,20 +23,20 @@ use crate::store::{Inner, StoreDialect};
 pub(crate) struct State {
     pub(super) claim_floor: ClaimFloor,
     pub(super) settle_throttle: SettleThrottle,
-    /// Set when the archive's partition of the day was seen for the first time.
+    /// Set once the partition of the archive for today was checked. The first call that archives waits for it.
     pub(super) todays_partition: OnceCell<()>,
-    /// When to see again that the archive has partitions for the days to come.
+    /// When to check the partitions of the next days again. `None`: at the next call that archives.
     next_partition_check: Mutex<Option<Instant>>,
     /// Where to listen for other processes; `None` behind PgBouncer.
     pub(super) listen: Option<Login>,
-    /// Notified when other processes are to be woken; made with the first writer.
+    /// Notified to wake other processes. Created with the first Writer, together with the task that sends NOTIFY.
     remote_notifier: OnceLock<Notifier>,
     notify: Notify,
 }
 
 impl State {
     pub(super) fn new(listen: Option<Login>, notify: Notify) -> Self {
-        let listener = |login: Login| Login(named(&login, ConnectionPath::Direct, "posthaste listen"));
+        let listener = |login: Login| Login::new(named(&login, ConnectionPath::Direct, "posthaste listen"));
         Self {
             claim_floor: ClaimFloor::new(),
             settle_throttle: SettleThrottle::default(),
@@ -51,21 +51,22 @@ impl State {
 
 /// When a write wakes the relays and engines of other processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notify {
-    /// Right after the commit, from a connection of the store's own, once for all commits of ten
-    /// milliseconds. The default: it costs the writers nothing.
+    /// Right after the commit, from a connection of the store, once for all commits within ten milliseconds. The
+    /// default: it costs the writers nothing.
     #[default]
     AfterCommit,
-    /// By the commit itself. Reaches the others also when the writing process ends at that moment, but
-    /// all commits on the whole server that notify wait for each other: with 16 writers a quarter to a
-    /// fifteenth of the commits per second was measured.
+    /// By the commit itself. Other processes are woken even if the writing process ends at that moment. But all
+    /// notifying commits on the whole server wait for each other: with 16 writers, a quarter to a fifteenth of the
+    /// commits per second was measured.
     InTransaction,
-    /// Never: the others poll.
+    /// Never: other processes poll.
     Off,
 }
 
 impl Notify {
-    /// What writers say.
+    /// The statements of Writers.
     pub(super) fn statements(self, sql: &Sql, path: ConnectionPath) -> Statements {
         let statements = match self {
             Self::InTransaction => Statements::notifying(sql.table_ref()),
@@ -81,6 +82,14 @@ impl Notify {
 impl BuilderDialect for Postgres {
     type Login = Login;
     type Settings = Settings;
+
+    fn sql(builder: &PgStoreBuilder) -> Sql {
+        let sql = Sql::new(builder.table.clone()).in_schema(builder.settings.schema.clone());
+        match builder.settings.path {
+            ConnectionPath::Direct => sql,
+            ConnectionPath::PgBouncer => sql.uncacheable(),
+        }
+    }
 }
 
 impl StoreDialect for Postgres {
@@ -89,7 +98,8 @@ impl StoreDialect for Postgres {
 
     fn writer_state(_store: &PgStore) {}
 
-    /// The task that wakes other processes ends with the store, and a service may keep nothing but the context.
+    /// The context keeps the store alive, because the task that wakes other processes ends with the store and a service
+    /// may keep only the context.
     fn writer_context(store: &PgStore, core: WriterCore) -> WriterContext<Self::Outbox> {
         let core = match store.0.state.notify {
             Notify::AfterCommit => core.with_notifier(store.remote_notifier()),
@@ -114,7 +124,7 @@ impl StoreDialect for Postgres {
 
     async fn finish(store: &PgStore) {
         if store.0.state.remote_notifier.get().is_some() {
-            // Other processes may not have been notified of the last commits yet, and a hint is worth no long wait.
+            // Other processes may not have been notified of the last commits. It is only a hint, so the wait is short.
             let notify = store.connections().engine(async |connection| store.notify(connection).await);
             let _ = tokio::time::timeout(wake_up::LAST_NOTIFY_TIMEOUT, notify).await;
         }
@@ -126,7 +136,7 @@ impl PgStore {
         self.0.state.next_partition_check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The notifier whose task wakes other processes, started when it is needed for the first time.
+    /// The notifier of the task that wakes other processes. The first call starts the task.
     fn remote_notifier(&self) -> Notifier {
         let notifier = self.0.state.remote_notifier.get_or_init(|| {
             let (notifier, stop) = (Notifier::new(), self.0.stop.clone());
@@ -138,7 +148,7 @@ impl PgStore {
         notifier.clone()
     }
 
-    /// Wakes the other processes when this connection's transaction commits.
+    /// Wakes other processes when the transaction of this connection commits.
     pub(super) async fn notify(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         self.sql().query::<Postgres>("SELECT pg_notify('{name}', '')").execute(connection).await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What a transaction is to PostgreSQL.
+//! Transactions on PostgreSQL: the proof before COMMIT, and the errors of COMMIT.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ impl TxDialect for Postgres {
         Ok(())
     }
 
-    /// In a transaction that a failed statement has aborted, this fails too.
+    /// This query fails in a transaction that a failed statement has aborted.
     async fn prove(
         context: &WriterContext<posthaste_sql_writer::Postgres>,
         connection: &mut PgConnection,
@@ -37,7 +37,7 @@ impl TxDialect for Postgres {
         present.map_err(|error| CommitError::RolledBack(failed::<Postgres>(error)))
     }
 
-    /// The server itself refuses a COMMIT when a deferred constraint is violated, for example.
+    /// The server itself refuses a COMMIT if a deferred constraint is violated, for example.
     fn commit_error(error: sqlx::Error, _present: &HashSet<i64>) -> CommitError {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         match code.is_some_and(|code| proves_rollback(&code)) {

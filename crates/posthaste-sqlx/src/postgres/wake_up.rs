@@ -1,9 +1,8 @@
-//! Wake-ups between processes: NOTIFY after a commit, LISTEN before a claim.
+//! Wake-ups between processes: NOTIFY after a commit, LISTEN in the process that claims.
 //!
-//! NOTIFY takes one lock for the whole server until its transaction has committed, so it never stands in
-//! a transaction of the service unless somebody asks for it. A connection of the store's own notifies
-//! instead, once for all commits of a few milliseconds. The channel has the name of the table, so that a
-//! program in any language can notify too.
+//! NOTIFY takes one lock for the whole server until its transaction has committed. So by default it is not part of a
+//! transaction of the service: a connection of the store sends it instead, once for all commits of a few milliseconds.
+//! The channel has the name of the table, so that a program in any language can notify too.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -17,21 +16,21 @@ use tokio_util::sync::CancellationToken;
 use super::PgStore;
 use crate::store::{Inner, SqlStore};
 
-/// All commits within this time notify once.
+/// All commits within this time cause one NOTIFY.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long the last NOTIFY of a store that is being closed may take.
+/// Time limit of the last NOTIFY when a store is closed.
 pub(super) const LAST_NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often to ask whether a silent connection is still there, and how long to wait for the answer.
+/// The interval of checks that a silent connection still works, and the time limit of each check.
 const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before connecting again: at first, and at most.
+/// The delay before the store connects again: the first one, and the longest one.
 const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(100);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
-/// Wakes other processes whenever `notifier` was notified in this one; ends with the store.
+/// Wakes other processes whenever `notifier` was notified in this one. Ends with the store.
 pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: CancellationToken, notifier: Notifier) {
     loop {
         tokio::select! {
@@ -45,7 +44,7 @@ pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: Cancellation
         let store: PgStore = SqlStore(inner);
         let notified = store.connections().engine(async |connection| store.notify(connection).await).await;
         if let Err(error) = notified {
-            // A hint: the poller alone is enough.
+            // Only a hint is lost: the poller is sufficient.
             tracing::debug!(%error, "other processes could not be woken");
         }
         drop(store);
@@ -53,8 +52,8 @@ pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: Cancellation
     }
 }
 
-/// Notifies `wake` whenever another process notifies the channel, and whenever a notification may have been
-/// missed, until the store ends.
+/// Notifies `wake` whenever another process notifies the channel, and whenever a notification may have been missed,
+/// until the store ends.
 pub(super) async fn listen_until(store: Weak<Inner<Postgres>>, stop: CancellationToken, wake: Notifier) {
     let Some(store) = store.upgrade() else { return };
     let Some(options) = store.state.listen.clone() else { return };
@@ -72,12 +71,12 @@ async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notif
         match connect(options, channel).await {
             Ok(mut listener) => {
                 delay = MIN_RECONNECT_DELAY;
-                // A notification may have come before we listened.
+                // A notification may have come before the session listened.
                 wake.notify();
                 let error = listen(&mut listener, wake).await;
-                tracing::debug!(%error, "the connection that listens is lost; polling goes on");
+                tracing::debug!(%error, "the listening connection is lost; polling continues");
             }
-            Err(error) => tracing::debug!(%error, "no connection to listen on; polling goes on"),
+            Err(error) => tracing::debug!(%error, "no connection to listen on; polling continues"),
         }
         sleep(delay).await;
         delay = (delay * 2).min(MAX_RECONNECT_DELAY);
@@ -85,7 +84,7 @@ async fn listen_for_ever(options: &PgConnectOptions, channel: &str, wake: &Notif
 }
 
 async fn connect(options: &PgConnectOptions, channel: &str) -> sqlx::Result<PgListener> {
-    // Fresh every time: a connection that went silent is not worth keeping.
+    // A new pool each time: a connection that went silent is not used again.
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .acquire_timeout(PROBE_TIMEOUT)

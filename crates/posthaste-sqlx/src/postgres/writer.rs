@@ -1,4 +1,4 @@
-//! How PostgreSQL takes events.
+//! The Writer on PostgreSQL: checks around the INSERT.
 
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
@@ -31,7 +31,7 @@ impl WriterDialect for Postgres {
         insert::insert(statements, connection, rows).await
     }
 
-    /// Another database than that of the outbox refuses by itself.
+    /// In another database than that of the outbox the INSERT itself fails.
     async fn refused(
         context: &WriterContext<Self::Outbox>,
         _connection: &mut PgConnection,

@@ -1,4 +1,4 @@
-//! What operators' tools say to SQLite.
+//! The SQL of SQLite for operator calls.
 
 use std::ops::{Deref, DerefMut};
 
@@ -47,7 +47,7 @@ GROUP BY 1, 2, 3 ORDER BY total DESC, 2, 3 LIMIT ?2"#;
     const RESUME: &'static str = r#"DELETE FROM "{table}_control" WHERE route = ?1"#;
     const AUDIT: &'static str = r#"SELECT seq, at, actor, action, target, rows FROM "{table}_audit"
 WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
-    /// The whole file is locked.
+    /// Empty: a write transaction locks the whole file.
     const FOR_UPDATE: &'static str = "";
 
     fn rows_affected(result: &SqliteQueryResult) -> u64 {
@@ -86,7 +86,7 @@ WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2"#;
     }
 }
 
-/// A connection for one call of an operator.
+/// A connection for one operator call.
 pub(crate) enum Session {
     Read(PoolConnection<Sqlite>),
     Write(Writing),

@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! The SQL of SQLite for the backlog.
 
 use std::time::Duration;
 

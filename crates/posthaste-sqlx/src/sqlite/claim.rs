@@ -1,6 +1,6 @@
-//! Claims: due rows, in order, under the write lock.
+//! Claims on SQLite: finds and leases due rows, in order, under the write lock.
 //!
-//! Which rows fit is decided from their sizes, which stand in the head of a row, before a payload is read.
+//! The size of a row is in its record header, so a claim decides which rows fit before it reads a payload.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
@@ -13,21 +13,22 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use super::row::event_columns;
 use super::{SqliteStore, value};
-use crate::byte_limit::rows_within_limit;
+use crate::claim_byte_limit::rows_within_limit;
 use crate::row::{ReadValues as _, RowReader};
 use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;
 
-/// What rows are parked for: each name takes one step into the index, however many rows bear it.
+/// The names for which rows are parked. Each name takes one step in the index, however many rows have it.
 pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names (name) AS (
   SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked" WHERE parked IS NOT NULL
   UNION ALL SELECT (SELECT min(parked) FROM "{table}" INDEXED BY "{table}_parked"
     WHERE parked IS NOT NULL AND parked > name) FROM names WHERE name IS NOT NULL LIMIT ?1)
 SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text'"#;
 
-/// What an empty poll costs: a look at the head of the index, without the write lock.
+/// Tells whether a claim would find anything: one step in the index, without the write lock. An empty poll costs no
+/// more.
 pub(super) const ANYTHING_DUE: &str = r#"SELECT EXISTS (
   SELECT 1 FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2) AND available_at <= ?1)"#;
 
@@ -45,8 +46,8 @@ WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= 
 ORDER BY available_at, seq LIMIT ?3"#
 );
 
-/// Rows that wait for their time are stepped over; the first one on lease ends the search. Nobody looks
-/// for one behind the last row that fits.
+/// Steps over rows that wait for their time. The first leased row ends the search, and it is looked for only before the
+/// last row that fits.
 pub(super) const BY_SEQ: &str = concat!(
     "SELECT seq, ",
     size!(),
@@ -72,10 +73,10 @@ pub(super) const ROWS: &str = concat!(
     r#" FROM "{table}" WHERE seq IN (SELECT value FROM jsonb_each(?1))"#
 );
 
-/// The driver's thread reads ahead of us, so it is given no more than so many bytes to read at once.
+/// The driver's thread reads ahead, so each query is given rows of at most this many bytes.
 const READ_AHEAD_BYTES: usize = 4 << 20;
 
-/// A row that is found: its number and its size.
+/// A due row: its `seq` and its size in bytes.
 type DueRow = (i64, i64);
 
 impl ClaimDialect for Sqlite {
@@ -151,7 +152,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// What is due, in the order of the claim.
+    /// Finds due rows, in the order of the claim.
     async fn find(
         &self,
         connection: &mut SqliteConnection,
@@ -168,7 +169,7 @@ impl SqliteStore {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// One after the other, so that the driver's row is gone before the next one is copied.
+    /// Streams the rows, so that each is in memory only once.
     async fn read_leased(
         &self,
         connection: &mut SqliteConnection,
@@ -189,7 +190,7 @@ impl SqliteStore {
     }
 }
 
-/// A list of names, as JSON.
+/// A JSON list of names.
 fn names(row: &SqliteRow) -> sqlx::Result<BTreeSet<String>> {
     let names = row.text_at(0)?.unwrap_or_default();
     Ok(serde_json::from_str(&names).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The store's own connections, and what their errors mean.
+//! The store's own connections to SQLite, and the meaning of their errors.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,18 @@ use crate::sql::Sql;
 use crate::store::{Connections as _, failed};
 use crate::transaction_depth::acquire;
 
-/// Takes the write lock from the start.
+/// Takes the write lock at the beginning. A transaction that reads first could not upgrade its lock after a commit of
+/// another connection.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// How long a connection waits for a lock that another one holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long anybody may read. Whoever asked has given up by then, and the next one wants the connection.
+/// Time limit of a query. Its caller has given up by then, and the next query needs the connection.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One connection that writes and a few that read. SQLite lets one connection write at a time: a
-/// second writer of ours would only wait in SQLite's lottery instead of in a fair queue.
+/// One connection that writes and a few that read. SQLite lets one connection write at a time: a second writer of the
+/// store would only wait in SQLite's unordered retries instead of in a fair queue.
 #[derive(Debug)]
 pub(crate) struct Connections {
     pub(super) write: SqlitePool,
@@ -37,13 +38,13 @@ pub(crate) struct Connections {
 impl Connections {
     pub(super) async fn open(options: SqliteConnectOptions) -> Result<Self, OpenError> {
         let path = options.get_filename().to_owned();
-        // A database in memory lives as long as its last connection: none may time out.
+        // A database in memory lives as long as its last connection, so no connection may time out.
         let pool =
             || SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
         let write = pool().max_connections(1).connect_lazy_with(options.clone());
         let read = pool().max_connections(2).connect_lazy_with(options);
         let connections = Self { write, read, write_queue: WriteQueue::default(), path };
-        // The first connection of all turns the file to WAL, and says whether it is one.
+        // The first connection sets the file to WAL, and shows whether it is a database.
         let started = Instant::now();
         while let Err(error) = connections.write.acquire().await {
             wait_before_retry(error, started).await.map_err(|error| connections.explain(error))?;
@@ -51,18 +52,18 @@ impl Connections {
         Ok(connections)
     }
 
-    /// Says when the store is opened, and not at its first claim, that nothing can be written. BEGIN
-    /// IMMEDIATE would not: on such a database it only reads.
+    /// Reports that nothing can be written, when the store is opened and not at its first claim. BEGIN IMMEDIATE does
+    /// not show it: on a read-only database it only begins to read.
     pub(super) async fn check_writable(&self, sql: &Sql) -> Result<(), OpenError> {
         let nothing = sql.query::<Sqlite>(r#"DELETE FROM "{table}_control" WHERE false"#);
         match nothing.execute(&self.write).await {
             Err(error) if !is_busy(&error) => Err(self.explain(error)),
-            // Somebody who is writing just now shows that one can.
+            // A lock that another connection holds for writing shows that the file can be written.
             _ => Ok(()),
         }
     }
 
-    /// Runs one statement for the engine on the writing connection.
+    /// Runs one statement for the engine on the connection that writes.
     pub(super) async fn engine<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
@@ -74,7 +75,7 @@ impl Connections {
         result.await.map_err(|error| self.failed(error))
     }
 
-    /// Runs several statements for the engine, all of them or none.
+    /// Runs statements for the engine in one transaction.
     pub(super) async fn engine_in_transaction<T>(
         &self,
         work: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
@@ -87,7 +88,7 @@ impl Connections {
         result.await.map_err(|error| self.failed(error))
     }
 
-    /// A transaction that holds the write lock from its start, so that it never fails half way.
+    /// Begins a transaction that holds the write lock from the beginning, so that it cannot fail half way.
     pub(super) async fn begin(&self) -> sqlx::Result<Writing> {
         let permit = self.write_queue.acquire_for_engine().await;
         let connection = acquire(&self.write).await?;
@@ -95,7 +96,7 @@ impl Connections {
         Ok(Writing { tx, permit })
     }
 
-    /// A connection to read, for some time and no longer.
+    /// A connection to read from, for [`READ_TIMEOUT`].
     pub(super) async fn reader(&self) -> sqlx::Result<PoolConnection<Sqlite>> {
         self.reader_for(READ_TIMEOUT).await
     }
@@ -131,11 +132,11 @@ impl crate::store::Connections for Connections {
     }
 }
 
-/// A transaction with the permit to write.
+/// A write transaction with its place in the write queue.
 #[derive(Debug)]
 pub(crate) struct Writing {
     tx: Transaction<'static, Sqlite>,
-    // Dropped last: the next one finds the lock free.
+    // Dropped last, so that the next one in the queue finds SQLite's lock free.
     permit: WritePermit,
 }
 
@@ -162,23 +163,22 @@ impl DerefMut for Writing {
 }
 
 pub(super) fn engine_options(options: &SqliteConnectOptions) -> SqliteConnectOptions {
-    // A settlement that a power cut takes back means one more delivery.
+    // If a power failure loses a settlement, the event is delivered once more.
     reader_options(options).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
 }
 
-/// Without WAL, which would stay with the file.
+/// Without WAL, because the mode is stored in the file.
 pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOptions {
     options
         .clone()
         .busy_timeout(BUSY_TIMEOUT)
-        // The driver's thread hands over a whole batch before anybody has to wake up for it.
+        // The driver's thread can hand over a whole batch before the reading task is woken.
         .row_buffer_size(1024)
         .disable_statement_logging()
 }
 
-/// Waits a little before the next try to connect; gives the error back when it is no use. The first
-/// connections to a new file all want to turn it to WAL, and SQLite does not wait for that lock as it
-/// does for others.
+/// Waits a little before the next try to connect. Returns the error if waiting does not help. The first connections to
+/// a new file all try to set it to WAL, and SQLite's busy timeout does not apply to that lock.
 pub(super) async fn wait_before_retry(error: sqlx::Error, since: Instant) -> sqlx::Result<()> {
     const RETRY_DELAY: Duration = Duration::from_millis(20);
     if !is_busy(&error) || since.elapsed() >= BUSY_TIMEOUT {
@@ -212,7 +212,7 @@ pub(super) fn explain(error: sqlx::Error, path: &Path) -> OpenError {
     }
 }
 
-/// The result code without its extension, which stands in the higher bytes.
+/// The primary result code. The extended code is in the higher bytes.
 fn primary_code(error: &sqlx::Error) -> Option<i64> {
     let code: i64 = error.as_database_error()?.code()?.parse().ok()?;
     Some(code & 0xff)
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn question_that_takes_too_long_is_ended_and_the_next_is_answered() {
+    async fn slow_query_is_cancelled_and_the_next_one_succeeds() {
         let options = engine_options(&"sqlite::memory:".parse().expect("a good URL"));
         let connections = Connections::open(options).await.expect("a database");
         let long = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n";
@@ -236,6 +236,6 @@ mod tests {
         assert!(matches!(connections.explain(error), OpenError::TookTooLong { .. }));
         drop(connection);
         let mut connection = connections.reader().await.expect("a connection");
-        sqlx::query("SELECT 1").execute(&mut *connection).await.expect("it answers again");
+        sqlx::query("SELECT 1").execute(&mut *connection).await.expect("it works again");
     }
 }

@@ -1,4 +1,4 @@
-//! A filter in SQLite's words.
+//! The SQL of SQLite for filters.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl FilterDialect for Sqlite {
     const ERROR_CONTAINS: &'static str = "instr(o.last_error, ?) > 0";
     const OLDER_THAN: &'static str = "coalesce(o.done_at, o.inserted_at) <= ?";
 
-    /// The smallest index in which all that match can be found.
+    /// The smallest index that contains all matching rows.
     fn from(filter: &Filter) -> (&'static str, Option<&'static str>) {
         match filter.status {
             Some(Status::Archived) => (r#""{table}_archive" AS o"#, None),
@@ -22,7 +22,7 @@ impl FilterDialect for Sqlite {
                 (r#""{table}" AS o INDEXED BY "{table}_pending""#, Some("o.status IN (0, 2)"))
             }
             Some(Status::Dead) => (r#""{table}" AS o INDEXED BY "{table}_dead""#, Some("o.status = 3")),
-            // The order of `seq` is the table's own; without it the smaller index would do.
+            // No index contains all of them, and the table itself has the order of `seq`.
             Some(Status::Done) | None => (r#""{table}" AS o"#, None),
         }
     }

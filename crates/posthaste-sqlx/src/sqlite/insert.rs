@@ -1,4 +1,4 @@
-//! The INSERT: one statement, whether for one event or for a thousand.
+//! The INSERT on SQLite: one statement, for one event and for a thousand.
 
 use posthaste::Timestamp;
 use posthaste::writer::NewRow;
@@ -8,8 +8,8 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 
 use crate::sql::ready;
 
-/// Inserts rows into the transaction that is open on this connection, and answers their `seq`s; none
-/// where the id existed already.
+/// Inserts rows into the open transaction of this connection. Returns their `seq`s; `None` for an id that exists
+/// already.
 pub(super) async fn insert(
     statements: &Statements,
     connection: &mut SqliteConnection,
@@ -28,7 +28,7 @@ async fn insert_one(
     row: &NewRow,
 ) -> sqlx::Result<Option<i64>> {
     let row = values(row);
-    let answer = ready::<Sqlite>(&statements.insert_one)
+    let result = ready::<Sqlite>(&statements.insert_one)
         .bind(row.event_id.to_owned())
         .bind(row.event_type.to_owned())
         .bind(row.aggregate_type.to_owned())
@@ -47,7 +47,7 @@ async fn insert_one(
         .bind(Timestamp::now().as_micros())
         .execute(connection)
         .await?;
-    Ok((answer.rows_affected() == 1).then(|| answer.last_insert_rowid()))
+    Ok((result.rows_affected() == 1).then(|| result.last_insert_rowid()))
 }
 
 async fn insert_many(
@@ -56,7 +56,7 @@ async fn insert_many(
     rows: &[NewRow],
 ) -> sqlx::Result<Vec<Option<i64>>> {
     let batch = statements.insert_many(rows);
-    let answer = ready::<Sqlite>(batch.statement)
+    let result = ready::<Sqlite>(batch.statement)
         .bind(batch.rows)
         .bind(Timestamp::now().as_micros())
         .bind(batch.due_in)
@@ -64,8 +64,8 @@ async fn insert_many(
         .bind(batch.token)
         .execute(&mut *connection)
         .await?;
-    let inserted = answer.rows_affected();
-    if let Some(seqs) = InsertBatch::seqs(rows, inserted, answer.last_insert_rowid()) {
+    let inserted = result.rows_affected();
+    if let Some(seqs) = InsertBatch::seqs(rows, inserted, result.last_insert_rowid()) {
         return Ok(seqs);
     }
     let last_of = ready::<Sqlite>(&statements.last_of).bind(ids(rows)).bind(inserted.cast_signed());

@@ -1,4 +1,4 @@
-//! What happens to leases between claim and settlement: renew, release, park, and the way back.
+//! Leases on SQLite: renew, release, park, unpark.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::queries::SqlQuery;
 use crate::row::RowReader;
 use crate::store::lease::LeaseDialect;
 
-/// The rows that these leases hold. `+`, so that nobody looks for the ids in their own index.
+/// The rows of these leases. The unary `+` keeps SQLite from looking up the ids in their own index.
 macro_rules! held {
     () => {
         r#" FROM (SELECT value ->> 0 AS seq, value ->> 1 AS id, value ->> 2 AS token FROM jsonb_each(?1)) AS v
@@ -77,7 +77,7 @@ impl LeaseDialect for Sqlite {
     }
 }
 
-/// A statement about the rows that these leases hold.
+/// A statement about the rows of these leases.
 fn held_by(
     store: &SqliteStore,
     statement: &'static str,
@@ -92,7 +92,7 @@ async fn execute(store: &SqliteStore, query: SqlQuery<Sqlite>) -> Result<u64, St
     Ok(store.connections().engine(execute).await?.rows_affected())
 }
 
-/// What a lease calls its row.
+/// A row as a lease names it: `seq` and id.
 fn named(row: &SqliteRow) -> (i64, EventId) {
     let mut reader = RowReader::new(row);
     (reader.seq(), reader.id())

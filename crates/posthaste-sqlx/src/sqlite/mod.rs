@@ -2,18 +2,18 @@
 //!
 //! ```
 //! use posthaste::{Delivery, Event, Outbox, Routes};
-//! use posthaste_sqlx::SqliteStore;
+//! use posthaste_sqlx::{SqliteStore, SqliteWriter};
 //! use sqlx::SqlitePool;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), posthaste::BoxError> {
 //! let pool = SqlitePool::connect("sqlite::memory:").await?;
 //! sqlx::query("CREATE TABLE orders (id INTEGER PRIMARY KEY)").execute(&pool).await?;
 //!
 //! let store = SqliteStore::builder(&pool.connect_options()).migrate().connect().await?;
 //! let routes = Routes::new().handle("OrderPlaced", async |event: Delivery| println!("{}", event.id()));
 //! let outbox = Outbox::builder(store.clone(), routes).start()?;
-//! let writer = store.writer(&outbox);
+//! let writer = SqliteWriter::new(&store, &outbox);
 //!
 //! let mut tx = writer.begin(&pool).await?;
 //! sqlx::query("INSERT INTO orders (id) VALUES (17)").execute(&mut *tx).await?;
@@ -25,9 +25,9 @@
 //! # }
 //! ```
 //!
-//! The file is turned to WAL. The service's own transactions that write should begin with
-//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later
-//! fails at once, whatever its busy timeout, when another connection has written in between.
+//! The store sets the journal mode of the file to WAL. Write transactions of the service should begin with
+//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later fails immediately,
+//! whatever its busy timeout, if another connection has written in between.
 
 mod admin;
 mod backlog;
@@ -52,8 +52,8 @@ mod write_queue;
 mod writer;
 
 use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sql_writer::sqlite::{DatabaseFile, Statements};
+use posthaste_sql_writer::{OutboxStore, WriterContext};
 use sqlx::Sqlite;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -67,42 +67,35 @@ use writer::WriterState;
 
 /// An outbox in a SQLite database. Cheap to clone.
 ///
-/// It opens connections of its own, one that writes and up to two that read, so that a pool of the
-/// service that is exhausted never stops it, nor the reverse. Several processes may share a file.
+/// It opens connections of its own, one that writes and up to two that read: an exhausted pool of the service never
+/// stops it, and it never exhausts that pool. Several processes may share a file.
 pub type SqliteStore = SqlStore<Sqlite>;
 
-/// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`], and those of this database.
+/// Opens a [`SqliteStore`]. Its options are those of [`StoreBuilder`].
 pub type SqliteStoreBuilder = StoreBuilder<Sqlite>;
 
-/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool); made by [`SqliteStore::writer`].
-/// Its methods are those of [`Writer`].
+/// Writes events in transactions of a [`SqlitePool`](sqlx::SqlitePool). Its methods are those of [`Writer`].
 pub type SqliteWriter = Writer<Sqlite>;
 
-/// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
-/// Its methods are those of [`Tx`].
+/// A transaction of a [`SqliteWriter`]. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection). Its methods are
+/// those of [`Tx`].
 pub type SqliteTx = Tx<Sqlite>;
 
-/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the
-/// [`SqliteConnection`](sqlx::SqliteConnection).
+/// A savepoint in a [`SqliteTx`] or in another savepoint. Derefs to the [`SqliteConnection`](sqlx::SqliteConnection).
 /// Its methods are those of [`Savepoint`].
 pub type SqliteSavepoint<'a> = Savepoint<'a, Sqlite>;
 
 impl SqliteStore {
-    /// Opens the outbox `outbox_event` in the database that these options, a pool's for example, lead
-    /// to. A schema that is missing, older or newer is an error that says what to do; it changes nothing
-    /// but the journal, which becomes WAL.
+    /// Opens the outbox `outbox_event` in the database of these options, for example those of a pool. A schema that is
+    /// missing, older or newer is an error that names the next step; nothing is changed but the journal mode, which
+    /// becomes WAL.
     pub async fn connect(options: &SqliteConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }
 
-    /// The same with another table name, or with migrations.
+    /// Builds a store with other options, such as another table or migrations.
     pub fn builder(options: &SqliteConnectOptions) -> SqliteStoreBuilder {
         SqliteStoreBuilder::new(options.clone())
-    }
-
-    /// What the Writers of other drivers are made of.
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        Sqlite::writer_context(self, outbox.writer_core())
     }
 
     async fn open(connections: Connections, sql: Sql) -> Result<Self, OpenError> {
@@ -117,18 +110,20 @@ impl SqliteStore {
     }
 }
 
-impl SqliteStoreBuilder {
-    /// The migrations of this outbox, to check, print or apply by themselves.
-    pub fn migrations(&self) -> SqliteMigrations {
-        SqliteMigrations::new(self.options.clone(), Sql::new(self.table.clone()))
+/// The `new` of every driver's Writer takes this store.
+impl OutboxStore<posthaste_sql_writer::Sqlite> for SqliteStore {
+    fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
+        Sqlite::writer_context(self, outbox.writer_core())
     }
+}
 
+impl SqliteStoreBuilder {
     /// Opens the store.
     pub async fn connect(self) -> Result<SqliteStore, OpenError> {
         let migrations = self.migrations();
         let sql = Sql::new(self.table);
-        // A database in memory is gone with its last connection, so it is opened before it is migrated.
-        // A file without an outbox is left as it is.
+        // A database in memory disappears with its last connection, so the store connects before it migrates. Without
+        // migrations the schema is checked first, so that a file without an outbox is not set to WAL.
         if self.migrate {
             let connections = Connections::open(engine_options(&self.options)).await?;
             migrations.apply().await?;

@@ -1,5 +1,5 @@
-//! The plans that SQLite makes for the engine's statements: each finds its rows by the index that was
-//! made for it, on a table with many rows that are done, with and without statistics.
+//! Query plans of the engine's statements on SQLite: each finds its rows by the index made for it, on a table with many
+//! rows that are done, with and without statistics.
 
 use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
@@ -13,7 +13,7 @@ use crate::store::stats::StatsDialect as _;
 struct Expected<'s> {
     name: &'static str,
     statement: &'s str,
-    /// Part of one step. With statistics SQLite may take a small index for the key itself.
+    /// A part of one step. With statistics, SQLite may use a small index instead of the key.
     way: &'static str,
     sorts: bool,
 }
@@ -26,9 +26,9 @@ const BY_KEY: &str = "USING INTEGER PRIMARY KEY (rowid=?)";
 const BY_PENDING: &str = "USING INDEX outbox_event_pending (seq=?";
 
 const EXPECTED: [Expected<'static>; 24] = [
-    // A search for each name, and nothing that reads all that is parked.
+    // One search per name, and nothing that reads all parked rows.
     by(
-        "look at names",
+        "parked names",
         claim::PARKED_NAMES,
         "SEARCH outbox_event USING COVERING INDEX outbox_event_parked (parked>?)",
     ),
@@ -54,7 +54,7 @@ const EXPECTED: [Expected<'static>; 24] = [
     by("park", lease::PARK, BY_KEY),
     by("unpark", lease::UNPARK, "SEARCH outbox_event USING INDEX outbox_event_parked (parked=?)"),
     by("purge the done", purge::OLD_DONE, "SEARCH outbox_event USING INDEX outbox_event_done (<expr><?)"),
-    // The dead are few: an operator looks at each of them.
+    // There are few dead rows: an operator looks at each of them.
     Expected { sorts: true, ..by("purge the dead", purge::OLD_DEAD, "USING INDEX outbox_event_dead") },
     by("archive", purge::ARCHIVE, BY_KEY),
     by("lag", stats::OLDEST_PENDING, "SCAN outbox_event USING INDEX outbox_event_pending"),
@@ -78,7 +78,7 @@ const EXPECTED: [Expected<'static>; 24] = [
     ),
 ];
 
-/// Ten thousand rows that are done, and some of everything else.
+/// Ten thousand rows that are done, and some in every other state.
 const ROWS: &str = r#"
 WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 11000)
 INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, done_at, parked, locked_by)
@@ -93,7 +93,7 @@ async fn plan(connection: &mut SqliteConnection, sql: &Sql, statement: &str) -> 
     rows.iter().map(|row| row.get("detail")).collect()
 }
 
-/// A step through the rows of the table itself, by whatever name.
+/// A step that reads all rows of the table.
 fn reads_the_whole_table(step: &str) -> bool {
     ["SCAN outbox_event", "SCAN o"].contains(&step)
 }
@@ -104,11 +104,11 @@ async fn check_all(connection: &mut SqliteConnection, store: &SqliteStore) {
     let (pending, all) = (placed(stats::SAMPLE_OF_PENDING), placed(stats::SAMPLE_OF_ALL));
     let proofs = [
         by(
-            "a look at what is pending",
+            "sample of pending rows",
             &pending,
             "SEARCH outbox_event USING INDEX outbox_event_pending (seq>?)",
         ),
-        by("a look at everything", &all, "SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"),
+        by("sample of all rows", &all, "SEARCH outbox_event USING INTEGER PRIMARY KEY (rowid>?)"),
         by("proof before commit", &statements.missing, BY_KEY),
         by("proof before commit, of one row", &statements.present, BY_KEY),
     ];
@@ -137,7 +137,7 @@ async fn every_statement_finds_its_rows_by_its_index() {
     check_all(&mut connection, &store).await;
 }
 
-/// Writer-only outboxes purge by age in the table's own order, so a batch ends where it is full.
+/// A writer-only outbox purges by age in the order of the table, so a batch stops when it is full.
 #[tokio::test]
 async fn purge_by_age_does_not_sort() {
     let options = "sqlite::memory:".parse().expect("a good URL");

@@ -1,4 +1,4 @@
-//! Old rows leave, some of them to the archive.
+//! Purges on SQLite.
 
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{StoreError, Timestamp};
@@ -16,7 +16,7 @@ pub(super) const OLD_DEAD: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{tabl
 WHERE status = 3 AND coalesce(done_at, inserted_at) <= ?1
 ORDER BY coalesce(done_at, inserted_at), seq LIMIT ?2"#;
 
-/// Nobody looks behind the first row that is too young, as most of the table may be.
+/// Stops at the first row that is too young, because most of the table may be.
 pub(super) const OLD: &str = r#"SELECT seq FROM "{table}"
 WHERE seq < coalesce((SELECT seq FROM "{table}" WHERE inserted_at > ?1 ORDER BY seq LIMIT 1), 9223372036854775807)
 ORDER BY seq LIMIT ?2"#;
@@ -65,7 +65,7 @@ impl PurgeDialect for Sqlite {
         let rows = query.fetch_all(&mut *connection).await?;
         let seqs = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
         match purge.archive {
-            true => archive(sql, connection, &seqs).await?,
+            true => Self::archive(sql, connection, &seqs, purge.now).await?,
             false => Self::delete(sql, connection, &seqs).await?,
         }
         Ok(seqs.len() as u64)
@@ -77,11 +77,17 @@ impl PurgeDialect for Sqlite {
         }
         Ok(())
     }
-}
 
-pub(super) async fn archive(sql: &Sql, connection: &mut SqliteConnection, seqs: &[i64]) -> sqlx::Result<()> {
-    if !seqs.is_empty() {
-        sql.query(ARCHIVE).bind(value::seqs(seqs)).execute(&mut *connection).await?;
+    /// Archived rows of SQLite have no time of archiving.
+    async fn archive(
+        sql: &Sql,
+        connection: &mut SqliteConnection,
+        seqs: &[i64],
+        _at: Option<Timestamp>,
+    ) -> sqlx::Result<()> {
+        if !seqs.is_empty() {
+            sql.query(ARCHIVE).bind(value::seqs(seqs)).execute(&mut *connection).await?;
+        }
+        Self::delete(sql, connection, seqs).await
     }
-    Sqlite::delete(sql, connection, seqs).await
 }

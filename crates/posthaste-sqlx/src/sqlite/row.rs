@@ -1,7 +1,5 @@
-//! Which columns are read, and how they come back. SQLite lets any column hold anything, so every column
-//! is read with doubt.
-
-use std::collections::BTreeSet;
+//! Columns of a row on SQLite, and how they are read. Any column can contain a value of any type, so every value is
+//! checked.
 
 use posthaste::Timestamp;
 use sqlx::Row as _;
@@ -9,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::row::{ReadColumns, ReadValues};
 
-/// What an event is made of.
+/// The columns of an event.
 macro_rules! event_columns {
     () => {
         "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, \
@@ -18,7 +16,7 @@ macro_rules! event_columns {
     };
 }
 
-/// What an operator sees of a row.
+/// The columns that an operator sees.
 macro_rules! row_columns {
     () => {
         "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, \
@@ -38,24 +36,11 @@ impl ReadColumns for SqliteRow {
         self.try_get(column).map_err(|_| "an integer")
     }
 
-    fn count(&self, column: &str) -> Result<Option<i64>, &'static str> {
-        self.number(column)
-    }
-
-    fn status(&self) -> Result<Option<i64>, &'static str> {
-        self.number("status")
-    }
-
-    /// Some clients compute it in floating point.
+    /// Some clients compute times in floating point.
     fn time(&self, column: &str) -> Result<Option<Timestamp>, &'static str> {
         let as_float = |_| self.try_get(column).map(|micros: Option<f64>| micros.map(|micros| micros as i64));
         let micros = self.number(column).or_else(as_float).map_err(|_| "a time in microseconds")?;
         Ok(micros.map(Timestamp::from_micros))
-    }
-
-    fn progress(&self) -> Result<BTreeSet<String>, &'static str> {
-        let Some(names) = self.text("progress")? else { return Ok(BTreeSet::new()) };
-        serde_json::from_str(names).map_err(|_| "a JSON list of text")
     }
 
     fn payload(&self) -> Result<Option<&[u8]>, &'static str> {
@@ -68,13 +53,13 @@ impl ReadValues for SqliteRow {
         self.try_get(index)
     }
 
-    /// One row that is not UTF-8 must not hide the others.
+    /// Replaces what is not UTF-8, so that one bad row does not hide the others.
     fn text_at(&self, index: usize) -> sqlx::Result<Option<String>> {
         let text: Option<&[u8]> = self.try_get_unchecked(index)?;
         Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// A row is still one without its times.
+    /// An unreadable time is `None`, so that the rest of the row is still shown.
     fn time_at(&self, index: usize) -> sqlx::Result<Option<Timestamp>> {
         Ok(self.try_get(index).ok().flatten().map(Timestamp::from_micros))
     }

@@ -1,24 +1,24 @@
-//! Settlements: a lean statement for what was delivered, a general one that decides between retry and
-//! dead from the row's own count.
+//! Settlements on SQLite: a lean statement for deliveries, and a general one that decides between retry and dead by the
+//! row's own count of attempts.
 //!
-//! Rows are found by `seq`, and have to have the right id as well: the number of a row that is lost with the end
-//! of its file, or that stands in another file, belongs to another event.
+//! Rows are found by `seq` and must also have the right id: if the end of a file was lost, or the file was replaced,
+//! the number may belong to another event.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use posthaste::store::{Backoff, LeaseToken, OnDone, Settle, Settled, Settlement, Verdict};
+use posthaste::store::{Backoff, LeaseToken, OnDone, Settle, Settled, Settlement};
 use posthaste::{StoreError, Timestamp};
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
-use super::{SqliteStore, purge, value};
-use crate::store::purge::PurgeDialect as _;
-use crate::store::settle::{SettleDialect, SettledRow, is_lean, settled};
+use super::{SqliteStore, value};
+use crate::store::purge::move_done;
+use crate::store::settle::{SettleDialect, SettledRow, VerdictParts, is_lean, settled};
 
-/// What was delivered, by seq and by id: whatever row has one of these numbers and one of these ids is an event
-/// that was delivered. `+`, so that nobody looks for the ids in their own index.
+/// The delivered events by `seq` and by id, as two separate lists: any row with one of these numbers and one of these
+/// ids was delivered. The unary `+` keeps SQLite from looking up the ids in their own index.
 macro_rules! delivered {
     () => {
         "WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND +event_id IN (SELECT value FROM jsonb_each(?2)) \
@@ -26,7 +26,7 @@ macro_rules! delivered {
     };
 }
 
-/// The token of a row that is DONE holds nothing: it tells which statement made it so.
+/// A row that is DONE needs no lease token, so the column shows which statement settled the row.
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = ?3, last_error = NULL, parked = NULL, put_off_since = NULL,
   put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = ?4 "#,
@@ -38,14 +38,15 @@ WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 1 AND lease_token =
 
 pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}" "#, delivered!(), " RETURNING seq");
 
-/// For how long the row may be put off: the longest limit counts. NULL if this outcome has none.
+/// The limit for putting off the row: the longest limit so far. NULL if this outcome has no limit.
 macro_rules! limit {
     () => {
         "coalesce(max(o.put_off_limit, v.give_up_after), v.give_up_after)"
     };
 }
 
-/// Whether the row is given up after this outcome: said so, at its last attempt, or put off for too long.
+/// True if this outcome gives up the row: the verdict says so, it was the last attempt, or the row was put off for too
+/// long.
 macro_rules! dies {
     () => {
         concat!(
@@ -56,7 +57,7 @@ macro_rules! dies {
     };
 }
 
-/// Every right-hand side sees the row as it was. `attempts` stops growing where a count of ours ends.
+/// Every expression on the right sees the row as it was before. `attempts` stops at the end of its integer range.
 pub(super) const GENERAL: &str = concat!(
     r#"UPDATE "{table}" AS o SET
   status = CASE WHEN v.verdict = 'done' THEN 1 WHEN "#,
@@ -104,7 +105,7 @@ impl SettleDialect for Sqlite {
     async fn settle(store: &SqliteStore, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
         let now = settle.now.unwrap_or_else(Timestamp::now);
         let (lean, general): (Vec<_>, Vec<_>) = settle.settlements.iter().partition(|s| is_lean(s));
-        // One statement is a transaction of its own.
+        // A single statement is a transaction of its own.
         let changed = if general.is_empty() && settle.on_done != OnDone::Archive {
             let work = async |connection: &mut SqliteConnection| {
                 store.settle_lean(connection, settle, &lean, now).await
@@ -136,13 +137,8 @@ impl SqliteStore {
         if !general.is_empty() {
             changed.extend(self.settle_general(connection, settle, general, now).await?);
         }
-        let done = changed.iter().filter(|(_, row)| row.is_done());
-        let done: Vec<i64> = done.map(|(seq, _)| *seq).collect();
-        match settle.on_done {
-            OnDone::Keep => {}
-            OnDone::Delete => Sqlite::delete(self.sql(), connection, &done).await?,
-            OnDone::Archive => purge::archive(self.sql(), connection, &done).await?,
-        }
+        let rows = changed.iter().map(|(seq, row)| (*seq, *row));
+        move_done::<Sqlite>(self.sql(), connection, settle, rows).await?;
         Ok(changed)
     }
 
@@ -190,16 +186,16 @@ impl SqliteStore {
     }
 }
 
-/// The rows that a statement changed, by `seq`.
+/// The changed rows by `seq`.
 type SettledRows = HashMap<i64, SettledRow>;
 
 fn general_row(row: &SqliteRow) -> sqlx::Result<(i64, SettledRow)> {
-    // Whatever a foreign program left there, a row that is given up keeps it.
+    // Another program may have written anything there, and a row that is given up keeps it.
     let attempts = row.try_get(2).unwrap_or_default();
     Ok((row.try_get(0)?, SettledRow::new(row.try_get(1)?, attempts)))
 }
 
-/// A settlement as the general statement reads it. Durations are microseconds.
+/// A settlement as an element of the JSON list that the general statement takes. Durations are in microseconds.
 #[derive(Serialize)]
 struct Entry<'a> {
     seq: i64,
@@ -218,52 +214,27 @@ struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     fn new(settlement: &'a Settlement, now: Timestamp) -> Self {
-        let mut entry = Self {
+        let parts = VerdictParts::of(&settlement.verdict);
+        let micros = |delay| micros(delay, now);
+        let delays = |backoff: &Backoff| backoff.delays.iter().copied().map(micros).collect();
+        Self {
             seq: settlement.lease.seq,
             id: value::name(&settlement.lease.id),
             token: settlement.lease.token.as_i64(),
-            verdict: "done",
-            error: None,
-            delay: None,
-            park: None,
-            max_attempts: None,
-            delays: None,
-            last_delay: None,
-            give_up_after: None,
+            verdict: parts.verdict,
+            error: parts.error,
+            delay: parts.delay.map(micros),
+            park: parts.park,
+            max_attempts: parts.backoff.map(|backoff| backoff.max_attempts),
+            delays: parts.backoff.map(delays),
+            last_delay: parts.backoff.map(|backoff| backoff.delays.len().saturating_sub(1)),
+            give_up_after: parts.give_up_after.map(micros),
             delivered: (!settlement.delivered.is_empty()).then_some(&settlement.delivered),
-        };
-        match &settlement.verdict {
-            Verdict::Done => {}
-            Verdict::Failed { error, backoff } => entry.fail(error, backoff, now),
-            Verdict::Deferred { delay } => {
-                entry.verdict = "deferred";
-                entry.delay = Some(micros(*delay, now));
-            }
-            Verdict::Dead { reason } => {
-                entry.verdict = "dead";
-                entry.error = Some(reason);
-            }
-            Verdict::Unreachable { error, delay, park, give_up_after } => {
-                entry.verdict = "unreachable";
-                entry.error = Some(error);
-                entry.delay = Some(micros(*delay, now));
-                entry.park = park.as_deref();
-                entry.give_up_after = give_up_after.map(|limit| micros(limit, now));
-            }
         }
-        entry
-    }
-
-    fn fail(&mut self, error: &'a str, backoff: &Backoff, now: Timestamp) {
-        self.verdict = "failed";
-        self.error = Some(error);
-        self.max_attempts = Some(backoff.max_attempts);
-        self.delays = Some(backoff.delays.iter().map(|delay| micros(*delay, now)).collect());
-        self.last_delay = Some(backoff.delays.len().saturating_sub(1));
     }
 }
 
-/// A delay in microseconds, cut so that its end can be written.
+/// A delay in microseconds, limited so that its end can be stored.
 fn micros(delay: Duration, now: Timestamp) -> i64 {
     (now + delay).as_micros().saturating_sub(now.as_micros())
 }

@@ -1,4 +1,4 @@
-//! How much there is: counted as long as that is quick, and then estimated.
+//! The SQL of SQLite for statistics.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ const ARCHIVED_ROWS: SampledRows = SampledRows {
     sample: sample!("", "seq", r#""{table}_archive" WHERE"#),
 };
 
-/// A row has been due once if it is due, held or parked, or if anything ever happened to it. A time
-/// that a foreign program left unreadable counts for nobody's age.
+/// A row has been due at least once if it is due, leased or parked, or has any attempt or deferral. Times that another
+/// program left unreadable are ignored.
 pub(super) const OLDEST_PENDING: &str = r#"SELECT
   min(CASE WHEN typeof(inserted_at) IN ('integer', 'real') THEN CAST(inserted_at AS INTEGER) END) FROM (
   SELECT * FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) ORDER BY seq LIMIT 1000)
@@ -57,7 +57,7 @@ WHERE available_at <= ?1 OR locked_by IS NOT NULL OR parked IS NOT NULL OR last_
    OR attempts <> 0 OR deferrals <> 0 OR lost_leases <> 0"#;
 
 impl StatsDialect for Sqlite {
-    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of each kind.
+    /// Each count ends at one more than [`Stats::MAX_EXACT_COUNT`].
     const BOUNDED: &'static str = r#"SELECT
   (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) LIMIT 100001)),
   (SELECT count(*) FROM (SELECT 1 FROM "{table}" INDEXED BY "{table}_done" WHERE status = 1 LIMIT 100001)),

@@ -1,4 +1,4 @@
-//! What the store of SQLite is made of.
+//! The types of which the store of SQLite is made.
 
 use std::sync::Weak;
 

@@ -1,4 +1,4 @@
-//! What a transaction is to SQLite.
+//! Transactions on SQLite: their turn in the write queue, the proof before COMMIT, and the errors of COMMIT.
 
 use std::collections::HashSet;
 
@@ -51,8 +51,8 @@ impl TxDialect for Sqlite {
         Ok(written.present(missing))
     }
 
-    /// A COMMIT that SQLite refused is rolled back when its guard is dropped. Only where there was no
-    /// transaction left to commit, the rows themselves tell how it had ended.
+    /// A COMMIT that SQLite refused is rolled back when its guard is dropped. If no transaction was open any more,
+    /// whether the rows exist shows how it ended.
     fn commit_error(error: sqlx::Error, present: &HashSet<i64>) -> CommitError {
         let refused = error.as_database_error().map(|refused| refused.message().contains("no transaction"));
         match refused {

@@ -1,4 +1,4 @@
-//! Values as statements take them, and as rows hold them.
+//! Values in statements and rows of SQLite.
 
 use posthaste::EventId;
 use posthaste::store::Lease;
@@ -6,9 +6,8 @@ use posthaste::store::Lease;
 use crate::row::UNREADABLE_ID;
 pub(super) use crate::sql::limit;
 
-/// Rows as one JSON list, which is one value to bind.
+/// Numbers as one JSON list, so that a statement has one bound value for any number of rows.
 pub(super) fn seqs(seqs: &[i64]) -> String {
-    // Numbers always have a JSON form.
     serde_json::to_string(seqs).unwrap_or_default()
 }
 
@@ -23,8 +22,8 @@ pub(super) fn ids(ids: &[&str]) -> String {
     serde_json::to_string(ids).unwrap_or_default()
 }
 
-/// The id by which a row is found beside its `seq`. One that is no text names nothing: such a row is found by
-/// its `seq` and token alone.
+/// The id by which a row is checked beside its `seq`. `None` for an id that is not text: such a row is found by its
+/// `seq` and token alone.
 pub(super) fn name(id: &EventId) -> Option<&str> {
     Some(id.as_str()).filter(|id| *id != UNREADABLE_ID)
 }

@@ -1,4 +1,4 @@
-//! The wake-up: SQLite counts the commits of other connections, in this process and in others.
+//! Wake-ups on SQLite, which counts the commits of other connections, in this process and in others.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::Inner;
 
-/// How often to look while something changes, and how often when nothing does.
+/// The polling interval while the database changes, and while it does not.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 const QUIET_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Notifies when another connection than the store's writing one has committed; ends with the store.
+/// Notifies after a commit of any connection but the one with which the store writes. Ends with the store.
 ///
-/// It asks on the writing connection because that one does not count its own commits: claims and
-/// settlements wake nobody.
+/// It polls on the connection that writes, because that one does not count its own commits: claims and settlements
+/// cause no wake-up.
 pub(super) async fn watch(store: Weak<Inner<Sqlite>>, stop: CancellationToken, wake: Notifier) {
     let mut last = None;
     let mut interval = BUSY_INTERVAL;
@@ -29,11 +29,11 @@ pub(super) async fn watch(store: Weak<Inner<Sqlite>>, stop: CancellationToken, w
         if store.connections.write.is_closed() {
             return;
         }
-        // Somebody is writing: look again later rather than wait in line.
+        // Another task is writing: poll later instead of waiting in the queue.
         let Some(mut connection) = store.connections.write.try_acquire() else { continue };
         let version = sqlx::query_scalar::<_, i64>("PRAGMA data_version").fetch_one(&mut *connection).await;
         let Ok(version) = version else { continue };
-        // The first look counts as news: somebody may have committed since the poller's own first look.
+        // The first poll always notifies: there may have been a commit since the poller's own first claim.
         let changed = last.replace(version) != Some(version);
         interval = if changed { BUSY_INTERVAL } else { (interval * 2).min(QUIET_INTERVAL) };
         if changed {

@@ -1,4 +1,4 @@
-//! How SQLite takes events.
+//! The Writer on SQLite: checks around the INSERT.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,11 +14,11 @@ use super::write_queue::WriteQueue;
 use crate::sql::ready;
 use crate::writer::{WriterDialect, failed};
 
-/// What a Writer of SQLite has besides its context.
+/// The state of a Writer on SQLite besides its context.
 #[derive(Clone, Debug)]
 pub(crate) struct WriterState {
     pub(super) write_queue: WriteQueue,
-    /// Pools that are known to lead to the file of the outbox.
+    /// The options of pools that lead to the file of the outbox, at most `MAX_KNOWN_POOLS`. Filled by `begin`.
     known: Arc<Mutex<Vec<Arc<SqliteConnectOptions>>>>,
 }
 
@@ -27,8 +27,8 @@ impl WriterState {
         Self { write_queue, known: Arc::default() }
     }
 
-    /// A pool is asked once, and known by its options, which it keeps for as long as it opens connections
-    /// with them.
+    /// Checks the file of a pool once. A pool is recognized by its `Arc` of options, which stays the same until its
+    /// options are changed.
     pub(super) async fn expect_database_of(
         &self,
         context: &WriterContext<posthaste_sql_writer::Sqlite>,
@@ -85,7 +85,7 @@ impl WriterDialect for Sqlite {
     }
 }
 
-/// Where a connection leads, as [`posthaste_sql_writer::sqlite::DatabaseFile`] wants to know it.
+/// The files of a connection, as [`posthaste_sql_writer::sqlite::DatabaseFile`] takes them.
 pub(super) async fn identify(
     statements: &Statements,
     connection: &mut SqliteConnection,
@@ -94,12 +94,12 @@ pub(super) async fn identify(
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(2)?))).collect()
 }
 
-/// Asks SQLite itself. The driver's own count misses a raw BEGIN, a raw COMMIT, and the rollback that
-/// follows a full disk.
+/// Whether a transaction is open. Asks SQLite itself, because the driver's count misses a BEGIN or COMMIT sent as an
+/// SQL text, and the rollback after a full disk.
 ///
-/// SQLite refuses this setting inside a transaction, and ignores it outside one because it is the
-/// temporary database's. A BEGIN would tell as well, but would stay open if the caller was dropped
-/// before its ROLLBACK. Not a prepared statement: SQLite looks when it parses the text.
+/// SQLite refuses this setting inside a transaction. Outside one it has no effect, because it belongs to the temporary
+/// database. A BEGIN would show it too, but would stay open if the caller was dropped before its ROLLBACK. The
+/// statement must not be prepared: SQLite checks it when it parses the text.
 async fn is_in_transaction(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
     match connection.execute("PRAGMA temp.synchronous = OFF").await {
         Ok(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! The calls of operators' tools.
+//! Operator calls on a store: statistics, lists, replays, purges, pauses and the audit.
 
 use std::ops::DerefMut;
 
@@ -21,29 +21,29 @@ use crate::queries::SqlQuery;
 use crate::row::{ReadValues, detail, view};
 use crate::sql::{self, Sql};
 
-/// What operators' tools say to one database.
+/// The SQL of one database for operator calls.
 pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
-    /// What an operator sees of a row.
+    /// The columns of a row that an operator sees.
     const ROW_COLUMNS: &'static str;
-    /// One event by its id, and the same in the archive.
+    /// One event by its id: from the table, and from the archive.
     const GET: [&'static str; 2];
-    /// Takes what stands for no aggregate type, and a limit.
+    /// Binds the name for events without an aggregate type, and a limit.
     const DEAD_GROUPS: &'static str;
-    /// Takes the actor, the action, its target, and how many rows.
+    /// Binds the actor, the action, its target, and the number of rows.
     const NOTE: &'static str;
-    /// Takes a route.
+    /// Binds a route.
     const RESUME: &'static str;
-    /// Takes the `seq` of the first entry that is too new, and a limit.
+    /// Binds the `seq` before which to read, and a limit.
     const AUDIT: &'static str;
-    /// Locks the rows that a query finds, those excepted that are locked already.
+    /// Locks the rows that a query finds. Skips rows that another transaction has locked.
     const FOR_UPDATE: &'static str;
 
     fn rows_affected(result: &Self::QueryResult) -> u64;
 
-    /// Pauses a route, unless it is paused.
+    /// Pauses a route. Changes no row if it is paused already.
     fn pause(sql: &Sql, route: &str, actor: &str) -> SqlQuery<Self>;
 
-    /// Makes DEAD rows NEW, and returns how many.
+    /// Makes DEAD rows NEW. Returns their number.
     fn revive(
         store: &SqlStore<Self>,
         connection: &mut Self::Connection,
@@ -51,7 +51,7 @@ pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
         forget_progress: bool,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
-    /// A connection for one call of an operator.
+    /// A connection for one operator call.
     type Session: DerefMut<Target = Self::Connection> + Send;
 
     fn open_session(
@@ -59,13 +59,13 @@ pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
         access: Access,
     ) -> impl Future<Output = sqlx::Result<Self::Session>> + Send;
 
-    /// Commits what went well.
+    /// Commits if the work succeeded.
     fn close_session<T: Send>(
         session: Self::Session,
         result: sqlx::Result<T>,
     ) -> impl Future<Output = sqlx::Result<T>> + Send;
 
-    /// Waits, and returns whether to try again what has failed so many times.
+    /// Waits, and returns true if the call is to be tried again after this many tries.
     fn wait_before_retry(
         _connections: &Self::Connections,
         _error: &sqlx::Error,
@@ -75,12 +75,12 @@ pub(crate) trait AdminDialect: FilterDialect + PurgeDialect + BacklogDialect {
     }
 }
 
-/// What an operator's call does. Changes have connections of their own, because a pause must not wait for questions
-/// about a large table.
+/// The kind of an operator call. Changes have their own connections, because a pause must not wait for queries about a
+/// large table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// All or nothing, and durable.
+    /// In a transaction, with a durable commit.
     Write,
 }
 
@@ -106,7 +106,7 @@ impl<D: Dialect> Admin for SqlStore<D> {
     async fn list(&self, filter: &Filter, page: &PageRequest) -> Result<Page<EventRow>, StoreError> {
         let limit = page.limit.min(PageRequest::MAX_LIMIT);
         self.read(async |connection| {
-            // One more than asked for shows whether there is another page.
+            // One more than the limit shows whether there is another page.
             let tail = format!(" ORDER BY o.seq LIMIT {}", limit + 1);
             let conditions = Conditions::new::<D>(filter).after(page.after);
             let rows =
@@ -198,7 +198,7 @@ impl<D: Dialect> Admin for SqlStore<D> {
     }
 }
 
-/// What goes into the audit.
+/// An entry for the audit.
 struct Action<'a> {
     actor: &'a str,
     name: &'static str,
@@ -238,7 +238,7 @@ impl<D: AdminDialect> SqlStore<D> {
         D::close_session(session, result).await
     }
 
-    /// Changes rows and notes who did it, in one transaction; a change of nothing is not noted.
+    /// Changes rows and writes the audit entry in one transaction. A change of no row is not recorded.
     async fn act(
         &self,
         action: Action<'_>,
@@ -270,7 +270,7 @@ impl<D: AdminDialect> SqlStore<D> {
         Ok(changed == 1)
     }
 
-    /// The DEAD rows that match, oldest first.
+    /// The matching DEAD rows, oldest first, locked.
     async fn find_dead(
         &self,
         connection: &mut D::Connection,
@@ -309,7 +309,7 @@ fn dead_group<R: ReadValues>(row: &R) -> sqlx::Result<DeadGroup> {
     Ok(group.with_deaths(row.count_at(3)?, row.time_at(4)?, row.time_at(5)?))
 }
 
-/// Its columns: `seq`, `at`, `actor`, `action`, `target`, `rows`.
+/// Columns: `seq`, `at`, `actor`, `action`, `target`, `rows`.
 fn audit_entry<R: ReadValues>(row: &R) -> sqlx::Result<AuditEntry> {
     let text = |index| Ok::<_, sqlx::Error>(row.text_at(index)?.unwrap_or_default());
     let at = row.time_at(1)?.unwrap_or_default();

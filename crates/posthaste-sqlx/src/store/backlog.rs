@@ -1,4 +1,4 @@
-//! What waits, by type or by tenant.
+//! The backlog: pending events, grouped by type or by tenant.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::stats::StatsDialect;
 use crate::row::ReadValues;
 use crate::sql::Sql;
 
-/// How one database groups what waits. The statements return the type or the tenant, how many events wait, and
-/// whatever [`age`](Self::age) reads.
+/// The SQL of one database for the backlog. The statements return the type or the tenant, the number of pending events,
+/// and the columns that [`age`](Self::age) reads.
 pub(crate) trait BacklogDialect: StatsDialect {
-    /// Takes what stands for no aggregate type, and a limit.
+    /// Binds the name for events without an aggregate type, and a limit.
     const BY_TYPE: &'static str;
-    /// Takes a limit.
+    /// Binds a limit.
     const BY_TENANT: &'static str;
-    /// How many rows there are behind those that were grouped; at most one.
+    /// The number of rows after those that were grouped, at most one.
     const MORE: &'static str;
 
-    /// How long the oldest event of a group has waited.
+    /// The age of the oldest event of a group.
     fn age(row: &Self::Row) -> sqlx::Result<Option<Duration>>;
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn read_backlog<D: BacklogDialect>(
     limit: usize,
 ) -> sqlx::Result<Backlog> {
     D::read_in_order(connection).await?;
-    // One more than asked for shows whether there are more.
+    // One more than the limit shows whether there are more groups.
     let query = match by {
         BacklogBy::Type => {
             D::limited(sql, D::BY_TYPE, |query| D::bind_text(query, GLOBAL.to_owned()), limit + 1)

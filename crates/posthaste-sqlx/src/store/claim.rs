@@ -1,4 +1,4 @@
-//! Claims: what is the same for all databases.
+//! Claims: the part that is the same for all databases.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,18 @@ use posthaste::{StoreError, Timestamp};
 use super::{SqlStore, StoreDialect};
 use crate::server_state_cache::ServerState;
 
-/// How one database claims.
+/// The SQL of one database for claims.
 pub(crate) trait ClaimDialect: StoreDialect {
     fn read_server_state(
         store: &SqlStore<Self>,
     ) -> impl Future<Output = Result<ServerState, StoreError>> + Send;
 
-    /// What rows are parked for.
+    /// The names for which rows are parked.
     fn read_parked_names(
         store: SqlStore<Self>,
     ) -> impl Future<Output = Result<BTreeSet<String>, StoreError>> + Send + 'static;
 
-    /// Leases rows and adds them to `claimed`. `seen_at` is a time of the server's clock before this
-    /// claim.
+    /// Leases rows and adds them to `claimed`. `seen_at` is a time of the server's clock before this claim.
     fn take(
         store: &SqlStore<Self>,
         claim: &Claim<'_>,

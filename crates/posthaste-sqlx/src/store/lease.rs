@@ -1,11 +1,11 @@
-//! What happens to leases between claim and settlement: renew, release, park, and the way back.
+//! Leases between claim and settlement: renew, release, park, unpark.
 
 use posthaste::StoreError;
 use posthaste::store::{Lease, Park, Release, Renew, Unpark};
 
 use super::{SqlStore, StoreDialect};
 
-/// How one database changes the rows that leases hold.
+/// The SQL of one database for leased and parked rows.
 pub(crate) trait LeaseDialect: StoreDialect {
     fn renew(
         store: &SqlStore<Self>,

@@ -1,10 +1,11 @@
-//! The store of any SQL database: what it keeps, and the calls of the engine.
+//! The store of all SQL databases: its shared state, and the calls of the engine.
 
 pub(crate) mod admin;
 pub(crate) mod backlog;
 pub(crate) mod claim;
 pub(crate) mod diagnose;
 pub(crate) mod lease;
+pub(crate) mod migrate;
 pub(crate) mod purge;
 pub(crate) mod settle;
 pub(crate) mod stats;
@@ -18,7 +19,7 @@ use posthaste::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::writer::{NewRow, WriterCore};
-use posthaste::{Outbox, StoreError, Timestamp};
+use posthaste::{StoreError, Timestamp};
 use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
@@ -27,17 +28,17 @@ use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::tx::TxDialect;
-use crate::writer::{Statements, Writer};
+use crate::writer::Statements;
 use claim::ClaimDialect;
 use diagnose::DiagnoseDialect;
 use lease::LeaseDialect;
 use settle::SettleDialect;
 
-/// What a store of one database is made of.
+/// The parts of a store that belong to one database.
 pub(crate) trait StoreDialect: TxDialect {
     type Connections: Connections;
 
-    /// What the store of this database alone keeps.
+    /// State that only the store of this database has.
     type State: fmt::Debug + Send + Sync;
 
     /// What a Writer of this store has besides its context.
@@ -47,24 +48,24 @@ pub(crate) trait StoreDialect: TxDialect {
         WriterContext::new(core, Arc::clone(&store.0.statements))
     }
 
-    /// Notifies `wake` whenever there may be something to claim, until the store ends.
+    /// Notifies `wake` whenever there may be rows to claim, until the store ends.
     fn watch(
         store: Weak<Inner<Self>>,
         stop: CancellationToken,
         wake: Notifier,
     ) -> impl Future<Output = ()> + Send + 'static;
 
-    /// Rows became due, and other processes do not see it by themselves.
+    /// Wakes other processes, because rows became due. Only for databases on which they do not notice by themselves.
     fn notify_others(_store: &SqlStore<Self>) {}
 
-    /// Ends what is under way before the connections are closed.
+    /// Ends running work before the connections are closed.
     fn finish(_store: &SqlStore<Self>) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// A database for which there is a store: everything in which it differs from the others. Each part is a trait in the
-/// file of the same name, here and with the database.
+/// A database with a store: everything in which it differs from the others. Each part is a trait in the file of the
+/// same name, here and in the module of the database.
 pub(crate) trait Dialect: ClaimDialect + SettleDialect + LeaseDialect + DiagnoseDialect {}
 
 #[cfg(feature = "postgres")]
@@ -78,7 +79,7 @@ impl Dialect for sqlx::Sqlite {}
 
 /// The connections of a store.
 pub(crate) trait Connections: fmt::Debug + Send + Sync {
-    /// Says what an error means and what to do, where that is known.
+    /// Explains an error and names the next step, where it is known.
     fn explain(&self, error: sqlx::Error) -> OpenError;
 
     fn close(&self) -> impl Future<Output = ()> + Send;
@@ -86,34 +87,34 @@ pub(crate) trait Connections: fmt::Debug + Send + Sync {
 
 /// An outbox in a SQL database. Cheap to clone.
 ///
-/// It opens a few connections of its own, so that a pool of the service that is exhausted never stops
-/// it, nor the reverse. Any number of processes may share a table.
+/// It opens a few connections of its own: an exhausted pool of the service never stops it, and it never exhausts that
+/// pool. Any number of processes may share a table.
 #[derive(Debug)]
 pub struct SqlStore<D: StoreDialect>(pub(crate) Arc<Inner<D>>);
 
 #[derive(Debug)]
 pub(crate) struct Inner<D: StoreDialect> {
+    /// The store's own connections.
     pub(crate) connections: D::Connections,
+    /// The statements about this outbox table.
     pub(crate) sql: Sql,
+    /// The statements of Writers, shared with every Writer of this store.
     pub(crate) statements: Arc<Statements<D>>,
+    /// The server's clock and the paused routes, up to a second old. Every claim reads it; pausing and resuming clear
+    /// it.
     pub(crate) server_state: ServerStateCache,
+    /// The names for which rows are parked. Every claim reads it; a background task refreshes it.
     pub(crate) parked_names: ParkedNames,
-    /// Notified when there may be something to claim; made when an engine first asks.
+    /// Notified when there may be rows to claim. Created when an engine first calls `wake`, together with the task that
+    /// watches the database.
     pub(crate) wake: OnceLock<Notifier>,
-    /// Cancelled when the store ends, for its tasks.
+    /// Cancelled when the store is closed or dropped, to end its tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) state: D::State,
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// The Writer on sqlx. Made once; cheap to clone.
-    pub fn writer(&self, outbox: &Outbox) -> Writer<D> {
-        let context = D::writer_context(self, outbox.writer_core());
-        Writer { context, state: D::writer_state(self) }
-    }
-
-    /// The INSERT alone, for the conformance suite: no hooks, no limits, no receipt. Services use a
-    /// [`Writer`].
+    /// The INSERT alone, for the conformance suite: without hooks, limits or receipt. Services use a [`Writer`](crate::Writer).
     #[doc(hidden)]
     pub async fn insert_rows(
         &self,
@@ -168,7 +169,7 @@ impl<D: StoreDialect> SqlStore<D> {
         self.0.parked_names.forget();
     }
 
-    /// Rows became due: this process and the others may look.
+    /// Wakes the engine of this process and other processes, because rows became due.
     pub(crate) fn notify_due(&self) {
         self.notify_engine();
         D::notify_others(self);
@@ -180,7 +181,7 @@ impl<D: StoreDialect> SqlStore<D> {
         }
     }
 
-    /// Starts to watch when an engine asks for the first time.
+    /// The notifier. The first call starts the task that watches the database.
     fn watched(&self) -> Notifier {
         let wake = self.0.wake.get_or_init(|| {
             let wake = Notifier::new();

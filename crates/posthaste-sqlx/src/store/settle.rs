@@ -1,25 +1,63 @@
-//! Settlements: what a store returns for each of them.
+//! Settlements: the part that is the same for all databases.
 
-use posthaste::store::{Lease, Settle, Settled, Settlement, Verdict};
+use std::time::Duration;
+
+use posthaste::store::{Backoff, Lease, Settle, Settled, Settlement, Verdict};
 use posthaste::{Status, StoreError};
 
 use super::{SqlStore, StoreDialect};
 
-/// How one database writes outcomes back.
+/// The SQL of one database for settlements.
 pub(crate) trait SettleDialect: StoreDialect {
-    /// Settles one event at least.
+    /// Settles at least one event.
     fn settle(
         store: &SqlStore<Self>,
         settle: &Settle<'_>,
     ) -> impl Future<Output = Result<Vec<Settled>, StoreError>> + Send;
 }
 
-/// Delivered, and nothing else to write.
+/// A verdict as the parameters of a statement.
+#[derive(Default)]
+pub(crate) struct VerdictParts<'a> {
+    pub(crate) verdict: &'static str,
+    pub(crate) error: Option<&'a str>,
+    /// The delay until the event is due. `None` if the statement computes it from `backoff` and the attempts of the
+    /// row.
+    pub(crate) delay: Option<Duration>,
+    pub(crate) park: Option<&'a str>,
+    pub(crate) backoff: Option<&'a Backoff>,
+    pub(crate) give_up_after: Option<Duration>,
+}
+
+impl<'a> VerdictParts<'a> {
+    pub(crate) fn of(verdict: &'a Verdict) -> Self {
+        match verdict {
+            Verdict::Done => Self { verdict: "done", ..Self::default() },
+            Verdict::Failed { error, backoff } => {
+                Self { verdict: "failed", error: Some(error), backoff: Some(backoff), ..Self::default() }
+            }
+            Verdict::Deferred { delay } => {
+                Self { verdict: "deferred", delay: Some(*delay), ..Self::default() }
+            }
+            Verdict::Dead { reason } => Self { verdict: "dead", error: Some(reason), ..Self::default() },
+            Verdict::Unreachable { error, delay, park, give_up_after } => Self {
+                verdict: "unreachable",
+                error: Some(error),
+                delay: Some(*delay),
+                park: park.as_deref(),
+                backoff: None,
+                give_up_after: *give_up_after,
+            },
+        }
+    }
+}
+
+/// True for a delivery without progress to record.
 pub(crate) fn is_lean(settlement: &Settlement) -> bool {
     settlement.verdict == Verdict::Done && settlement.delivered.is_empty()
 }
 
-/// What a row has become.
+/// The state of a row after its settlement.
 #[derive(Clone, Copy)]
 pub(crate) struct SettledRow {
     pub(crate) status: Status,
@@ -41,7 +79,7 @@ impl SettledRow {
     }
 }
 
-/// What became of each settlement, from the rows that were changed.
+/// The result of each settlement, from the rows that were changed.
 pub(crate) fn settled(settle: &Settle<'_>, changed: impl Fn(&Lease) -> Option<SettledRow>) -> Vec<Settled> {
     let settled = |settlement: &Settlement| match changed(&settlement.lease) {
         None => Settled::Stale,
@@ -57,7 +95,7 @@ fn outcome(settlement: &Settlement, row: SettledRow) -> Settled {
         (Verdict::Deferred { delay } | Verdict::Unreachable { delay, .. }, _) => {
             Settled::Waiting { delay: *delay }
         }
-        // The row may have been claimed since, so that its own time tells nothing.
+        // The row may have been claimed since, so its own time cannot be used.
         (Verdict::Failed { backoff, .. }, _) => {
             let delay = backoff.after(row.attempts).unwrap_or_default();
             Settled::Retry { attempts: row.attempts, delay }

@@ -1,4 +1,4 @@
-//! How much there is: counted as long as that is quick, and then estimated.
+//! Statistics of an outbox: exact counts up to a limit, estimates beyond it.
 
 use std::time::Duration;
 
@@ -11,34 +11,35 @@ use crate::row::ReadValues;
 use crate::row_estimate::{self, Estimate, SampledRows, Span, at_least_counted, is_too_many};
 use crate::sql::{self, Sql};
 
-/// How one database counts.
+/// The SQL of one database for statistics.
 pub(crate) trait StatsDialect: StoreDialect + Queries {
-    /// Up to one row more than [`Stats::MAX_EXACT_COUNT`] of what is pending, done, dead and archived.
+    /// The numbers of pending, done, dead and archived rows, each counted up to one more than
+    /// [`Stats::MAX_EXACT_COUNT`].
     const BOUNDED: &'static str;
-    /// The states of all that is pending.
+    /// The states of all pending rows.
     const PENDING: &'static str;
-    /// The routes that are paused.
+    /// The paused routes.
     const PAUSED: &'static str;
     const PENDING_ROWS: SampledRows;
     const DEAD_ROWS: SampledRows;
     const DONE_ROWS: DoneRows;
 
-    /// Lets statements of this transaction end at their limit.
+    /// Makes the planner use the order of indexes in this transaction, so that statements stop at their limit.
     fn read_in_order(_connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send {
         async { Ok(()) }
     }
 
-    /// A statement whose plan is made for the table as it is.
+    /// A statement that is planned for the table as it is now.
     fn fresh(sql: &Sql, statement: &'static str) -> SqlQuery<Self> {
         sql.query(statement)
     }
 
-    /// Binds the time, for a database that has no clock of its own.
+    /// Binds the current time, for a database without a clock of its own.
     fn bind_clock(query: SqlQuery<Self>) -> SqlQuery<Self> {
         query
     }
 
-    /// A statement that ends after so many rows: the limit is its last value, or in its text.
+    /// A statement with a limit on its rows. The limit is the last bound value, or part of the text.
     fn limited(
         sql: &Sql,
         statement: &'static str,
@@ -59,19 +60,20 @@ pub(crate) trait StatsDialect: StoreDialect + Queries {
         now: Option<Timestamp>,
     ) -> impl Future<Output = sqlx::Result<Option<Duration>>> + Send;
 
-    /// The same for an engine.
+    /// The age of the oldest pending event, for the engine.
     fn oldest_pending(
         store: &SqlStore<Self>,
         now: Option<Timestamp>,
     ) -> impl Future<Output = Result<Option<Duration>, StoreError>> + Send;
 }
 
-/// Where to find what is done.
+/// How rows that are done are sampled.
 pub(crate) enum DoneRows {
-    /// In an index of its own.
+    /// By an index of their own.
     #[cfg(feature = "mysql")]
     Indexed(SampledRows),
-    /// Among all rows. No index has it by `seq`: it is all but the others.
+    /// Among all rows, because no index contains them in the order of `seq`: the result is the number of all rows minus
+    /// the others.
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
     AmongAll(SampledRows),
 }
@@ -106,7 +108,7 @@ async fn read_pending<D: StatsDialect>(
     row_estimate::read_pending(&D::fetch_one(query, connection).await?)
 }
 
-/// Replaces what was too much to count.
+/// Replaces counts that reached their limit by estimates.
 async fn estimate_ended<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
@@ -136,7 +138,7 @@ async fn estimate_ended<D: StatsDialect>(
     Ok(())
 }
 
-/// How many rows of a kind there seem to be, and in which states.
+/// Estimates how many rows of a kind there are, and in which states.
 pub(crate) async fn estimate<D: StatsDialect>(
     sql: &Sql,
     connection: &mut D::Connection,
@@ -156,17 +158,18 @@ pub(crate) mod tests {
     use crate::store::Dialect;
     use crate::store::admin::Access;
 
-    /// What one database is told to do.
+    /// The statements of one database that fill its table.
     pub(crate) struct Script {
-        /// Inserts the rows from `{first}` to `{last}`: one in ten is a retry, and one in five waits for tomorrow.
+        /// Inserts the rows from `{first}` to `{last}`: one in ten is a retry, and one in five is scheduled for
+        /// tomorrow.
         pub(crate) rows: &'static str,
-        /// Ends all rows but one in five, which are new.
+        /// Marks all rows but one in five as done; the others become new.
         pub(crate) done: &'static str,
-        /// Ends all rows without success.
+        /// Marks all rows as dead.
         pub(crate) dead: &'static str,
         /// Copies `{columns}` of all rows into the archive.
         pub(crate) archive: &'static str,
-        /// How far off the estimate of the archive may be.
+        /// The largest allowed error of the archive's estimate, in rows.
         pub(crate) archive_error: u64,
     }
 

@@ -1,4 +1,4 @@
-//! A transaction that tells the outbox how it ended.
+//! Transactions that hand their events to the outbox when they end.
 
 mod open_tx;
 mod savepoint;
@@ -18,29 +18,31 @@ use open_tx::OpenTx;
 
 pub use savepoint::Savepoint;
 
-/// How one database begins a transaction, and how it proves and ends it.
+/// The operations of a transaction that differ from database to database.
 pub(crate) trait TxDialect: WriterDialect {
+    /// The statement that begins a transaction.
     const BEGIN: &'static str;
 
-    /// Whether a statement that was dropped before it ended leaves a connection that cannot be used again: the
-    /// driver may take the result of that statement for the result of the next one.
+    /// Whether a connection cannot be used again after a statement was dropped before its end, because the driver may
+    /// take the reply to that statement for the reply to the next one.
     const SPOILED_BY_DROP: bool = false;
 
-    /// What a transaction holds beside its connection.
+    /// What a transaction holds besides its connection: on SQLite its turn in the write queue.
     type Permit: fmt::Debug + Send + Sync;
 
-    /// Takes the permit, and refuses a pool of another database where no INSERT does.
+    /// Waits for the permit, and refuses a pool of another database where the INSERT does not.
     fn acquire_permit(
         writer: &Writer<Self>,
         pool: &Pool<Self>,
         connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<Self::Permit, StoreError>> + Send;
 
-    /// The transaction has ended.
+    /// Called when COMMIT has returned, successful or not.
     fn written(_permit: &mut Self::Permit) {}
 
-    /// Which of the rows written the transaction still sees: a savepoint may have taken some back. Asked also if
-    /// nothing was written, because the write may be what failed. `touched`: see [`Tx`].
+    /// The proof before COMMIT: the rows of the ledger that the transaction still sees, since a savepoint may have
+    /// rolled some back. Called even if the ledger is empty, because the write may be the statement that failed.
+    /// `touched` is [`Tx::touched`].
     fn prove(
         context: &WriterContext<Self::Outbox>,
         connection: &mut Self::Connection,
@@ -48,35 +50,36 @@ pub(crate) trait TxDialect: WriterDialect {
         touched: bool,
     ) -> impl Future<Output = Result<HashSet<i64>, CommitError>> + Send;
 
-    /// What an error of COMMIT means for these rows.
+    /// Explains the error of a COMMIT. `present` are the rows that the proof found.
     fn commit_error(error: sqlx::Error, present: &HashSet<i64>) -> CommitError;
 }
 
-/// A transaction on the service's own pool whose [`commit`](Self::commit) proves, commits and
-/// dispatches. Derefs to the driver's connection, so `&mut *tx` is what sqlx takes. Dropped unfinished, it
-/// is rolled back.
+/// A transaction on the service's own pool whose [`commit`](Self::commit) proves which rows exist, commits and
+/// dispatches them. Derefs to the driver's connection, so `&mut *tx` is what sqlx takes. Dropped before it ends, it is
+/// rolled back.
 #[derive(Debug)]
 #[must_use = "dropped, the transaction is rolled back"]
 pub struct Tx<D: TxDialect> {
-    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    // Declared before `ledger`, so that it is dropped first: the hooks must run after the rollback.
     tx: OpenTx<D>,
     ledger: Ledger,
-    /// Whether the caller has not used the connection since the first event was written, and the last one was
-    /// written well: then the transaction is still open, and no savepoint took a row back.
+    /// Whether no proof is needed before COMMIT: the caller has not used the connection since the first event was
+    /// written, and the last write succeeded. The transaction is then still open, and no savepoint rolled a row back.
     proven: bool,
-    /// Whether the caller or the server may have ended the transaction since it was last known to be open.
+    /// Whether the caller or the server may have ended the transaction since it was last known to be open. The next
+    /// write then checks first that it is open.
     touched: bool,
     writer: Writer<D>,
 }
 
 impl<D: TxDialect> Writer<D> {
-    /// Begins a transaction. A caller that is dropped while it begins leaves no open transaction in the
-    /// pool, as `pool.begin()` of sqlx 0.9.0 does.
+    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open in the pool, as it
+    /// does with `pool.begin()` of sqlx 0.9.0.
     ///
-    /// On SQLite it holds the write lock from its start (`BEGIN IMMEDIATE`), so that nothing in it fails because
+    /// On SQLite it holds the write lock from its start (`BEGIN IMMEDIATE`), so that no statement in it fails because
     /// another connection is writing, and a pool of another file than that of the outbox is refused.
     pub async fn begin(&self, pool: &Pool<D>) -> Result<Tx<D>, StoreError> {
-        // The connection first: no caller waits for a pool while it holds a permit.
+        // Takes the connection first, so that no caller holds a permit while it waits for the pool.
         let mut connection = acquire(pool).await.map_err(failed::<D>)?;
         let permit = D::acquire_permit(self, pool, &mut connection).await?;
         let tx = OpenTx::begin(connection, permit).await.map_err(failed::<D>)?;
@@ -94,9 +97,9 @@ impl<D: TxDialect> Writer<D> {
         E: From<WriteError> + From<CommitError>,
     {
         let mut tx = self.begin(pool).await.map_err(WriteError::from)?;
-        let answer = work(&mut tx).await?;
+        let result = work(&mut tx).await?;
         tx.commit().await?;
-        Ok(answer)
+        Ok(result)
     }
 }
 
@@ -104,13 +107,13 @@ impl<D: TxDialect> Tx<D> {
     /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is
     /// returned like any other, and nothing is written.
     ///
-    /// On MySQL, a caller that is dropped before this returns rolls the whole transaction back: everything
-    /// that is asked of it afterwards fails, and its connection must not be used for anything else.
+    /// On MySQL, a caller that is dropped before this returns rolls the whole transaction back: every later call on it
+    /// fails, and its connection must not be used for anything else.
     pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Writes events in one statement and returns their ids, those that a hook left out excepted.
+    /// Writes events in one statement and returns their ids, without those that a hook suppressed.
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         self.expect_usable()?;
         self.tx.interrupted = D::SPOILED_BY_DROP;
@@ -120,11 +123,11 @@ impl<D: TxDialect> Tx<D> {
     }
 
     async fn write_whole(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
-        // which of them are still there.
+        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
+        // them still exist.
         let nothing_between = self.proven || self.ledger.is_empty();
         self.proven = false;
-        // Our own INSERT may end the transaction as well, by a deadlock for example.
+        // The INSERT itself may end the transaction too, by a deadlock for example.
         let touched = std::mem::replace(&mut self.touched, true);
         if touched {
             D::expect_transaction(&self.writer.context, &mut self.tx).await?;
@@ -136,10 +139,11 @@ impl<D: TxDialect> Tx<D> {
         Ok(ids)
     }
 
-    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    /// Opens a savepoint. Its events belong to this transaction when it is released, and are dropped when it is rolled
+    /// back.
     ///
-    /// A caller that is dropped before this returns rolls the whole transaction back: everything
-    /// that is asked of it afterwards fails, and its connection must not be used for anything else.
+    /// A caller that is dropped before this returns rolls the whole transaction back: every later call on it fails, and
+    /// its connection must not be used for anything else.
     pub async fn savepoint(&mut self) -> Result<Savepoint<'_, D>, StoreError> {
         self.expect_usable()?;
         self.proven = false;
@@ -150,12 +154,13 @@ impl<D: TxDialect> Tx<D> {
 
     /// Commits, and hands the events to the engine.
     ///
-    /// What a savepoint took back is not dispatched. A transaction that a failed statement has aborted or a deadlock
-    /// has ended returns an error, although the server's own COMMIT would return `Ok`. If MySQL ended one that wrote
-    /// no events, it is not known whether a deadlock took it back or a statement such as CREATE TABLE committed it.
+    /// Events of a savepoint that was rolled back are not dispatched. A transaction that a failed statement has aborted
+    /// or a deadlock has ended returns an error, although the server's own COMMIT would return `Ok`. If MySQL has ended
+    /// a transaction that wrote no events, the outcome is unknown: a deadlock may have rolled it back, or a statement
+    /// such as CREATE TABLE may have committed it.
     ///
-    /// An INSERT that has just succeeded proves that all is well, so it costs nothing to write events
-    /// last; after any other use of the connection the proof is a statement of its own.
+    /// If the last use of the connection was the successful write of an event, no proof is needed. After any other use
+    /// the proof costs a statement of its own, so write events last.
     pub async fn commit(mut self) -> Result<(), CommitError> {
         self.expect_usable().map_err(CommitError::RolledBack)?;
         self.tx.interrupted = D::SPOILED_BY_DROP;
@@ -164,7 +169,7 @@ impl<D: TxDialect> Tx<D> {
         let present = match proof {
             Ok(present) => present,
             Err(error) => {
-                // The hooks hear of it when the ledger is dropped, after the rollback.
+                // The hooks run when the ledger is dropped, after the rollback.
                 let _ = self.tx.rollback().await;
                 return Err(error);
             }
@@ -179,7 +184,7 @@ impl<D: TxDialect> Tx<D> {
         committed
     }
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed::<D>)
     }
@@ -193,6 +198,20 @@ impl<D: TxDialect> Tx<D> {
             return Ok(self.ledger.seqs().into_iter().collect());
         }
         D::prove(&self.writer.context, &mut self.tx, &self.ledger, self.touched).await
+    }
+}
+
+impl<D: TxDialect> posthaste::writer::Tx for Tx<D> {
+    async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
+        Self::write_all(self, events).await
+    }
+
+    async fn commit(self) -> Result<(), CommitError> {
+        Self::commit(self).await
+    }
+
+    async fn rollback(self) -> Result<(), StoreError> {
+        Self::rollback(self).await
     }
 }
 
@@ -211,9 +230,8 @@ impl<D: TxDialect> DerefMut for Tx<D> {
     }
 }
 
-/// Refuses to go on where a statement was interrupted, and where the driver has rolled back on its own:
-/// when the caller of a SAVEPOINT was dropped, it rolls back everything around it, and whatever came
-/// next would be committed by itself.
+/// Fails if a statement was interrupted, or if the driver has rolled back by itself. When the caller of a SAVEPOINT is
+/// dropped, the driver rolls back the whole transaction, and every later statement would be committed by itself.
 pub(crate) fn expect_usable<D: Database>(
     connection: &D::Connection,
     interrupted: bool,

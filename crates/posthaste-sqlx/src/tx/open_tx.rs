@@ -1,4 +1,4 @@
-//! An open transaction on a connection of the service's pool.
+//! Open transactions on a connection of the service's pool.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,22 +9,23 @@ use sqlx_core::transaction::TransactionManager as _;
 use super::TxDialect;
 use crate::cancel_safety::run_to_completion;
 
-/// Dropped unfinished, it is rolled back.
+/// An open transaction and its connection. Dropped before it ends, it is rolled back.
 #[derive(Debug)]
 pub(crate) struct OpenTx<D: TxDialect> {
     pub(crate) connection: PoolConnection<D>,
-    /// Whether a statement was begun of which it is not known that it ended, on a driver that cannot use the
-    /// connection again then. See [`TxDialect::SPOILED_BY_DROP`].
+    /// Whether a statement was begun that is not known to have ended, on a driver whose connection cannot be used again
+    /// then: see [`TxDialect::SPOILED_BY_DROP`]. Set by [`Tx`](super::Tx) and its savepoints around each statement of
+    /// theirs.
     pub(crate) interrupted: bool,
-    /// Whether it has begun, and is not known to have ended. The driver for SQLite counts on being asked for a
-    /// ROLLBACK by a caller that drops its COMMIT.
+    /// Whether BEGIN has returned and the transaction is not known to have ended. Still `true` while COMMIT runs: the
+    /// driver for SQLite expects a ROLLBACK from a caller that drops its COMMIT.
     open: bool,
-    // Dropped last: the next writer finds the lock free.
+    // Declared last, so that it is dropped last: the next writer then finds the lock free.
     permit: D::Permit,
 }
 
 impl<D: TxDialect> OpenTx<D> {
-    /// Begins a transaction, or leaves no trace of it.
+    /// Begins a transaction. If the caller is dropped, BEGIN still completes and is rolled back.
     pub(crate) async fn begin(connection: PoolConnection<D>, permit: D::Permit) -> sqlx::Result<Self> {
         let mut tx = Self { connection, interrupted: false, open: false, permit };
         run_to_completion(async move {
@@ -44,7 +45,7 @@ impl<D: TxDialect> OpenTx<D> {
 
     pub(crate) async fn rollback(mut self) -> sqlx::Result<()> {
         if self.interrupted {
-            // The server rolls back what its client leaves.
+            // Dropping `self` closes the connection, and the server rolls back.
             return Ok(());
         }
         D::TransactionManager::rollback(&mut self.connection).await?;

@@ -1,4 +1,4 @@
-//! A savepoint that tells the transaction around it how it ended.
+//! Savepoints that hand their events to the transaction around them when they end.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,18 +10,20 @@ use super::{TxDialect, expect_usable};
 use crate::transaction_depth::transaction_depth;
 use crate::writer::{Writer, failed};
 
-/// A savepoint in a [`Tx`](crate::Tx) or in another savepoint. Derefs to the driver's connection. Dropped
-/// unfinished, it is rolled back.
+/// A savepoint in a [`Tx`](crate::Tx) or in another savepoint. Derefs to the driver's connection. Dropped before it
+/// ends, it is rolled back.
 #[derive(Debug)]
 #[must_use = "dropped, the savepoint is rolled back"]
 pub struct Savepoint<'a, D: TxDialect> {
     // Dropped before the ledger, as in `Tx`.
     tx: Transaction<'a, D>,
-    /// Of the transaction around it.
+    /// `OpenTx::interrupted` of the transaction around it.
     interrupted: &'a mut bool,
-    /// How many transactions and savepoints are open, this one included.
+    /// The number of open transactions and savepoints, this one included. If the driver counts fewer, it has rolled
+    /// this one back.
     depth: usize,
     parent: &'a mut Ledger,
+    /// What was written in this savepoint; moves to `parent` when it is released.
     ledger: Ledger,
     writer: &'a Writer<D>,
 }
@@ -65,7 +67,7 @@ impl<'a, D: TxDialect> Savepoint<'a, D> {
         Savepoint::<D>::open(&mut self.tx, self.interrupted, &mut self.ledger, self.writer).await
     }
 
-    /// Ends the savepoint; its events belong to what is around it now.
+    /// Releases the savepoint: its events now belong to the transaction or savepoint around it.
     pub async fn release(mut self) -> Result<(), StoreError> {
         self.expect_usable()?;
         let ledger = std::mem::take(&mut self.ledger);
@@ -74,7 +76,7 @@ impl<'a, D: TxDialect> Savepoint<'a, D> {
         Ok(())
     }
 
-    /// Undoes what was written in it.
+    /// Rolls back everything written in this savepoint.
     pub async fn rollback(self) -> Result<(), StoreError> {
         self.tx.rollback().await.map_err(failed::<D>)
     }

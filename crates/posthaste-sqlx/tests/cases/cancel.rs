@@ -1,6 +1,6 @@
-//! Futures that are dropped half way, as a web server does when its client hangs up. On a pool of one
-//! connection the next borrower is never inside a stale transaction, and nothing is delivered that was
-//! not committed. (T-CANCEL: more than 2,000 dropped calls in all.)
+//! Futures that are dropped half way, as a web server does when its client disconnects. On a pool of one connection,
+//! the next caller never gets a connection inside a stale transaction, and nothing uncommitted is delivered. (T-CANCEL:
+//! more than 2,000 dropped calls in total.)
 
 use posthaste::{BoxError, CommitError};
 use sqlx::pool::PoolConnection;
@@ -28,8 +28,8 @@ macro_rules! cancel_tests {
 }
 pub(crate) use cancel_tests;
 
-/// How many calls each test drops. A server that is fast enough answers many of them before, so fewer are
-/// enough after very many rounds.
+/// How many calls each test drops. A fast server completes many calls before they are dropped, so after very many
+/// rounds fewer are enough.
 const DROPPED_CALLS: usize = 250;
 const MIN_DROPPED_CALLS: usize = 25;
 const MAX_ROUNDS: usize = 50 * DROPPED_CALLS;
@@ -62,7 +62,7 @@ impl Dropped {
 }
 
 impl Fixture {
-    /// A connection for statements that may be dropped, as a careful service borrows it.
+    /// Borrows a connection for statements that may be dropped, as a careful service does.
     async fn acquire(&self) -> PoolConnection<Database> {
         let mut connection =
             within_timeout("the connection comes back", self.db.pool.acquire()).await.unwrap();
@@ -72,7 +72,7 @@ impl Fixture {
         connection
     }
 
-    /// The next one who borrows the connection starts from nothing.
+    /// Asserts that the next caller gets a connection without a transaction.
     pub(crate) async fn assert_clean(&self, round: usize) {
         let connection = within_timeout("the connection comes back", self.db.pool.acquire()).await;
         let mut connection = connection.expect("a connection");
@@ -81,14 +81,14 @@ impl Fixture {
         assert!(clean, "round {round} left a transaction open");
     }
 
-    /// All that is in the table is delivered, and nothing else.
+    /// Asserts that all rows in the table are delivered, and nothing else.
     pub(crate) async fn assert_delivered_what_is_stored(&self) {
-        // Rows of dropped writes are leased to the engine that nobody told about them.
+        // Rows of dropped writes are leased to this engine, which does not know them.
         self.db
             .execute(&format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL} WHERE status = 0"))
             .await;
         wait_until("everything is delivered", async || {
-            self.outbox.idle().await.expect("the store answers");
+            self.outbox.idle().await.expect("the store works");
             set_of(self.recorder.ids()).is_superset(&set_of(self.db.ids().await))
         })
         .await;
@@ -108,8 +108,8 @@ pub(crate) async fn dropped_begin_leaves_no_transaction_behind() {
     w.close().await;
 }
 
-/// What the one above would see without Posthaste's own `begin`, and why `pool.begin()` must never stand
-/// in a timeout or a `select!`. Printed, not asserted: a later sqlx may have healed it.
+/// Counts what the test above would see without Posthaste's own `begin`: the reason why `pool.begin()` must not be used
+/// in a timeout or a `select!`. The number is printed and not asserted, because a later sqlx may have fixed it.
 pub(crate) async fn dropped_begin_of_sqlx_itself_is_counted() {
     let w = Fixture::with_pool(1).await;
     let (mut dropped, mut stale) = (Dropped::default(), 0);
@@ -140,8 +140,8 @@ pub(crate) async fn dropped_write_leaves_no_transaction_behind_and_delivers_noth
     w.close().await;
 }
 
-/// A write that was dropped may have happened: the transaction goes on, and its commit tells. Where the driver
-/// cannot go on, the transaction ends there.
+/// A dropped write may have happened: the transaction continues, and its commit tells. If the driver cannot continue,
+/// the transaction ends.
 pub(crate) async fn transaction_goes_on_or_ends_after_a_dropped_write() {
     let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
@@ -174,7 +174,7 @@ pub(crate) async fn dropped_commit_is_committed_or_rolled_back_and_delivered_acc
         let mut tx = w.begin().await;
         tx.write(event(&format!("event{round}"))).await.unwrap();
         if round % 2 == 0 {
-            // Once the connection was used, COMMIT comes after a proof.
+            // After the connection was used directly, COMMIT is preceded by a proof.
             let _ = &mut *tx;
         }
         let _ = dropped.count(drop_after(fastrand::usize(1..6), tx.commit()).await);
@@ -223,7 +223,7 @@ pub(crate) async fn dropped_transaction_closure_leaves_no_transaction_behind() {
     w.close().await;
 }
 
-/// The caller's mistake, an insert outside a transaction, must not become the next borrower's.
+/// An insert outside a transaction is an error of the caller, which must not affect the next one.
 pub(crate) async fn dropped_insert_outside_a_transaction_leaves_none_behind() {
     let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();

@@ -1,4 +1,4 @@
-//! The whole suite of stores, on a table of any name.
+//! The conformance suite of stores, on a table with any name.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl StoreHarness {
         Self::on(place, builder, options, table).await
     }
 
-    /// By a way of its own to the database, which a service takes too.
+    /// With a connection of its own to the database, as a service has.
     pub(crate) async fn on(
         place: Place,
         builder: StoreBuilder,
@@ -69,7 +69,7 @@ impl Harness for StoreHarness {
 
     async fn now(&self) -> Timestamp {
         let Some(sql) = CLOCK_SQL else { return Timestamp::now() };
-        // A pooler has its servers prepare nothing outside a transaction.
+        // A pooler does not allow prepared statements outside a transaction.
         let mut tx = self.pool.begin().await.expect("a transaction");
         let now = sqlx::query_scalar(sql).persistent(false).fetch_one(&mut *tx).await.expect("a clock");
         tx.commit().await.expect("nothing to commit");
@@ -88,6 +88,7 @@ impl Harness for StoreHarness {
             Defect::NegativeAttempts => ("attempts", "-1".to_owned()),
             Defect::FullAttempts => ("attempts", MAX_ATTEMPTS.to_string()),
             Defect::NoPayload => ("payload", "NULL".to_owned()),
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         };
         let (payload, text) = if column == "payload" { ("", "") } else { (", payload", ", '{}'") };
         let sql = format!(

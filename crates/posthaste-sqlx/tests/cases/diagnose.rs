@@ -1,4 +1,4 @@
-//! What is found wrong with an outbox, whatever the database.
+//! Diagnosis of an outbox, on every database.
 
 use posthaste::Recorder;
 use posthaste::admin::Severity;
@@ -22,7 +22,7 @@ pub(crate) async fn healthy_outbox_has_no_findings() {
     assert_eq!(diagnosed(&db.store).await, []);
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    db.write(&db.store.writer(&outbox), &["a", "b"]).await;
+    db.write(&Writer::new(&db.store, &outbox), &["a", "b"]).await;
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(diagnosed(&db.store).await, []);
     outbox.shutdown().await;
@@ -36,7 +36,8 @@ pub(crate) async fn dropped_index_is_found_and_the_advice_brings_it_back() {
         db.execute(&drop_index_sql(&format!("outbox_event_{index}"))).await;
         let findings = diagnosed(&db.store).await;
         assert_eq!(findings.len(), 1, "{findings:?}");
-        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is gone")]);
+        let finding =
+            assert_found(&findings, "missing-index", &[&format!("outbox_event_{index} is missing")]);
         assert_eq!(finding.severity, Severity::Problem);
         db.execute(&statement_of(finding, "create it again: ")).await;
         assert_eq!(diagnosed(&db.store).await, [], "{index}");

@@ -1,4 +1,4 @@
-//! Foreign tables: outbox tables of other programs, relayed as they are. The server's own file has their DDL and opens them.
+//! Foreign tables: outbox tables of other programs, relayed as they are. The module of each server has their DDL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use posthaste::admin::{BacklogBy, Filter, PageRequest, Replay, Tolerance};
 use posthaste::store::{
-    Backoff, Claim, ClaimOrder, Claimed, Lease, OnDone, Owner, Park, Purge, Purgeable, Release, Renew,
-    Settle, Settled, Settlement, Store as _, Unpark, Verdict,
+    Backoff, ClaimOrder, Claimed, Lease, Owner, Park, Purge, Purgeable, Release, Renew, Settle, Settled,
+    Settlement, Store as _, Unpark, Verdict,
 };
 use posthaste::{
     Admin as _, Delivery, EventId, Outbox, Outcome, Recorder, RetryPolicy, Route, Routes, Status, StoreError,
@@ -15,8 +15,10 @@ use posthaste::{
 use posthaste_sqlx::foreign::{Field, State};
 use posthaste_sqlx::{ForeignTableStore, Layout, OpenError};
 
-use crate::foreign::{DEBEZIUM_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL};
-use crate::foreign::{builder, odd_table, stamped_table};
+use crate::foreign::builder;
+use crate::foreign::{
+    DEBEZIUM_SQL, ODD_ID, ODD_TABLE_SQL, ORDER_SERVICE_SQL, OUTBOX_RECORD_SQL, STAMPED_TABLE_SQL,
+};
 use crate::support::*;
 
 /// The tests of this file.
@@ -26,24 +28,24 @@ macro_rules! foreign_tests {
             [$($attribute)*] crate::cases::foreign:
             order_service_row_goes_from_new_to_sent,
             order_service_row_is_failed_after_five_attempts_and_replayed,
-            order_service_row_that_is_rejected_is_failed_at_once,
-            outbox_record_counts_attempts_where_others_see_them,
+            order_service_row_that_is_rejected_is_failed_immediately,
+            outbox_record_counts_attempts_in_its_table,
             outbox_record_is_archived_by_its_status,
             debezium_row_is_deleted_when_it_was_delivered,
-            debezium_row_that_nobody_takes_stays,
+            debezium_row_without_a_route_stays,
             rows_without_a_status_get_the_time_of_their_delivery,
-            types_of_all_kinds_are_read_and_written,
+            columns_of_all_types_are_read_and_written,
             second_store_stands_by_and_takes_over,
             lost_session_voids_leases_and_keeps_deliveries,
-            terminal_rows_are_changed_by_nobody,
+            terminal_rows_are_never_changed,
             error_that_is_too_long_for_its_column_is_cut_and_the_attempt_counts,
-            attempts_that_nobody_has_set_are_none,
-            claims_at_once_share_no_row,
-            rows_that_wait_do_not_hide_those_behind_them,
+            attempts_that_are_null_count_as_zero,
+            concurrent_claims_share_no_row,
+            waiting_rows_do_not_hide_rows_behind_them,
             rolled_back_row_is_never_delivered,
             operators_see_and_change_rows,
-            what_the_table_has_no_place_for_is_refused,
-            table_that_does_not_fit_is_refused_with_everything_that_is_wrong,
+            operations_without_a_column_are_refused,
+            mismatching_table_is_refused_with_every_mismatch,
         );
     };
 }
@@ -55,7 +57,7 @@ pub(crate) fn uuid(n: u32) -> String {
     format!("00000000-0000-7000-8000-{n:012}")
 }
 
-/// A layout by the names of its columns and values.
+/// A layout from the names of its columns and values.
 pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State, &str)]) -> Layout {
     let layout = Layout::new(table.parse().unwrap());
     let layout =
@@ -63,11 +65,36 @@ pub(crate) fn described(table: &str, columns: &[(Field, &str)], values: &[(State
     values.iter().fold(layout, |layout, (state, value)| layout.value(*state, value.parse().unwrap()))
 }
 
+async fn stamped_table(db: &Db) -> Layout {
+    db.execute(STAMPED_TABLE_SQL).await;
+    let columns = [
+        (Field::Id, "id"),
+        (Field::EventType, "kind"),
+        (Field::Payload, "body"),
+        (Field::SentAt, "processed_at"),
+    ];
+    described("messages", &columns, &[])
+}
+
+async fn odd_table(db: &Db) -> Layout {
+    db.execute(ODD_TABLE_SQL).await;
+    let columns = [
+        (Field::Id, "messageId"),
+        (Field::EventType, "eventType"),
+        (Field::Tenant, "tenant"),
+        (Field::Headers, "head"),
+        (Field::Payload, "content"),
+        (Field::Status, "phase"),
+    ];
+    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
+    described("Order", &columns, &values)
+}
+
 pub(crate) async fn open(db: &Db, layout: Layout) -> ForeignTableStore {
     builder(db, layout).connect().await.expect("the table opens")
 }
 
-/// Rows `from..to` of the order service, a second apart.
+/// Inserts the rows `from..to` of the order service, one second apart.
 pub(crate) async fn write_orders(db: &Db, from: u32, to: u32) {
     let rows = (from..to).map(|n| {
         let (id, second) = (uuid(n), n % 60);
@@ -107,7 +134,7 @@ pub(crate) async fn records() -> (Db, ForeignTableStore) {
     (db, store)
 }
 
-/// What a row of a table says, columns with a space between.
+/// The columns of a row, separated by spaces.
 pub(crate) async fn row(db: &Db, table: &str, columns: &str, condition: &str) -> String {
     db.text(&format!("SELECT concat_ws(' ', {columns}) FROM {table} WHERE {condition}"))
         .await
@@ -125,7 +152,7 @@ pub(crate) async fn record(db: &Db, n: u32) -> String {
     row(db, "outbox_record", columns, &format!("event_id = '{}'", uuid(n))).await
 }
 
-/// An engine with five attempts as document 004 has them.
+/// An engine with five attempts.
 pub(crate) fn engine(store: &ForeignTableStore, destination: impl posthaste::Destination) -> Outbox {
     let retry = RetryPolicy::default()
         .with_max_attempts(5)
@@ -147,7 +174,7 @@ pub(crate) async fn try_claim(
     order: ClaimOrder,
 ) -> Result<Claimed, posthaste::StoreError> {
     let owner = Owner::from("tester");
-    store.claim(&Claim { limit, order, ..claim_for(&owner) }).await
+    store.claim(&claim_for(&owner).with_limit(limit).with_order(order)).await
 }
 
 pub(crate) async fn settle(store: &ForeignTableStore, claimed: &Claimed, verdict: Verdict) -> Vec<Settled> {
@@ -222,7 +249,7 @@ pub(crate) async fn order_service_row_is_failed_after_five_attempts_and_replayed
     close(&store, &db).await;
 }
 
-pub(crate) async fn order_service_row_that_is_rejected_is_failed_at_once() {
+pub(crate) async fn order_service_row_that_is_rejected_is_failed_immediately() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 1).await;
     let recorder = Recorder::with(|_| Outcome::Dead("not ours".to_owned()));
@@ -234,7 +261,7 @@ pub(crate) async fn order_service_row_that_is_rejected_is_failed_at_once() {
 }
 
 // S0-11, S0-17, S0-18, S0-27
-pub(crate) async fn outbox_record_counts_attempts_where_others_see_them() {
+pub(crate) async fn outbox_record_counts_attempts_in_its_table() {
     let (db, store) = records().await;
     write_records(&db, 2).await;
     let claimed = claim(&store, 1).await;
@@ -247,7 +274,7 @@ pub(crate) async fn outbox_record_counts_attempts_where_others_see_them() {
     assert_eq!(settle(&store, &claimed, failed(3, delay)).await, [Settled::Retry { attempts: 1, delay }]);
     assert_eq!(record(&db, 0).await, "PENDING 1 broker said no");
 
-    // Whoever goes on, after a crash for example, goes on with the table's count.
+    // Another process, after a crash for example, continues with the count in the table.
     store.close().await;
     db.execute(&format!("UPDATE outbox_record SET retries = 2 WHERE event_id = '{}'", uuid(0))).await;
     let store = open(&db, Layout::outbox_record()).await;
@@ -308,7 +335,7 @@ pub(crate) async fn debezium_row_is_deleted_when_it_was_delivered() {
     close(&store, &db).await;
 }
 
-pub(crate) async fn debezium_row_that_nobody_takes_stays() {
+pub(crate) async fn debezium_row_without_a_route_stays() {
     let (db, store) = debezium().await;
     let claimed = claim(&store, 1).await;
     let got = settle(&store, &claimed, Verdict::Dead { reason: "no".to_owned() }).await;
@@ -334,10 +361,10 @@ pub(crate) async fn rows_without_a_status_get_the_time_of_their_delivery() {
     close(&store, &db).await;
 }
 
-/// Bytes, enumerations, numbers, and names that need their quotes.
-pub(crate) async fn types_of_all_kinds_are_read_and_written() {
+/// Bytes, enumerations, numbers, and names that need quotes.
+pub(crate) async fn columns_of_all_types_are_read_and_written() {
     let db = Db::new().await;
-    let (layout, id) = odd_table(&db).await;
+    let (layout, id) = (odd_table(&db).await, ODD_ID);
     let store = open(&db, layout).await;
     let claimed = claim(&store, 10).await;
     let event = &claimed.events[0].event;
@@ -381,8 +408,8 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
 
     let owner = Owner::from("tester");
     let leases = leases_of(&claimed);
-    let renew = Renew { owner: &owner, leases: &leases, lease: LEASE_DURATION, start: false, now: None };
-    // The first answer may be that its connection is gone.
+    let renew = Renew::new(&owner, &leases, LEASE_DURATION);
+    // The first call may fail because its connection was ended.
     let renewed = match first.renew(&renew).await {
         Ok(renewed) => renewed,
         Err(_) => first.renew(&renew).await.unwrap(),
@@ -404,7 +431,7 @@ pub(crate) async fn lost_session_voids_leases_and_keeps_deliveries() {
 }
 
 // S0-12, S0-14, S0-19, S0-22
-pub(crate) async fn terminal_rows_are_changed_by_nobody() {
+pub(crate) async fn terminal_rows_are_never_changed() {
     for status in ["SENT", "FAILED", "ARCHIVED"] {
         let (db, store) = records().await;
         write_records(&db, 2).await;
@@ -435,7 +462,7 @@ pub(crate) async fn error_that_is_too_long_for_its_column_is_cut_and_the_attempt
     close(&store, &db).await;
 }
 
-pub(crate) async fn attempts_that_nobody_has_set_are_none() {
+pub(crate) async fn attempts_that_are_null_count_as_zero() {
     let (db, store) = records().await;
     write_records(&db, 1).await;
     db.execute("UPDATE outbox_record SET retries = NULL").await;
@@ -449,32 +476,32 @@ pub(crate) async fn attempts_that_nobody_has_set_are_none() {
     close(&store, &db).await;
 }
 
-/// As when an engine of a relay is replaced by another, and both claim for a moment.
-pub(crate) async fn claims_at_once_share_no_row() {
+/// This happens when an engine of a relay is replaced and both claim for a moment.
+pub(crate) async fn concurrent_claims_share_no_row() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 40).await;
     let claims = (0..8).map(|_| claim(&store, 10));
     let mut ids: Vec<String> = futures_util::future::join_all(claims).await.iter().flat_map(ids_of).collect();
-    // Who looked before others had leased their rows finds none that is free; the next look does.
+    // A claim that reads before another one has leased its rows finds no free row; the next claim does.
     ids.extend(ids_of(&claim(&store, 40).await));
     ids.sort();
     assert_eq!(ids, (0..40).map(uuid).collect::<Vec<_>>());
     close(&store, &db).await;
 }
 
-pub(crate) async fn rows_that_wait_do_not_hide_those_behind_them() {
+pub(crate) async fn waiting_rows_do_not_hide_rows_behind_them() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 20).await;
     let owner = Owner::from("tester");
     let parked = claim(&store, 10).await;
     let leases = leases_of(&parked);
-    let park = Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
+    let park = Park::new(&owner, &leases, "mail", LEASE_DURATION);
     assert_eq!(store.park(&park).await.unwrap(), 10);
     assert_eq!(store.park(&park).await.unwrap(), 0, "they are held no more");
     let next = claim(&store, 4).await;
     assert_eq!(ids_of(&next), (10..14).map(uuid).collect::<Vec<_>>());
     let leases = leases_of(&next);
-    let release = Release { owner: &owner, leases: &leases, now: None };
+    let release = Release::new(&owner, &leases);
     assert_eq!(store.release(&release).await.unwrap(), 4);
     assert_eq!(store.unpark(&Unpark::new("mail", 3)).await.unwrap(), 3);
     assert_eq!(ids_of(&claim(&store, 5).await), [0, 1, 2, 10, 11].map(uuid));
@@ -545,7 +572,7 @@ pub(crate) async fn operators_see_and_change_rows() {
     close(&store, &db).await;
 }
 
-pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
+pub(crate) async fn operations_without_a_column_are_refused() {
     let (db, store) = orders().await;
     let refused = |error: StoreError| assert!(matches!(error, StoreError::Unsupported { .. }));
     refused(store.pause("mail", "ann").await.unwrap_err());
@@ -558,7 +585,7 @@ pub(crate) async fn what_the_table_has_no_place_for_is_refused() {
     close(&store, &db).await;
 }
 
-pub(crate) async fn table_that_does_not_fit_is_refused_with_everything_that_is_wrong() {
+pub(crate) async fn mismatching_table_is_refused_with_every_mismatch() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE_SQL).await;
     let refused =
@@ -570,7 +597,7 @@ pub(crate) async fn table_that_does_not_fit_is_refused_with_everything_that_is_w
         layout.column(Field::Tenant, "tenant".parse().unwrap()).value(State::Sent, "DONE".parse().unwrap());
     let error = refused(layout).await.to_string();
     assert!(error.contains("no column tenant") && error.contains("sent_at is"), "{error}");
-    let (layout, _) = odd_table(&db).await;
+    let layout = odd_table(&db).await;
     let error = refused(layout.value(State::Sent, "DONE".parse().unwrap())).await.to_string();
     assert!(error.contains("cannot be DONE") && error.contains("'gone out'"), "{error}");
     let error = refused(Layout::new("outbox".parse().unwrap())).await.to_string();

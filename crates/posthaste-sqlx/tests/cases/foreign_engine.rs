@@ -1,4 +1,4 @@
-//! What an engine may do with outbox tables of others, and what becomes of answers that are lost.
+//! Engines on foreign tables, and outcomes whose write-back was lost.
 
 use std::time::Duration;
 
@@ -20,25 +20,25 @@ macro_rules! foreign_engine_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::foreign_engine:
-            engine_purges_nothing_unless_it_was_told_to,
-            claim_is_full_while_more_rows_wait,
-            late_outcome_of_a_row_is_not_that_of_another_with_its_id,
+            engine_purges_only_if_configured,
+            claim_is_full_while_more_rows_are_pending,
+            late_outcome_is_not_applied_to_another_row_with_the_same_id,
             store_without_its_server_settles_nothing,
-            store_that_can_put_nothing_more_aside_says_so_once,
+            store_without_room_for_waiting_rows_logs_it_once,
             claim_of_a_foreign_table_ends_before_the_row_that_does_not_fit,
             row_with_the_key_of_a_deleted_one_does_not_get_its_outcome,
-            outcome_that_nobody_remembers_the_time_of_is_told_to_no_row,
+            outcome_without_a_remembered_time_is_applied_to_no_row,
             row_without_a_time_is_delivered_and_says_so,
             foreign_row_that_was_put_off_for_too_long_is_failed,
-            longest_limit_of_putting_off_counts_for_a_foreign_row,
-            foreign_rows_say_what_they_are_parked_for,
-            words_of_an_error_stay_out_of_the_log,
+            longest_put_off_limit_counts_for_a_foreign_row,
+            parked_foreign_rows_name_their_route,
+            error_text_of_an_event_is_not_logged,
         );
     };
 }
 pub(crate) use foreign_engine_tests;
 
-pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
+pub(crate) async fn engine_purges_only_if_configured() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE_SQL).await;
     write_orders(&db, 0, 2).await;
@@ -49,13 +49,13 @@ pub(crate) async fn engine_purges_nothing_unless_it_was_told_to() {
     assert_eq!(posthaste::Admin::purge(&store, &purge, "ann").await.unwrap(), 1, "an operator may");
     store.close().await;
     let store = builder(&db, Layout::order_service()).purge().connect().await.unwrap();
-    assert_eq!(store.purge_batch(&purge).await.unwrap(), 1, "and who was told to");
+    assert_eq!(store.purge_batch(&purge).await.unwrap(), 1, "a store opened with purge");
     assert_eq!(store.stats().await.unwrap().done, 0);
     close(&store, &db).await;
 }
 
-/// An engine takes a claim with gaps for the last one, and pauses. Here rows end while others are claimed.
-pub(crate) async fn claim_is_full_while_more_rows_wait() {
+/// The engine takes a claim that is not full for the last one, and pauses. Here rows end while others are claimed.
+pub(crate) async fn claim_is_full_while_more_rows_are_pending() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 4_000).await;
     let mut held = claim(&store, 50).await;
@@ -67,8 +67,8 @@ pub(crate) async fn claim_is_full_while_more_rows_wait() {
     close(&store, &db).await;
 }
 
-/// The first row is delivered, and its UPDATE commits, but the answer is lost. So the outcome is told again.
-pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
+/// The first row is delivered and its UPDATE commits, but the reply is lost. So the engine settles it again.
+pub(crate) async fn late_outcome_is_not_applied_to_another_row_with_the_same_id() {
     let (db, store) = records().await;
     write_records(&db, 1).await;
     db.execute(&format!(
@@ -82,12 +82,12 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
         row(&db, "outbox_record", "status", &format!("aggregate_id = '{}'", uuid(aggregate))).await
     };
     let owner = Owner::from("tester");
-    let lapses = Claim { lease: Duration::ZERO, ..claim_for(&owner) };
+    let lapses = claim_for(&owner).with_lease(Duration::ZERO);
     let first = store.claim(&lapses).await.unwrap();
     assert_eq!(ids_of(&first), [uuid(0)], "one after the other");
     db.execute(&format!("UPDATE outbox_record SET status = 'SENT' WHERE aggregate_id = '{}'", uuid(7))).await;
 
-    assert_eq!(claim(&store, 9).await.events.len(), 0, "nobody has told what became of the first");
+    assert_eq!(claim(&store, 9).await.events.len(), 0, "the outcome of the first is not known");
     assert_eq!(settle(&store, &first, Verdict::Done).await, [Settled::Stale]);
     assert_eq!(status(8).await, "PENDING", "the second was not delivered");
     let second = claim(&store, 9).await;
@@ -96,7 +96,8 @@ pub(crate) async fn late_outcome_of_a_row_is_not_that_of_another_with_its_id() {
     close(&store, &db).await;
 }
 
-/// An engine asks so whether the store refuses one outcome, or is away: then what was delivered is told later.
+/// The engine does this to find out whether the store refuses one outcome or is unreachable. In the latter case it
+/// settles the deliveries later.
 pub(crate) async fn store_without_its_server_settles_nothing() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE_SQL).await;
@@ -109,11 +110,11 @@ pub(crate) async fn store_without_its_server_settles_nothing() {
     let (owner, probe) = (Owner::from("tester"), [Settlement::new(lease, verdict)]);
     let settle = Settle::new(&owner, &probe);
     assert_eq!(store.settle(&settle).await.unwrap(), [Settled::Stale]);
-    assert!(cut_off.settle(&settle).await.is_err(), "nobody can say that the store works");
+    assert!(cut_off.settle(&settle).await.is_err(), "the store does not work");
     close(&store, &db).await;
 }
 
-pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
+pub(crate) async fn store_without_room_for_waiting_rows_logs_it_once() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 10_001).await;
     let lines = Log::of_thread();
@@ -123,8 +124,7 @@ pub(crate) async fn store_that_can_put_nothing_more_aside_says_so_once() {
         let claimed = claim(&store, 10_000).await;
         assert_eq!((claimed.events.len(), warnings()), (10_000, times - 1));
         let leases = leases_of(&claimed);
-        let park =
-            Park { owner: &owner, leases: &leases, route: "mail", duration: LEASE_DURATION, now: None };
+        let park = Park::new(&owner, &leases, "mail", LEASE_DURATION);
         store.park(&park).await.unwrap();
         for _ in 0..3 {
             assert_eq!(
@@ -147,7 +147,7 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     db.execute(&format!("UPDATE outbox SET payload = '{payload}' WHERE id <> '{}'", uuid(0))).await;
     let owner = Owner::from("tester");
     let bytes = async |max_bytes: usize| {
-        let claimed = store.claim(&Claim { max_bytes, ..claim_for(&owner) }).await.unwrap();
+        let claimed = store.claim(&claim_for(&owner).with_max_bytes(max_bytes)).await.unwrap();
         (ids_of(&claimed), claimed.cut)
     };
     assert_eq!(bytes(10_000).await, (vec![uuid(0)], true), "a large row is not overtaken");
@@ -156,7 +156,7 @@ pub(crate) async fn claim_of_a_foreign_table_ends_before_the_row_that_does_not_f
     close(&store, &db).await;
 }
 
-/// A TRUNCATE that starts the numbers again, or a server that has forgotten the last one, gives a key to another row.
+/// A key is used for another row after a TRUNCATE that restarts the numbers, or after a server forgot its last number.
 pub(crate) async fn row_with_the_key_of_a_deleted_one_does_not_get_its_outcome() {
     let (db, store) = records().await;
     let replace = async || {
@@ -179,8 +179,8 @@ pub(crate) async fn row_with_the_key_of_a_deleted_one_does_not_get_its_outcome()
     close(&store, &db).await;
 }
 
-/// As when a store was away for so long that its rows were forgotten before it heard of a delivery.
-pub(crate) async fn outcome_that_nobody_remembers_the_time_of_is_told_to_no_row() {
+/// This happens when the store was unreachable for so long that its rows were forgotten before a delivery was reported.
+pub(crate) async fn outcome_without_a_remembered_time_is_applied_to_no_row() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 1).await;
     let claimed = claim(&store, 1).await;
@@ -189,7 +189,7 @@ pub(crate) async fn outcome_that_nobody_remembers_the_time_of_is_told_to_no_row(
     assert_eq!(settle(&store, &claimed, Verdict::Done).await, [Settled::Stale]);
     assert_eq!(order(&db, 0).await, "NEW - unsent", "it may be another row by now, so it is delivered again");
     close(&store, &db).await;
-    // Where the id is all that there is to tell rows apart, it is enough.
+    // If the id is the whole key, it is sufficient.
     let (db, store) = debezium().await;
     let claimed = claim(&store, 1).await;
     store.close().await;
@@ -228,7 +228,7 @@ pub(crate) async fn row_without_a_time_is_delivered_and_says_so() {
     close(&store, &db).await;
 }
 
-/// The destination was too busy for the event, which may wait for so long.
+/// The destination was busy; the event may wait for this long.
 fn put_off(limit: Duration) -> Verdict {
     let (error, delay) = ("too busy".to_owned(), Duration::ZERO);
     Verdict::Unreachable { error, delay, park: None, give_up_after: Some(limit) }
@@ -237,15 +237,16 @@ fn put_off(limit: Duration) -> Verdict {
 pub(crate) async fn foreign_row_that_was_put_off_for_too_long_is_failed() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 1).await;
-    // The time begins with the first such outcome, and so this limit is over at once.
+    // The time starts with the first such outcome, so this limit has already passed.
     let claimed = claim(&store, 1).await;
     assert_eq!(settle(&store, &claimed, put_off(Duration::ZERO)).await, [Settled::Dead { attempts: 0 }]);
     assert_eq!(order(&db, 0).await, "FAILED too busy unsent");
     close(&store, &db).await;
 }
 
-/// A node without a route for an event gives up soon; the event was waiting for a busy destination of others.
-pub(crate) async fn longest_limit_of_putting_off_counts_for_a_foreign_row() {
+/// A node without a route for an event gives up soon, while the event was waiting for a busy destination of another
+/// node.
+pub(crate) async fn longest_put_off_limit_counts_for_a_foreign_row() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 2).await;
     let (waits, owner) = ([Settled::Waiting { delay: Duration::ZERO }], Owner::from("tester"));
@@ -272,7 +273,7 @@ pub(crate) async fn longest_limit_of_putting_off_counts_for_a_foreign_row() {
     close(&store, &db).await;
 }
 
-pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
+pub(crate) async fn parked_foreign_rows_name_their_route() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 2).await;
     let claimed = claim(&store, 2).await;
@@ -286,8 +287,8 @@ pub(crate) async fn foreign_rows_say_what_they_are_parked_for() {
     close(&store, &db).await;
 }
 
-/// An error may quote the payload, and a table without a status for failures has no other place for it.
-pub(crate) async fn words_of_an_error_stay_out_of_the_log() {
+/// An error may quote the payload, and a table without a status for failures has no column for it.
+pub(crate) async fn error_text_of_an_event_is_not_logged() {
     let (db, store) = debezium().await;
     let log = Log::of_thread();
     let secret = || "refused: card 4111".to_owned();

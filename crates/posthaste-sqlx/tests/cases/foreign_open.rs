@@ -1,4 +1,4 @@
-//! What must be so before anything is delivered from an outbox table of others.
+//! Checks of a foreign table before anything is delivered from it.
 
 use posthaste::store::{Settled, Verdict};
 use posthaste_sqlx::OpenError;
@@ -14,15 +14,15 @@ macro_rules! foreign_open_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::foreign_open:
-            right_that_is_missing_is_noticed_before_anything_is_delivered,
-            key_that_does_not_tell_rows_apart_is_refused,
+            missing_right_is_detected_before_any_delivery,
+            key_that_is_not_unique_is_refused,
             row_of_a_partitioned_table_is_found_by_its_id_and_time,
         );
     };
 }
 pub(crate) use foreign_open_tests;
 
-pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivered() {
+pub(crate) async fn missing_right_is_detected_before_any_delivery() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE_SQL).await;
     db.execute(DEBEZIUM_SQL).await;
@@ -45,7 +45,7 @@ pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivere
             .read_only()
             .connect()
             .await
-            .expect("one who only looks")
+            .expect("a read-only store")
             .close()
             .await;
         user.grant(&db, right, &table).await;
@@ -55,14 +55,14 @@ pub(crate) async fn right_that_is_missing_is_noticed_before_anything_is_delivere
     db.close().await;
 }
 
-/// The layout of a table with these columns only.
+/// The layout of a table with only these columns.
 fn small(table: &str) -> Layout {
     let columns =
         [(Field::Id, "id"), (Field::EventType, "kind"), (Field::Payload, "body"), (Field::Status, "state")];
     described(table, &columns, &[(State::Pending, "NEW"), (State::Sent, "SENT")])
 }
 
-pub(crate) async fn key_that_does_not_tell_rows_apart_is_refused() {
+pub(crate) async fn key_that_is_not_unique_is_refused() {
     let db = Db::new().await;
     let rest =
         "kind VARCHAR(9) NOT NULL, body VARCHAR(9) NOT NULL, state VARCHAR(9) NOT NULL, part INT NOT NULL";
@@ -90,7 +90,7 @@ pub(crate) async fn key_that_does_not_tell_rows_apart_is_refused() {
     db.close().await;
 }
 
-/// Such a table cannot have a unique index without the column that it is partitioned by.
+/// A unique index of such a table must contain the partition column.
 pub(crate) async fn row_of_a_partitioned_table_is_found_by_its_id_and_time() {
     let db = Db::new().await;
     db.execute(PARTITIONED_TABLE_SQL).await;

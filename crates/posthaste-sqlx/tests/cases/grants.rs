@@ -1,5 +1,5 @@
-//! Logins with the least rights, as the `grants.sql` of a database gives them: each can do its work through the real
-//! API, and nothing else.
+//! Logins with the least rights, as `grants.sql` of a database grants them: each can do its work through the API, and
+//! nothing else.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -27,10 +27,10 @@ macro_rules! grant_tests {
 }
 pub(crate) use grant_tests;
 
-/// The roles that the grants name.
+/// The roles in the grants.
 pub(crate) const ROLES: [&str; 4] = ["writer", "relay", "viewer", "operator"];
 
-/// The grants with names of this test's own, the rights of operators included.
+/// The grants for logins of one test, including the rights of operators.
 pub(crate) fn grants_for(grants: &str, login: impl Fn(&str) -> String) -> String {
     let for_operators: String = grants.lines().filter_map(|line| line.strip_prefix("--   ")).collect();
     ROLES.iter().fold(format!("{grants}\n{for_operators}"), |text, role| {
@@ -44,7 +44,7 @@ impl Logins {
         self.builder(role).connect().await.unwrap_or_else(|error| panic!("{role}: {error:?}"))
     }
 
-    /// What this role must not do.
+    /// Asserts that the server refuses these statements to a role.
     async fn assert_refused(&self, role: &str, statements: &[&str]) {
         let pool = self.pool(role).await;
         for statement in statements {
@@ -91,7 +91,7 @@ pub(crate) async fn writer_writes_and_does_nothing_else() {
     w.close().await;
 }
 
-/// A service that delivers its own events is a writer by its pool and a relay by its store.
+/// A service that delivers its own events is a writer through its pool and a relay through its store.
 // S12
 pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
     let w = Logins::new().await;
@@ -101,16 +101,16 @@ pub(crate) async fn relay_delivers_archives_and_purges_and_does_nothing_else() {
         _ => Outcome::done(),
     });
     let dead = Retention::delete_after(Duration::ZERO);
-    let purge = PurgeConfig { on_done: OnDone::Archive, dead, ..PurgeConfig::default() };
+    let purge = PurgeConfig::default().with_on_done(OnDone::Archive).with_dead(dead);
     let outbox = engine(&store, &recorder).purge(purge).start().unwrap();
-    write(&store.writer(&outbox), &pool, events(&["hot", "dead"])).await;
+    write(&Writer::new(&store, &outbox), &pool, events(&["hot", "dead"])).await;
     within_timeout("the hot path delivers", recorder.wait_for(2)).await;
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Hot));
     w.insert("cold", 0).await;
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(w.db.count(Status::Dead).await, 1);
     assert_eq!(outbox.purge_once().await.unwrap(), 1);
-    let stats = store.stats().await.expect("a relay may look");
+    let stats = store.stats().await.expect("a relay may read");
     assert_eq!((stats.archived, stats.dead), (2, 0), "{stats:?}");
     assert!(w.db.ids().await.is_empty());
     w.assert_archive_is_prepared().await;
@@ -130,21 +130,19 @@ pub(crate) async fn viewer_reads_everything_and_changes_nothing() {
     let w = Logins::new().await;
     w.insert("a", 0).await;
     w.insert("dead", 3).await;
-    let store = w.builder("viewer").read_only().connect().await.expect("it may look");
+    let store = w.builder("viewer").read_only().connect().await.expect("it may read");
     let stats = store.stats().await.unwrap();
     assert_eq!((stats.new, stats.dead), (1, 1));
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
     assert_eq!(store.list(&Filter::default(), &PageRequest::first(10)).await.unwrap().items.len(), 2);
     assert!(store.get(&"a".into()).await.unwrap().is_some());
-    assert!(store.get(&"nobody".into()).await.unwrap().is_none(), "not in the archive either");
+    assert!(store.get(&"no-event".into()).await.unwrap().is_none(), "not in the archive either");
     store.dead_groups(10).await.unwrap();
     w.db.store.pause("a", "me").await.unwrap();
-    let strict = Tolerance {
-        paused: Duration::ZERO,
-        transaction: Duration::ZERO,
-        dead_rows: u64::MAX,
-        ..Tolerance::default()
-    };
+    let strict = Tolerance::default()
+        .with_paused(Duration::ZERO)
+        .with_transaction(Duration::ZERO)
+        .with_dead_rows(u64::MAX);
     let findings = diagnosed_with(&store, strict).await;
     assert_eq!(findings.len(), 2, "the transactions of others are not shown: {findings:?}");
     assert_found(&findings, "paused-route", &["by \"me\""]);

@@ -1,5 +1,4 @@
-//! Several nodes, each a process of its own, on one table: killed, stopped, of different releases, and with
-//! clocks that are wrong.
+//! Several node processes on one table: killed, suspended, of different releases, and with wrong clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -16,11 +15,11 @@ macro_rules! node_tests {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::nodes, (flavor = "multi_thread", worker_threads = 2):
             four_nodes_deliver_each_event_exactly_once,
-            node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way,
-            event_that_aborts_its_process_dies_and_none_that_was_held_beside_it,
+            node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_deliveries_in_progress,
+            event_that_aborts_its_process_dies_and_others_that_it_held_do_not,
             node_stopped_past_its_lease_changes_nothing_that_another_holds,
             node_stopped_under_load_is_replaced_and_only_what_it_had_begun_is_repeated,
-            old_node_leaves_a_type_that_only_the_new_one_knows_to_it,
+            old_node_leaves_an_unknown_type_to_the_new_node,
             nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_before_its_time,
         );
 
@@ -35,7 +34,7 @@ pub(crate) use node_tests;
 
 const SHORT_LEASE_DURATION: Duration = Duration::from_secs(2);
 
-/// Which of these events have no terminal state yet.
+/// Those of these events that are neither DONE nor DEAD.
 async fn unsettled(db: &Db, ids: &[String]) -> Vec<String> {
     let waiting = ids_where(db, "status IN (0, 2)").await;
     ids.iter().filter(|id| waiting.contains(*id)).cloned().collect()
@@ -47,7 +46,7 @@ async fn ids_where(db: &Db, condition: &str) -> BTreeSet<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// What was delivered and not settled when a node was killed or stopped, and how often that was so.
+/// The events that were delivered and not settled when a node was killed or suspended, and how often that happened.
 #[derive(Default)]
 struct InFlight(BTreeMap<String, usize>);
 
@@ -60,7 +59,7 @@ impl InFlight {
         self.0.values().sum()
     }
 
-    /// Nothing else is delivered again, and nothing more often. Answers how many deliveries were repeats.
+    /// Asserts that no other event is repeated, and none more often. Returns the number of repeated deliveries.
     fn check(&self, counts: &BTreeMap<&str, usize>) -> usize {
         let allowed = |id: &str| 1 + self.0.get(id).copied().unwrap_or(0);
         let wrong: Vec<_> = counts.iter().filter(|(id, count)| **count > allowed(id)).take(5).collect();
@@ -77,7 +76,7 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     for _ in 0..4 {
         nodes.push(Node::start(&Config::new(&db)).await);
     }
-    // Half of them hot on the nodes, half for whoever claims them first.
+    // Half of them take the hot path on the nodes; the other half is for any node.
     for (n, node) in nodes.iter_mut().enumerate() {
         node.send(&format!("WRITE 2800 node{n}"));
     }
@@ -113,7 +112,8 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
 }
 
 // T-KILL, F21, F24
-pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_what_was_under_way() {
+pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repeats_only_deliveries_in_progress()
+ {
     let _alone = alone().await;
     let seed = fastrand::u64(..);
     println!("seed {seed}");
@@ -166,7 +166,7 @@ pub(crate) async fn node_killed_twenty_times_loses_and_invents_nothing_and_repea
     db.close().await;
 }
 
-/// What the store knows about rows beside the end of their leases, which their owner moves.
+/// The state of the rows, except the ends of their leases, which their owner extends.
 async fn rows(db: &Db) -> Vec<String> {
     let sql = "SELECT concat_ws(' ', event_id, status, attempts, coalesce(locked_by, '-'), lease_token, lost_leases,
       deferrals, coalesce(last_error, '-'), done_at) FROM outbox_event ORDER BY seq";
@@ -179,9 +179,9 @@ async fn write(db: &Db, event_type: &str, ids: impl IntoIterator<Item = String>)
     crate::support::write(&db.plain_writer(), &db.pool, events).await;
 }
 
-/// An abort in a C library, an end for want of memory: the process is gone as soon as the delivery begins, again
-/// and again, with everything that it held.
-pub(crate) async fn event_that_aborts_its_process_dies_and_none_that_was_held_beside_it() {
+/// An abort in a C library, or the out-of-memory killer: the process ends as soon as the delivery begins, again and
+/// again, with all events that it held.
+pub(crate) async fn event_that_aborts_its_process_dies_and_others_that_it_held_do_not() {
     let _alone = alone().await;
     let db = Db::new().await;
     let lease = Duration::from_millis(300);
@@ -214,7 +214,7 @@ pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_hol
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
     stopped.wait_for_report("DELIVERED", 10).await;
     stopped.suspend();
-    // It fails all of them in the moment in which it goes on, before it can see that they are lost.
+    // It fails all of them at the moment it resumes, before it can notice that they are lost.
     stopped.send("GO");
     let mut next = Node::start(&config).await;
     next.wait_for_report("DELIVERED", 10).await;
@@ -276,12 +276,12 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
         journal.committed.len()
     );
     assert!(repeats <= settled_without_it as usize);
-    // More, if a statement of its own was under way when it was stopped: it asks once more.
+    // There are more if one of its statements was running when it was suspended: it is sent again.
     assert!(late as usize >= repeats, "every repeat is counted: {late} of {repeats}");
     db.close().await;
 }
 
-pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
+pub(crate) async fn old_node_leaves_an_unknown_type_to_the_new_node() {
     let _alone = alone().await;
     let db = Db::new().await;
     let config = |types: &[&str]| Config {
@@ -297,7 +297,7 @@ pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
     })
     .await;
     let new = Node::start(&config(&["Old", "New"])).await;
-    // While both run, more of both.
+    // More of both types while both nodes run.
     write(&db, "New", (200..400).map(|n| format!("new{n}"))).await;
     write(&db, "Old", (200..400).map(|n| format!("old{n}"))).await;
     db.until_nothing_waits().await;
@@ -310,7 +310,7 @@ pub(crate) async fn old_node_leaves_a_type_that_only_the_new_one_knows_to_it() {
     db.close().await;
 }
 
-/// This program with a clock that is wrong by so much.
+/// This program with a clock that is wrong by this offset.
 fn with_clock(offset: &str) -> Command {
     let mut command = Command::new("faketime");
     command.args(["--exclude-monotonic", "-f", offset]).arg(std::env::current_exe().expect("this program"));
@@ -327,7 +327,7 @@ pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_
         Node::start_with(with_clock("+3600s"), &config).await,
         Node::start_with(with_clock("-3600s"), &config).await,
     ];
-    // The nodes write what is due later, by their own clocks; the others are written here.
+    // The nodes write the delayed events, by their own clocks. The others are written here.
     for (n, node) in nodes.iter_mut().enumerate() {
         node.send(&format!("WRITE 2800 node{n}"));
     }
@@ -354,7 +354,7 @@ pub(crate) async fn nodes_an_hour_ahead_and_an_hour_behind_deliver_once_and_not_
     journal.check(counts.keys().copied());
     assert!(journal.committed.len() >= 10_000, "{} committed", journal.committed.len());
     assert_eq!(delivered.len(), journal.committed.len(), "each exactly once");
-    // The delay counts from when the event was made, which may be a while before a busy machine has written it.
+    // The delay counts from the creation of the event. A busy machine may insert it later.
     let early = "SELECT count(*) FROM outbox_event
       WHERE event_id LIKE 'node%' AND done_at < inserted_at + INTERVAL '1' SECOND";
     assert_eq!(db.int(early).await, 0, "nothing is early");

@@ -1,4 +1,4 @@
-//! Opening an outbox: what is refused and with which advice, and migrations.
+//! Opening an outbox: refusals with their advice, and migrations.
 
 use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
@@ -14,7 +14,7 @@ macro_rules! open_tests {
             [$($attribute)*] crate::cases::open:
             database_without_an_outbox_is_refused_and_left_alone,
             newer_and_older_schemas_are_refused_with_advice,
-            table_of_that_name_that_is_not_ours_is_refused_and_left_alone,
+            table_of_another_program_is_refused_and_left_alone,
             migrations_are_idempotent,
             printed_migrations_make_the_same_schema,
             migrations_of_the_service_are_not_touched,
@@ -41,7 +41,7 @@ pub(crate) async fn database_without_an_outbox_is_refused_and_left_alone() {
 pub(crate) async fn newer_and_older_schemas_are_refused_with_advice() {
     let place = Place::migrated().await;
     let note = async |version: u32, works_with: u32| {
-        // All columns of the first row, so that it does not matter which of them have a default.
+        // All columns of the first row, so that no test depends on which of them have defaults.
         let note = "CREATE TABLE note AS SELECT * FROM outbox_event_schema WHERE version = 1;";
         let change = format!("UPDATE note SET version = {version}, works_with = {works_with};");
         let insert = "INSERT INTO outbox_event_schema SELECT * FROM note; DROP TABLE note";
@@ -64,7 +64,7 @@ pub(crate) async fn newer_and_older_schemas_are_refused_with_advice() {
     place.remove().await;
 }
 
-pub(crate) async fn table_of_that_name_that_is_not_ours_is_refused_and_left_alone() {
+pub(crate) async fn table_of_another_program_is_refused_and_left_alone() {
     for sql in [
         "CREATE TABLE outbox_event (id INTEGER PRIMARY KEY, body TEXT)",
         "CREATE VIEW outbox_event AS SELECT 1 AS id",
@@ -98,7 +98,8 @@ pub(crate) async fn migrations_are_idempotent() {
     place.remove().await;
 }
 
-/// A deployment in which every instance migrates when it starts: with nothing there, and beside a table of the service.
+/// A deployment in which every instance migrates when it starts: in an empty database, and beside a table of the
+/// service.
 pub(crate) async fn ten_instances_that_start_at_once_all_succeed_and_migrate_once() {
     for round in 0..2 * START_ROUNDS {
         let place = match round % 2 {
@@ -118,7 +119,7 @@ pub(crate) async fn ten_instances_that_start_at_once_all_succeed_and_migrate_onc
     }
 }
 
-/// By the driver and by the shell of the database; where that is possible, in a database with other defaults.
+/// Applied through the driver and through the shell of the database, and if possible in a database with other defaults.
 pub(crate) async fn printed_migrations_make_the_same_schema() {
     let (applied, by_driver) = (Place::migrated().await, Place::with("SELECT 1").await);
     let by_shell = Place::with_other_defaults().await;
@@ -157,7 +158,7 @@ pub(crate) async fn migrations_of_the_service_are_not_touched() {
     place.remove().await;
 }
 
-/// Beside each other, and in another place, with tables of odd names.
+/// In the same place and in another one, with unusual table names.
 pub(crate) async fn several_outboxes_do_not_see_each_others_rows() {
     let (db, elsewhere) = (Db::new().await, Place::new().await);
     let beside = db.builder().table("Order".parse().unwrap());
@@ -170,8 +171,8 @@ pub(crate) async fn several_outboxes_do_not_see_each_others_rows() {
     for (name, place, store) in &stores {
         let recorder = Recorder::new();
         let outbox = engine(store, &recorder).start().unwrap();
-        // The same id in all, which is no duplicate.
-        write(&store.writer(&outbox), &place.pool(1).await, events(&["same", name])).await;
+        // The same id in all of them, which is not a duplicate.
+        write(&Writer::new(&store, &outbox), &place.pool(1).await, events(&["same", name])).await;
         engines.push((name, outbox, recorder));
     }
     db.store.pause("fallback", "ann").await.unwrap();
@@ -190,7 +191,7 @@ pub(crate) async fn several_outboxes_do_not_see_each_others_rows() {
     db.close().await;
 }
 
-/// A name that is not refused works everywhere: in migrations, writes, claims and the archive.
+/// Asserts that a name that is accepted works everywhere: in migrations, writes, claims and the archive.
 pub(crate) fn assert_name_works(new_place: impl AsyncFnOnce() -> Place, table: TableName) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -200,9 +201,9 @@ pub(crate) fn assert_name_works(new_place: impl AsyncFnOnce() -> Place, table: T
         let pool = place.pool(1).await;
         write(&plain_writer(&store), &pool, events(&["a", "b"])).await;
         let recorder = Recorder::new();
-        let purge = PurgeConfig { on_done: OnDone::Archive, ..PurgeConfig::default() };
+        let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
         let outbox = engine(&store, &recorder).purge(purge).start().expect("a good configuration");
-        within_timeout("the engine is idle", outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", outbox.idle()).await.expect("the store works");
         assert_eq!((delivered(&recorder).len(), store.stats().await.expect("it works").archived), (2, 2));
         outbox.shutdown().await;
         store.close().await;

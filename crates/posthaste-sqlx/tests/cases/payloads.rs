@@ -1,5 +1,5 @@
-//! What is written comes back byte for byte, through the insert of one event and through the insert of many;
-//! and what cannot be written is refused before the server hears of it.
+//! Payloads return byte for byte, through the insert of one event and through the insert of many. Events that cannot be
+//! stored are refused before the server sees them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ macro_rules! payload_tests {
             [$($attribute)*] crate::cases::payloads:
             single_and_batch_inserts_come_back_byte_for_byte_and_write_the_same_row,
             text_stays_readable_and_binary_stays_binary,
-            a_thousand_events_go_in_one_call_and_all_arrive_as_they_were,
+            thousand_events_in_one_call_arrive_unchanged,
             cold_delivery_gives_the_bytes_that_were_written,
             delay_counts_from_the_insert_by_the_clock_of_the_store,
             event_that_breaks_a_rule_is_refused_and_the_transaction_goes_on,
@@ -48,7 +48,7 @@ pub(crate) use payload_tests;
 
 async fn assert_round_trip(db: &Db, events: &[Event]) {
     for event in events {
-        let stored = db.store.get(event.id()).await.expect("the store answers").expect("a row");
+        let stored = db.store.get(event.id()).await.expect("the store works").expect("a row");
         assert_eq!(stored.row.malformed, None, "{}", event.id());
         assert_eq!(all_of(&stored.event), all_of(event));
     }
@@ -67,7 +67,7 @@ async fn write(db: &Db, writer: &Writer, events: &[Event], batch: bool) {
     tx.commit().await.expect("committed");
 }
 
-/// Both inserts leave the same columns, so that nobody can tell them apart.
+/// Both inserts write the same columns.
 pub(crate) async fn single_and_batch_inserts_come_back_byte_for_byte_and_write_the_same_row() {
     let db = Db::new().await;
     let (writer, events) = (db.plain_writer(), odd_events());
@@ -100,11 +100,11 @@ pub(crate) async fn text_stays_readable_and_binary_stays_binary() {
     db.close().await;
 }
 
-pub(crate) async fn a_thousand_events_go_in_one_call_and_all_arrive_as_they_were() {
+pub(crate) async fn thousand_events_in_one_call_arrive_unchanged() {
     let db = Db::new().await;
     let recorder = Recorder::new();
     let outbox = db.engine(&recorder).workers(16).start().unwrap();
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let event_no = |n: usize| {
         let builder = Event::builder("Tested").id(format!("event-{n}")).header("n", n.to_string());
         let builder = builder.aggregate("Order", format!("№{n}"));
@@ -136,7 +136,7 @@ pub(crate) async fn a_thousand_events_go_in_one_call_and_all_arrive_as_they_were
     db.close().await;
 }
 
-/// The same bytes whether an event takes the short way or the long one.
+/// The hot path and a claim deliver the same bytes.
 pub(crate) async fn cold_delivery_gives_the_bytes_that_were_written() {
     let db = Db::new().await;
     let events = odd_events();
@@ -162,23 +162,28 @@ pub(crate) async fn delay_counts_from_the_insert_by_the_clock_of_the_store() {
     };
     let recorder = Recorder::new();
     let outbox = db.start(&recorder);
-    write(&db, &db.store.writer(&outbox), &[delayed("single")], false).await;
-    write(&db, &db.store.writer(&outbox), &[delayed("batch"), delayed("batch-2"), event("at-once")], true)
-        .await;
+    write(&db, &Writer::new(&db.store, &outbox), &[delayed("single")], false).await;
+    write(
+        &db,
+        &Writer::new(&db.store, &outbox),
+        &[delayed("batch"), delayed("batch-2"), event("at-once")],
+        true,
+    )
+    .await;
     let delayed = format!(
         "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at > {} AND available_at <= {}",
         plus_seconds_sql("inserted_at", 80),
         plus_seconds_sql("inserted_at", 90),
     );
-    assert_eq!(db.int(&delayed).await, 3, "due later, held by nobody");
+    assert_eq!(db.int(&delayed).await, 3, "due later, not leased");
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(delivered(&recorder), ["at-once"]);
     outbox.shutdown().await;
     db.close().await;
 }
 
-/// What no server can keep, or its columns are too narrow for, is refused by us: PostgreSQL would abort the
-/// whole transaction.
+/// Values that a server cannot store, or that are too long for their column, are refused by the Writer: PostgreSQL
+/// would abort the whole transaction.
 pub(crate) async fn event_that_breaks_a_rule_is_refused_and_the_transaction_goes_on() {
     let db = Db::new().await;
     let good = || event("x").to_parts();
@@ -214,7 +219,7 @@ pub(crate) async fn event_that_breaks_a_rule_is_refused_and_the_transaction_goes
     db.close().await;
 }
 
-/// Renames, leaves out and refuses events.
+/// Renames, drops and refuses events.
 struct Editor;
 
 impl WriterHook for Editor {
@@ -233,7 +238,7 @@ impl WriterHook for Editor {
 pub(crate) async fn hook_before_a_write_may_change_leave_out_and_refuse_events() {
     let db = Db::new().await;
     let outbox = Outbox::builder(db.store.clone(), Routes::new()).writer_only().hook(Editor).build().unwrap();
-    let writer = db.store.writer(&outbox);
+    let writer = Writer::new(&db.store, &outbox);
     let mut tx = writer.begin(&db.pool).await.unwrap();
     assert_eq!(tx.write(event("suppress")).await.unwrap(), None);
     assert_eq!(tx.write(event("rename")).await.unwrap(), Some(EventId::from("renamed")));

@@ -1,4 +1,4 @@
-//! What becomes of delivered events: kept, deleted or archived.
+//! Purges: delivered events are kept, deleted or archived.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use posthaste::config::{PurgeConfig, Retention};
 use posthaste::store::OnDone;
 use posthaste::{Admin as _, EventId, Outcome, Recorder, RetryPolicy, Status};
 
-use crate::rows::NEVER_SQL;
+use crate::client_rows::NEVER_SQL;
 use crate::support::*;
 
 /// The tests of this file.
@@ -15,7 +15,7 @@ macro_rules! purge_tests {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::purge:
             delivered_rows_are_kept_deleted_or_archived,
-            purge_takes_what_is_old_enough_and_nothing_else,
+            purge_removes_only_rows_that_are_old_enough,
         );
     };
 }
@@ -29,10 +29,10 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
             _ => Outcome::done(),
         });
         let base_delay = Duration::from_millis(20);
-        let retry = RetryPolicy { max_attempts: 3, base_delay, ..RetryPolicy::default() };
-        let purge = PurgeConfig { on_done, ..PurgeConfig::default() };
+        let retry = RetryPolicy::default().with_max_attempts(3).with_base_delay(base_delay);
+        let purge = PurgeConfig::default().with_on_done(on_done);
         let outbox = db.engine(&recorder).retry(retry).purge(purge).start().unwrap();
-        db.write(&db.store.writer(&outbox), &["a", "fails-once", "b"]).await;
+        db.write(&Writer::new(&db.store, &outbox), &["a", "fails-once", "b"]).await;
         within_timeout("all are delivered", recorder.wait_for(4)).await;
         db.until_nothing_waits().await;
         let stats = db.store.stats().await.unwrap();
@@ -49,21 +49,19 @@ pub(crate) async fn delivered_rows_are_kept_deleted_or_archived() {
     }
 }
 
-pub(crate) async fn purge_takes_what_is_old_enough_and_nothing_else() {
+pub(crate) async fn purge_removes_only_rows_that_are_old_enough() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         id if id.starts_with("dead") => Outcome::Dead("no".to_owned()),
         _ => Outcome::done(),
     });
-    let purge = PurgeConfig {
-        done: Retention::delete_after(Duration::from_secs(60)),
-        dead: Retention::archive_after(Duration::from_secs(60)),
-        batch: 2,
-        ..PurgeConfig::default()
-    };
+    let purge = PurgeConfig::default()
+        .with_done(Retention::delete_after(Duration::from_secs(60)))
+        .with_dead(Retention::archive_after(Duration::from_secs(60)))
+        .with_batch(2);
     let outbox = db.engine(&recorder).purge(purge).start().unwrap();
     let ids = ["old1", "old2", "old3", "old4", "old5", "young", "dead1", "dead2", "dead-young"];
-    db.write(&db.store.writer(&outbox), &ids).await;
+    db.write(&Writer::new(&db.store, &outbox), &ids).await;
     wait_until("all are settled", async || {
         db.count(Status::Done).await == 6 && db.count(Status::Dead).await == 3
     })

@@ -1,4 +1,4 @@
-//! A COMMIT that the database refuses, because a constraint was to be checked no sooner.
+//! A COMMIT that the database refuses because of a deferred constraint.
 
 use posthaste::CommitError;
 
@@ -25,7 +25,7 @@ pub(crate) async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and
     let refused = tx.commit().await;
     assert!(matches!(refused, Err(CommitError::RolledBack(_))), "{refused:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
-    // The one connection is free again, outside any transaction.
+    // The only connection is free again, and outside a transaction.
     w.write("kept").await;
     assert_eq!(w.db.ids().await, ["kept"]);
     assert_eq!(w.delivered().await, ["kept"]);

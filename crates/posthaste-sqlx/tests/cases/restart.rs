@@ -1,4 +1,4 @@
-//! A server goes away and comes back under load.
+//! Restarts of a server under load.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ macro_rules! restart_tests {
 }
 pub(crate) use restart_tests;
 
-/// How soon after a server is back the first delivery has to come.
+/// The time limit for the first delivery after the server has restarted.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn start_engine(options: &Options, recorder: &Recorder) -> (Store, Outbox) {
@@ -38,7 +38,7 @@ async fn ids(pool: &Pool, condition: &str) -> BTreeSet<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// How long it takes from now until both of them have been given something new.
+/// The time until both engines have delivered something new.
 async fn first_deliveries(recorders: &[Recorder; 2]) -> Duration {
     let since = Instant::now();
     let [a, b] = recorders;
@@ -58,14 +58,14 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     let (store, hot) = start_engine(&options, &recorders[0]).await;
     let (elsewhere, cold) = start_engine(&options, &recorders[1]).await;
     let pool = PoolOptions::<Database>::new().max_connections(8).connect_with(options).await.expect("a pool");
-    let writer = store.writer(&hot);
+    let writer = Writer::new(&store, &hot);
     let nobody = Outbox::builder(elsewhere.clone(), Routes::new())
         .writer_only()
         .build()
         .expect("a good configuration");
     let loads = [
         Load::start("hot", &writer, &pool, 3, Duration::from_millis(5)),
-        Load::start("cold", &elsewhere.writer(&nobody), &pool, 3, Duration::from_millis(5)),
+        Load::start("cold", &Writer::new(&elsewhere, &nobody), &pool, 3, Duration::from_millis(5)),
     ];
     first_deliveries(&recorders).await;
 

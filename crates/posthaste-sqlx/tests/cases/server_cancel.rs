@@ -1,5 +1,5 @@
-//! Calls that are dropped half way on a server: savepoints of a Writer, and the calls of a store, which leave no transaction
-//! open and lose no row.
+//! Dropped calls on a server: savepoints of a Writer, and calls of a store, which leave no transaction open and lose no
+//! row.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ macro_rules! server_cancel_tests {
 }
 pub(crate) use server_cancel_tests;
 
-/// The driver answers a dropped SAVEPOINT with a ROLLBACK of everything around it. What is written to
-/// the `Tx` afterwards must not be committed by itself.
+/// After a dropped SAVEPOINT, the driver rolls back the whole transaction. What is written to the `Tx` afterwards must
+/// not be committed separately.
 pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_savepoint_call() {
     let w = Fixture::with_pool(1).await;
     let mut dropped = Dropped::default();
@@ -61,19 +61,18 @@ pub(crate) async fn nothing_is_written_outside_the_transaction_after_a_dropped_s
 }
 
 const STORE_CALLS: usize = 22;
+const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// One of the calls of a store, each of which may have happened when its caller goes away.
+/// One of the calls of a store. It may have had its effect when it is dropped.
 async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -> Result<(), StoreError> {
-    let now = None;
     let held = leases.clone();
-    let settlement =
-        |lease: &Lease| Settlement { lease: lease.clone(), verdict: Verdict::Done, delivered: vec![] };
-    let claim = |order| Claim { lease: Duration::from_millis(1), limit: 5, order, ..claim_for(owner) };
+    let settlement = |lease: &Lease| Settlement::new(lease.clone(), Verdict::Done);
+    let claim = |order| Claim::new(owner, MILLISECOND, 5).with_order(order);
     let settle = async |on_done, nth: usize| {
         let settlements: Vec<_> = held.iter().skip(nth).take(1).map(settlement).collect();
-        store.settle(&Settle { owner, settlements: &settlements, on_done, now }).await
+        store.settle(&Settle::new(owner, &settlements).with_on_done(on_done)).await
     };
-    let purge = |archive, what| Purge { what, older_than: HOUR, archive, limit: 5, now };
+    let purge = |archive, what| Purge::new(what, HOUR, 5).with_archive(archive);
     let page = PageRequest::first(5);
     match n {
         0 | 1 => {
@@ -83,19 +82,12 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         2 => drop(settle(OnDone::Keep, 0).await?),
         3 => drop(settle(OnDone::Archive, 1).await?),
         4 => drop(settle(OnDone::Delete, 2).await?),
-        5 => {
-            let lease = Duration::from_millis(1);
-            drop(store.renew(&Renew { owner, leases: &held, lease, start: false, now }).await?);
-        }
-        6 => drop(store.release(&Release { owner, leases: &held, now }).await?),
-        7 => drop(
-            store
-                .park(&Park { owner, leases: &held, route: "r", duration: Duration::from_millis(1), now })
-                .await?,
-        ),
-        8 => drop(store.unpark(&Unpark { route: "r", limit: 5, now }).await?),
-        9 => drop(posthaste::Store::purge(store, &purge(true, Purgeable::Done)).await?),
-        10 => drop(store.oldest_pending(now).await?),
+        5 => drop(store.renew(&Renew::new(owner, &held, MILLISECOND)).await?),
+        6 => drop(store.release(&Release::new(owner, &held)).await?),
+        7 => drop(store.park(&Park::new(owner, &held, "r", MILLISECOND)).await?),
+        8 => drop(store.unpark(&Unpark::new("r", 5)).await?),
+        9 => drop(store.purge_batch(&purge(true, Purgeable::Done)).await?),
+        10 => drop(store.oldest_pending(None).await?),
         11 => drop(store.stats().await?),
         12 => drop(store.count(&Filter::default()).await?),
         13 => drop(store.list(&Filter::default(), &page).await?),
@@ -103,7 +95,7 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         15 => drop(store.dead_groups(5).await?),
         16 => drop(store.replay_all(&Filter::default(), 5, &Replay::by("me")).await?),
         17 => drop(store.discard(&Filter::id("nobody"), 5, "me").await?),
-        18 => drop(Admin::purge(store, &purge(true, Purgeable::Dead), "me").await?),
+        18 => drop(store.purge(&purge(true, Purgeable::Dead), "me").await?),
         19 => drop(store.pause("x", "me").await?),
         20 => drop(store.resume("x", "me").await?),
         _ => drop((store.diagnose(&Tolerance::default()).await?, store.audit(&page).await?)),
@@ -120,7 +112,7 @@ pub(crate) async fn dropped_call_of_the_store_leaves_no_transaction_behind_and_l
     while let Some(round) = dropped.next_round() {
         let n = round % STORE_CALLS;
         let work = call(&db.store, n, &mut leases, &owner);
-        // A call that was dropped took its connection along, so the next one has to connect first.
+        // A dropped call closes its connection, so the next call has to connect first.
         if let Some(answer) = dropped.count(drop_after(fastrand::usize(1..30), work).await) {
             answer.unwrap_or_else(|error| panic!("call {n} in round {round}: {error:?}"));
         }

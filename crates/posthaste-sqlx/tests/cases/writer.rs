@@ -1,9 +1,9 @@
-//! The writer: what is stored, what is delivered and which hooks run, for every way in which a transaction can end.
+//! The Writer: stored rows, deliveries and hook calls, for every way in which a transaction can end.
 
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use posthaste::{Admin as _, BoxError, Outbox, Recorder};
+use posthaste::{Admin as _, BoxError, MemoryStore, MemoryWriter, Outbox, Recorder, Routes};
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::support::*;
@@ -18,13 +18,14 @@ macro_rules! writer_tests {
             transaction_commits_on_ok,
             transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dropped,
             tx_is_the_connection_that_sqlx_takes,
+            function_over_any_transaction_runs_in_memory_and_in_the_database,
             engine_needs_no_connection_of_the_services_pool,
         );
     };
 }
 pub(crate) use writer_tests;
 
-/// A running engine that only the hot path and the wake-ups of commits can wake.
+/// A running engine that is woken only by the hot path and by commits.
 pub(crate) struct Fixture {
     pub(crate) db: Db,
     pub(crate) outbox: Outbox,
@@ -38,13 +39,13 @@ impl Fixture {
         Self::with_pool(4).await
     }
 
-    /// On a database with a table of the service's own.
+    /// On a database with a table of the service.
     pub(crate) async fn with_pool(connections: u32) -> Self {
         let db = Db::with_pool(connections).await;
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)").await;
         let (recorder, log) = (Recorder::new(), HookCalls::default());
         let outbox = db.engine(&recorder).hook(log.clone()).start().expect("a good configuration");
-        let writer = db.store.writer(&outbox);
+        let writer = Writer::new(&db.store, &outbox);
         Self { db, outbox, writer, recorder, log }
     }
 
@@ -56,12 +57,12 @@ impl Fixture {
         self.db.write(&self.writer, &[id]).await;
     }
 
-    /// Waits until everything that could be delivered is, then returns what was.
+    /// Waits until every due event is delivered. Returns all deliveries.
     pub(crate) async fn delivered(&self) -> Vec<String> {
-        // A row that is leased to an owner that has gone is found too.
+        // Includes rows that are leased to an owner that no longer exists.
         let due = format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL}");
         self.db.execute(&format!("{due} WHERE locked_by IS NULL AND status IN (0, 2)")).await;
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");
         delivered(&self.recorder)
     }
 
@@ -87,7 +88,7 @@ pub(crate) async fn outside_a_transaction_is_refused() {
         run(&mut *connection, end).await.unwrap();
         assert_no_transaction(w.writer.insert(&mut connection, event("e")).await);
     }
-    // The question has left nothing open.
+    // The check leaves nothing open.
     assert!(is_outside_a_transaction(&mut connection).await);
     assert!(!connection.is_in_transaction());
     drop(connection);
@@ -158,7 +159,7 @@ pub(crate) async fn transaction_rolls_back_on_an_error_a_panic_and_when_it_is_dr
 }
 
 // S2-12, S2-15
-/// What sqlx's users write: a function over the connection of its caller.
+/// The usual style with sqlx: a function that takes the connection of its caller.
 pub(crate) async fn tx_is_the_connection_that_sqlx_takes() {
     async fn add(connection: &mut Connection, id: i32) -> Result<(), sqlx::Error> {
         let insert = AssertSqlSafe(format!("INSERT INTO orders VALUES ({id})"));
@@ -186,5 +187,23 @@ pub(crate) async fn engine_needs_no_connection_of_the_services_pool() {
     assert_eq!(delivered(&w.recorder), ["cold"]);
     assert!(w.db.pool.try_acquire().is_none(), "the service's only connection is still in use");
     reading.rollback().await.unwrap();
+    w.close().await;
+}
+
+pub(crate) async fn function_over_any_transaction_runs_in_memory_and_in_the_database() {
+    async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+        tx.write(event(id)).await?;
+        Ok(tx.commit().await?)
+    }
+    let w = Fixture::new().await;
+    let memory = MemoryStore::new();
+    let outbox = Outbox::builder(memory.clone(), Routes::new()).writer_only().build();
+    let writer = MemoryWriter::new(&memory, &outbox.expect("a good configuration"));
+
+    place(w.begin().await, "placed").await.expect("committed");
+    place(writer.begin().await.expect("a transaction"), "placed").await.expect("committed");
+
+    assert_eq!(w.delivered().await, ["placed"]);
+    assert_eq!(memory.rows()[0].id.as_str(), "placed");
     w.close().await;
 }

@@ -1,4 +1,4 @@
-//! The Writers' suite.
+//! The conformance suite of Writers.
 
 use async_trait::async_trait;
 use posthaste::conformance::{
@@ -21,7 +21,7 @@ impl SqlxHarness {
         db.execute(STATEMENTS.orders).await;
         db.execute(STATEMENTS.refuse_unwritable).await;
         let scene = Scene::start(db.store.clone());
-        let writer = db.store.writer(scene.outbox());
+        let writer = Writer::new(&db.store, scene.outbox());
         Self { db, scene, writer }
     }
 
@@ -46,7 +46,7 @@ impl SqlxHarness {
         match end {
             OwnEnd::Aborted => {
                 let _ = tx.execute(STATEMENTS.aborts).await.expect_err("it fails");
-                // Only some databases say that there is nothing to commit.
+                // Only some databases report that there is nothing to commit.
                 let _ = tx.commit().await;
             }
             OwnEnd::Rollback => tx.rollback().await?,
@@ -112,7 +112,7 @@ impl WriterHarness for SqlxHarness {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
     }
 
     async fn close(&self) {

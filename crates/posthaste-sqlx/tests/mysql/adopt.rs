@@ -1,5 +1,4 @@
-//! A table that was made after document 003 becomes an outbox in place, with all its rows, on MySQL and
-//! MariaDB.
+//! Adoption of a classic 15-column outbox table on MySQL and MariaDB, in place.
 
 use posthaste::Admin as _;
 use posthaste_sqlx::MySqlStore;
@@ -9,7 +8,7 @@ use crate::support::*;
 
 crate::cases::adopt::adopt_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// How people write the document's types, and in which kind of database.
+/// The common ways to write the types of the columns, and the character set of the database.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnTypes {
     charset: &'static str,
@@ -39,7 +38,7 @@ pub(crate) const COLUMN_TYPES: [ColumnTypes; 3] = [
 
 pub(crate) const ROWS: u32 = 1000;
 
-/// Every state: new, done, retry and dead; on lease, and due in many years.
+/// Rows in every state: new, done, retry and dead, leased, and due in many years.
 pub(crate) const INSERT_ROWS_SQL: &str = r#"INSERT INTO outbox_event
 WITH d AS (SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4
     UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9),
@@ -52,12 +51,12 @@ SELECT CONCAT('event', n), 'OrderPlaced', IF(n % 5 <> 0, 'Order', NULL), CONCAT(
   IF(n % 8 = 4, 'worker-7', NULL), IF(n % 8 = 4, '2026-01-01', NULL)
 FROM numbers;"#;
 
-/// All that must not change, as one text.
+/// All columns that an adoption must not change, as one text.
 pub(crate) const FINGERPRINT_SQL: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', event_id, event_type, aggregate_id,
   tenant_id, CAST(payload AS CHAR), CAST(headers AS CHAR), status, attempts, CAST(available_at AS DATETIME(6)),
   CAST(created_at AS DATETIME(6)), CAST(done_at AS DATETIME(6)), last_error)))) FROM outbox_event";
 
-/// All that an adoption makes.
+/// All columns that an adoption writes.
 pub(crate) const FULL_FINGERPRINT_SQL: &str = "SELECT CONCAT(COUNT(*), ' ', BIT_XOR(CRC32(CONCAT_WS('|', seq, event_id, aggregate_type, payload,
   headers, status, attempts, available_at, created_at, inserted_at, done_at, last_error, COALESCE(locked_by, '-'),
   COALESCE(locked_at, '-'), lease_token, phase, phase_at)))) FROM outbox_event";
@@ -78,7 +77,7 @@ pub(crate) fn create_table_sql(types: ColumnTypes) -> String {
     )
 }
 
-/// What a program sends that knows the old table.
+/// The INSERT of a program that knows the old table.
 pub(crate) fn insert_of_an_old_program(_: ColumnTypes) -> String {
     "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload,
        headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at)
@@ -98,7 +97,7 @@ impl Place {
     }
 }
 
-/// The columns of the table itself.
+/// The columns of the outbox table.
 async fn outbox_columns(place: &Place) -> Vec<String> {
     let mut columns = place.columns().await;
     columns.retain(|column| column.starts_with("outbox_event "));
@@ -131,8 +130,7 @@ async fn triggers_and_grants_stay() {
     old.close().await;
 }
 
-/// The server does not let a column change that a foreign key refers to: its owner has to say what shall
-/// become of it.
+/// The server does not allow a change of a column to which a foreign key refers. Its owner has to decide what to do.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
@@ -141,7 +139,7 @@ async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
         CONSTRAINT mine FOREIGN KEY (event_id) REFERENCES outbox_event (event_id))";
     run(&old.pool, notes).await.unwrap();
     let before = (outbox_columns(&old.place).await, old.text(FINGERPRINT_SQL).await);
-    let error = old.adopt().await.expect_err("the key stands in the way");
+    let error = old.adopt().await.expect_err("the key prevents it");
     assert!(error.to_string().contains("mine"), "{error}");
     assert_eq!((outbox_columns(&old.place).await, old.text(FINGERPRINT_SQL).await), before);
     run(&old.pool, "DROP TABLE notes").await.unwrap();
@@ -175,10 +173,10 @@ async fn adoption_that_was_interrupted_anywhere_is_finished_by_the_next_one() {
     whole.close().await;
 }
 
-/// A status that nobody knows would never be seen again. Who has corrected the row adopts again.
+/// A row with an unknown status would never be seen again. The adoption is run again after the row was corrected.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn row_that_no_outbox_can_hold_is_named_and_the_adoption_is_finished_when_it_is_corrected() {
+async fn row_that_cannot_be_adopted_is_named_and_the_adoption_ends_when_it_is_fixed() {
     for (values, why, correction) in [
         ("'a', 'T', '{}', 9", "outbox_event_status", "status = 0"),
         ("'a', 'T', '{}', 999", "status", "status = 0"),

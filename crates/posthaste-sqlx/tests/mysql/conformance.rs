@@ -1,4 +1,4 @@
-//! The whole suite of stores on MySQL or MariaDB, and once more on a table with another name.
+//! The conformance suite of stores on MySQL or MariaDB, also on a table with another name.
 
 use crate::cases::conformance::StoreHarness;
 

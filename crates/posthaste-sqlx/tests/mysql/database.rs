@@ -1,8 +1,6 @@
-//! MySQL and MariaDB, as the tests of every database know them: a database of a test's own is the place of an
-//! outbox.
+//! MySQL and MariaDB for the cases of every database: each test has a database of its own.
 //!
-//! The server is the one that `POSTHASTE_TEST_MYSQL_URL` names, a MariaDB or a MySQL; `cargo xtask test`
-//! starts a MariaDB.
+//! The server is the MariaDB or MySQL in `POSTHASTE_TEST_MYSQL_URL`; `cargo xtask test` starts a MariaDB.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
@@ -23,34 +21,34 @@ use crate::support::{Db, run, texts_of};
 
 pub const INT_TYPE: &str = "SIGNED";
 pub const TEXT_TYPE: &str = "CHAR";
-/// A time that is over, whatever the clock of the server says.
+/// A time in the past by any clock.
 pub const LONG_AGO_SQL: &str = "'2000-01-01'";
 /// The clock of the server, in microseconds.
 pub const CLOCK_SQL: Option<&str> = Some("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))");
-/// How a service begins a transaction in which it writes.
+/// How a service begins a transaction that writes.
 pub const BEGIN_SQL: &str = "START TRANSACTION";
-/// Every way to begin one by text.
+/// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "START TRANSACTION"];
-/// Every way to end one by text, also by a statement that no transaction can hold.
+/// All statements that end one, including one that commits implicitly.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT", "TRUNCATE orders"];
-/// What a service says in the scripts of the Writers' suite.
+/// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::MYSQL;
-/// Whether a connection can be used again after a caller went away in the midst of a statement.
+/// Whether a connection can be used again after a statement was dropped.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = false;
-/// What is said where a login has no connection left.
+/// The advice of the error for a login without a free connection.
 pub const CONNECTION_LIMIT_ADVICE: &str = "max_connections";
-/// Keeps everybody else from the table.
+/// Locks the table for all other sessions.
 pub const LOCK_OUTBOX_SQL: &str = "LOCK TABLES outbox_event WRITE";
 pub const UNLOCK_OUTBOX_SQL: &str = "UNLOCK TABLES";
-/// The largest number that the column `attempts` holds.
+/// The largest value of the column `attempts`.
 pub const MAX_ATTEMPTS: i64 = i32::MAX as i64;
-/// As what a payload is stored.
+/// The kind of a stored payload.
 pub const PAYLOAD_KIND_SQL: &str = "CASE WHEN payload_bytes IS NULL THEN 'text' ELSE 'blob' END";
-/// How many batches of any events are written.
+/// The number of generated batches.
 pub const PAYLOAD_CASES: u32 = 16;
-/// How often a race for a new outbox is run.
+/// The number of races for a new outbox.
 pub const START_ROUNDS: usize = 3;
-/// The indexes that the migrations make, without the name of the table.
+/// The indexes of the migrations, without the name of the table.
 pub const INDEXES: &[&str] = &["id", "due", "phase", "parked"];
 
 /// The server of this test run.
@@ -59,12 +57,12 @@ pub fn server() -> MySqlConnectOptions {
     variable(URL_VAR).parse().unwrap_or_else(|error| panic!("{URL_VAR}: {error}"))
 }
 
-/// How to reach a server of a test's own.
+/// The login of a server that a test has started.
 pub fn options_of(server: &OwnServer) -> MySqlConnectOptions {
     server.url().parse().expect("a good URL")
 }
 
-/// A database that no other test uses.
+/// A database for one test.
 pub struct Place {
     pub name: String,
     pub options: MySqlConnectOptions,
@@ -81,7 +79,7 @@ impl Place {
         place
     }
 
-    /// The same as another process knows it, by its [`location`](Self::location).
+    /// The place with this [`location`](Self::location), in another process.
     pub fn at(location: &str) -> Self {
         Self { name: location.to_owned(), options: server().database(location) }
     }
@@ -90,7 +88,7 @@ impl Place {
         &self.name
     }
 
-    /// It has been there since it was named.
+    /// The database exists since the place was created.
     pub async fn create(&self) {}
 
     pub fn options(&self) -> MySqlConnectOptions {
@@ -109,23 +107,23 @@ impl Place {
         Pool::connect_with(login.options.clone().database(&self.name)).await.expect("the pool opens")
     }
 
-    /// One with another character set than an outbox needs.
+    /// A database with another character set than an outbox needs.
     pub async fn with_other_defaults() -> Self {
         Self::with_charset("latin1").await
     }
 
-    /// A table of this place, in statements of any session.
+    /// A table of this place, as statements of any session name it.
     pub fn table(&self, name: &str) -> String {
         format!("`{}`.`{name}`", self.name)
     }
 
-    /// Gives the next row of a table this number.
+    /// Sets the number of the next row of a table.
     pub fn next_seq_sql(&self, table: &str, seq: i64) -> String {
         format!("ALTER TABLE {} AUTO_INCREMENT = {seq}", self.table(table))
     }
 
-    /// Lets the `mariadb` shell, another program in another language, run this. Its session has the time zone of the
-    /// server. False where there is none.
+    /// Runs SQL in the `mariadb` shell, an independent client. Its session has the time zone of the server. Returns
+    /// false if there is no such shell.
     pub fn shell(&self, sql: &str) -> bool {
         let (mut shell, server) = (Command::new("mariadb"), server());
         shell.args(["--no-defaults", "--protocol=tcp", "--default-character-set=utf8mb4"]);
@@ -136,7 +134,7 @@ impl Place {
         true
     }
 
-    /// Every column that is defined here.
+    /// All columns of all tables.
     pub async fn columns(&self) -> Vec<String> {
         let sql =
             "SELECT CONCAT_WS(' ', table_name, column_name, ordinal_position, column_type, collation_name,
@@ -145,7 +143,7 @@ impl Place {
         lines(&sql.replace("{}", &self.name)).await
     }
 
-    /// Everything that is defined here.
+    /// All definitions in this place.
     pub async fn contents(&self) -> Vec<String> {
         let keys = "SELECT CONCAT_WS(' ', table_name, index_name, seq_in_index, column_name, non_unique)
           FROM information_schema.statistics WHERE table_schema = '{}' ORDER BY 1";
@@ -158,7 +156,7 @@ impl Place {
         contents
     }
 
-    /// Ends the sessions here, those of pools included; returns how many there were.
+    /// Ends all sessions in this place, including those of pools. Returns their number.
     pub async fn end_sessions(&self) -> usize {
         kill_connections(&format!("db = '{}'", self.name)).await
     }
@@ -169,7 +167,7 @@ impl Place {
 }
 
 impl Db {
-    /// How many transactions are open on connections to this database, this one excepted.
+    /// The number of open transactions on connections to this database, except this one.
     pub async fn open_transactions(&self) -> i64 {
         let open = format!(
             "SELECT COUNT(*) FROM information_schema.innodb_trx
@@ -180,7 +178,7 @@ impl Db {
         self.int(&open).await
     }
 
-    /// How many statements wait for a lock of the table.
+    /// The number of statements that wait for a lock of the table.
     pub async fn waiting_for_locks(&self) -> i64 {
         let waiting = format!(
             "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND state LIKE 'Waiting for table%'",
@@ -189,7 +187,7 @@ impl Db {
         self.int(&waiting).await
     }
 
-    /// Every row with all its columns, those excepted that depend on the time of its insertion.
+    /// Every row with all columns that do not depend on the time of insertion.
     pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT JSON_ARRAY(event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, \
             content_type, schema_version, payload, HEX(payload_bytes), headers, status, attempts, deferrals, \
@@ -200,7 +198,7 @@ impl Db {
     }
 }
 
-/// Another database with an outbox of the same name, which says of itself that it is as old as the first.
+/// Another database with an outbox of the same name and the same recorded age.
 pub struct DatabaseCopy {
     pub pool: Pool,
     db: Db,
@@ -219,7 +217,7 @@ impl DatabaseCopy {
     }
 }
 
-/// A login of one test's own, with all rights.
+/// A login for one test, with all rights.
 pub struct Login {
     pub name: String,
     pub options: MySqlConnectOptions,
@@ -230,7 +228,7 @@ impl Login {
         Self::create(password, "").await
     }
 
-    /// One that may be connected once.
+    /// A login that is limited to one connection.
     pub async fn with_one_connection() -> Self {
         Self::with_connections(1).await
     }
@@ -244,7 +242,7 @@ impl Login {
         administrate(&format!("CREATE USER {name}@'%' IDENTIFIED BY '{password}' {limits}")).await;
         administrate(&format!("GRANT ALL ON *.* TO {name}@'%'")).await;
         let options = server().username(&name);
-        // The driver tells no password and an empty one apart.
+        // The driver distinguishes an empty password from none.
         let options = if password.is_empty() { options } else { options.password(password) };
         Self { options, name }
     }
@@ -258,7 +256,7 @@ impl Login {
     }
 }
 
-/// A login that the server asks for its password.
+/// A login with a password.
 pub async fn login_with_a_password() -> MySqlConnectOptions {
     administrate("CREATE USER IF NOT EXISTS with_password@'%' IDENTIFIED BY 'the right one'").await;
     server().username("with_password")
@@ -269,7 +267,7 @@ pub fn with_bad_setting(options: MySqlConnectOptions) -> MySqlConnectOptions {
     options.charset("no_such_charset")
 }
 
-/// Ways to a server that only reads: a server of a test's own.
+/// Logins to a read-only server that the test has started.
 pub struct ReadOnlyServer {
     own: OwnServer,
 }
@@ -278,7 +276,7 @@ impl ReadOnlyServer {
     pub async fn new() -> Self {
         let own = OwnServer::start().await;
         let mut root = MySqlConnection::connect_with(&options_of(&own)).await.expect("a connection");
-        // A user with all rights may write even there.
+        // A user with all rights may write on a read-only server.
         run(&mut root, "CREATE USER relay@'%'; GRANT ALL ON shop.* TO relay@'%'").await.expect("a user");
         let server = Self { own };
         server.with_outbox().migrate().connect().await.expect("an outbox").close().await;
@@ -299,11 +297,11 @@ impl ReadOnlyServer {
         self.builder("fresh")
     }
 
-    /// The server goes with it.
+    /// The server ends with it.
     pub async fn remove(self) {}
 }
 
-/// A connection outside every database of a test.
+/// A connection outside the databases of the tests.
 pub async fn administrator() -> MySqlConnection {
     MySqlConnection::connect_with(&server()).await.expect("a connection")
 }
@@ -313,12 +311,12 @@ pub async fn administrate(sql: &str) {
     done.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// What a statement of an administrator's returns, a line for each row.
+/// The rows of a statement of an administrator, one line each.
 pub async fn lines(sql: &str) -> Vec<String> {
     texts_of(&mut administrator().await, sql).await
 }
 
-/// A user's name has at most 32 characters.
+/// A user name; they have at most 32 characters.
 pub fn new_user_name() -> String {
     format!("u{:016x}", fastrand::u64(..))
 }
@@ -327,18 +325,18 @@ pub async fn drop_user(name: &str) {
     administrate(&format!("DROP USER {name}@'%'")).await;
 }
 
-/// Ends the sessions on the server that this condition on the process list names; returns how many.
+/// Ends the sessions in the process list that meet this condition. Returns their number.
 pub async fn kill_connections(condition: &str) -> usize {
     let sql = format!("SELECT CAST(id AS CHAR) FROM information_schema.processlist WHERE {condition}");
     let ids = lines(&sql).await;
     for id in &ids {
-        // It may have ended meanwhile.
+        // The session may have ended already.
         let _ = run(&mut administrator().await, &format!("KILL CONNECTION {id}")).await;
     }
     ids.len()
 }
 
-/// The time in a column, and so many seconds.
+/// The time in a column plus this many seconds.
 pub fn plus_seconds_sql(time: &str, seconds: i32) -> String {
     format!("{time} + INTERVAL '{seconds}' SECOND")
 }
@@ -347,12 +345,12 @@ pub fn drop_index_sql(name: &str) -> String {
     format!("ALTER TABLE outbox_event DROP INDEX {name}")
 }
 
-/// Whether nothing is open on this connection: outside a transaction a savepoint is gone at once.
+/// True if the connection is outside a transaction: a savepoint then disappears immediately.
 pub async fn is_outside_a_transaction(connection: &mut MySqlConnection) -> bool {
     run(connection, "SAVEPOINT probe; RELEASE SAVEPOINT probe").await.is_err()
 }
 
-/// Whether the server is a MariaDB.
+/// True if the server is MariaDB.
 pub async fn is_mariadb() -> bool {
     lines("SELECT VERSION()").await[0].contains("MariaDB")
 }

@@ -1,4 +1,4 @@
-//! What is found wrong with an outbox on MySQL or MariaDB and with its server, each by a test that makes it so.
+//! Diagnosis of an outbox on MySQL or MariaDB and of its server. Each test causes the finding.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ crate::cases::diagnose::diagnose_tests!(#[ignore = "needs MariaDB: cargo xtask t
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn index_that_is_not_to_be_used_is_found_and_the_advice_mends_it() {
+async fn disabled_index_is_found_and_the_advice_repairs_it() {
     let db = Db::new().await;
     let hidden = if is_mariadb().await { "IGNORED" } else { "INVISIBLE" };
     db.execute(&format!("ALTER TABLE outbox_event ALTER INDEX outbox_event_phase {hidden}")).await;
@@ -23,10 +23,10 @@ async fn index_that_is_not_to_be_used_is_found_and_the_advice_mends_it() {
     db.close().await;
 }
 
-/// All that concerns a whole server, on one of our own, which has a time zone of its own too.
+/// Findings about the whole server, on a server of the test, which has its own time zone.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_open() {
+async fn transaction_that_delays_clean_up_is_found_with_its_session() {
     let server = OwnServer::start().await;
     let store = MySqlStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     assert_eq!(diagnosed(&store).await, []);
@@ -43,9 +43,9 @@ async fn transaction_that_holds_back_the_cleaning_up_is_found_with_who_has_it_op
     assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
     let strict = Tolerance::default().with_transaction(Duration::ZERO).with_dead_rows(0);
     let mut findings = Vec::new();
-    // The server makes its list of transactions anew only when nobody has asked for a tenth of a second.
+    // The server refreshes its list of transactions only if no query has read it for a tenth of a second.
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
-    within_timeout("the server tells both", async {
+    within_timeout("the server shows both", async {
         while findings.len() != 2 {
             ticks.tick().await;
             findings = diagnosed_with(&store, strict.clone()).await;

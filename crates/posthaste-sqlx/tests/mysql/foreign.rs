@@ -1,72 +1,47 @@
-//! Outbox tables of others, on MySQL and MariaDB.
+//! Foreign tables on MySQL and MariaDB.
 
 use posthaste::Admin;
 use posthaste::admin::{Filter, Replay};
 use posthaste::store::{Owner, Purge, Purgeable, Store as _};
-use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
-use crate::cases::foreign as cases;
 use crate::support::*;
 
 crate::cases::foreign::foreign_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// Document 004's table with its indexes, as Hibernate would make it.
+/// The table of the order service with its indexes, as Hibernate creates it.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/mysql/order-service.sql");
 
-/// Document 000's.
+/// The table of the preset `outbox-record`.
 pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/mysql/outbox-record.sql");
 
-/// Debezium's outbox event router's.
+/// The table of Debezium's outbox event router.
 pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/mysql/debezium.sql");
 
 pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options, layout)
 }
 
-/// The same by way of another port of this host.
+/// The same through another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::mysql(&db.options.clone().host("127.0.0.1").port(port), layout)
 }
 
-/// Two rows that wait because they have no time.
-pub(crate) async fn stamped_table(db: &Db) -> Layout {
-    db.execute(
-        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind VARCHAR(64) NOT NULL, body JSON NOT NULL,
-           processed_at DATETIME);
-         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', NOW())",
-    )
-    .await;
-    let columns = [
-        (Field::Id, "id"),
-        (Field::EventType, "kind"),
-        (Field::Payload, "body"),
-        (Field::SentAt, "processed_at"),
-    ];
-    cases::described("messages", &columns, &[])
-}
+/// A table with two pending rows, which have no time, and a delivered one.
+pub(crate) const STAMPED_TABLE_SQL: &str =
+    "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind VARCHAR(64) NOT NULL, body JSON NOT NULL,
+       processed_at DATETIME);
+     INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', NOW())";
 
-/// A table with an enumeration, bytes and an id in sixteen of them; and the id of its row.
-pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
-    db.execute(
-        r#"CREATE TABLE `Order` (`messageId` BINARY(16) PRIMARY KEY, `eventType` VARCHAR(64) CHARACTER SET latin1,
-           tenant VARCHAR(64), head JSON, content BLOB, phase ENUM('waiting', 'gone out', 'lost') NOT NULL);
-         INSERT INTO `Order` VALUES (UNHEX('0193a1b2c3d47e5f8a9b0c1d2e3f4a5b'), 'Made', 'acme', '{"region": "eu"}',
-           UNHEX('009f9296'), 'waiting')"#,
-    )
-    .await;
-    let columns = [
-        (Field::Id, "messageId"),
-        (Field::EventType, "eventType"),
-        (Field::Tenant, "tenant"),
-        (Field::Headers, "head"),
-        (Field::Payload, "content"),
-        (Field::Status, "phase"),
-    ];
-    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    (cases::described("Order", &columns, &values), "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".to_owned())
-}
+/// A table with an enumeration, bytes, and an id of sixteen bytes.
+pub(crate) const ODD_TABLE_SQL: &str = r#"CREATE TABLE `Order` (`messageId` BINARY(16) PRIMARY KEY,
+       `eventType` VARCHAR(64) CHARACTER SET latin1, tenant VARCHAR(64), head JSON, content BLOB,
+       phase ENUM('waiting', 'gone out', 'lost') NOT NULL);
+     INSERT INTO `Order` VALUES (UNHEX('0193a1b2c3d47e5f8a9b0c1d2e3f4a5b'), 'Made', 'acme', '{"region": "eu"}',
+       UNHEX('009f9296'), 'waiting')"#;
+pub(crate) const ODD_ID: &str = "0193a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
-/// How many rows of the table were read, as MariaDB counts them.
+/// The number of rows that were read from the table, as MariaDB counts them.
 async fn rows_read(db: &Db) -> i64 {
     let read = "SELECT COALESCE(MAX(rows_read), 0) FROM information_schema.table_statistics
       WHERE table_schema = DATABASE() AND table_name = 'outbox_record'";
@@ -75,7 +50,7 @@ async fn rows_read(db: &Db) -> i64 {
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
+async fn operators_change_a_few_rows_without_reading_all() {
     if !is_mariadb().await {
         return; // MySQL counts only for all tables together.
     }
@@ -98,7 +73,7 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     let purged = Admin::purge(&store, &purge(Purgeable::Done, false, HOUR), "ann").await;
     let kept = Admin::purge(&store, &purge(Purgeable::Dead, false, 4 * HOUR), "ann").await;
     assert_eq!([archived, replayed, purged, kept].map(|rows| rows.expect("a change")), [10, 10, 10, 0]);
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;
@@ -106,10 +81,10 @@ async fn operators_change_a_few_rows_without_a_look_at_all_of_them() {
     db.close().await;
 }
 
-/// The server reads the whole of a row to know how large it is.
+/// To measure a row, the server reads all of it.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn claim_does_not_measure_every_row_that_waits() {
+async fn claim_does_not_measure_every_pending_row() {
     if !is_mariadb().await {
         return; // MySQL counts only for all tables together.
     }
@@ -125,10 +100,10 @@ async fn claim_does_not_measure_every_row_that_waits() {
     .await;
     let store = builder(&db, Layout::outbox_record()).connect().await.expect("the table opens");
     let (before, owner) = (rows_read(&db).await, Owner::from("tester"));
-    let claim = Claim { limit: 400, max_bytes: 1500, ..claim_for(&owner) };
+    let claim = claim_for(&owner).with_limit(400).with_max_bytes(1500);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || rows_read(&db).await > before).await;
     let read = rows_read(&db).await - before;

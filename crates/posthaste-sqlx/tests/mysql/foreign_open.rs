@@ -1,4 +1,4 @@
-//! What must be so before anything is delivered from an outbox table of others, on MySQL and MariaDB.
+//! Checks of a foreign table before anything is delivered from it, on MySQL and MariaDB.
 
 use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 

@@ -1,4 +1,4 @@
-//! Users with the least rights, as `migrations/mysql/grants.sql` gives them.
+//! Users with the least rights, as `migrations/mysql/grants.sql` grants them.
 
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlConnectOptions;
@@ -10,7 +10,7 @@ const GRANTS: &str = include_str!("../../migrations/mysql/grants.sql");
 
 crate::cases::grants::grant_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// What a refusal leads to.
+/// What the error of a missing right mentions.
 pub(crate) const ADVICE: &str = "grants";
 
 pub(crate) const FORBIDDEN_TO_WRITERS: &[&str] = &[
@@ -26,7 +26,7 @@ pub(crate) const FORBIDDEN_TO_RELAYS: &[&str] = &[
     "ALTER TABLE outbox_event ADD COLUMN surprise INT",
 ];
 
-/// An outbox of the administrator's, and users named after its database.
+/// An outbox of the administrator, and users named after its database.
 pub(crate) struct Logins {
     pub(crate) db: Db,
 }
@@ -44,12 +44,12 @@ impl Logins {
         logins
     }
 
-    /// The tests connect over TCP, from this machine.
+    /// The tests connect over TCP from this machine.
     fn user(&self, role: &str) -> String {
         format!("'{}'@'127.0.0.1'", self.name(role))
     }
 
-    /// A user's name has at most 32 characters.
+    /// User names have at most 32 characters.
     fn name(&self, role: &str) -> String {
         format!("{}_{role}", &self.db.name[self.db.name.len() - 16..])
     }
@@ -81,7 +81,7 @@ impl Logins {
     }
 }
 
-/// The page has the same grants.
+/// The documentation page contains the same grants.
 #[test]
 fn page_has_these_grants() {
     assert!(include_str!("../../../../docs/mysql.md").contains(GRANTS.trim_end()));

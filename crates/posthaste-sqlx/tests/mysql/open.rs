@@ -1,4 +1,4 @@
-//! Opening an outbox on MySQL and MariaDB: databases, rights, names, and migrations that were interrupted.
+//! Opening an outbox on MySQL and MariaDB: databases, rights, names, and interrupted migrations.
 
 use posthaste_sqlx::{MySqlStore, OpenError, TableName};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ async fn url_without_a_database_is_refused() {
 
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn user_who_may_not_is_told_where_the_grants_are() {
+async fn user_without_rights_gets_the_location_of_the_grants() {
     let (place, login) = (Place::new().await, Login::new("").await);
     let user = format!("{}@'%'", login.name);
     administrate(&format!("REVOKE ALL ON *.* FROM {user}; GRANT SELECT ON {}.* TO {user}", place.name)).await;

@@ -1,4 +1,4 @@
-//! The look at what rows are parked for is no part of a claim.
+//! The query for parked names is not part of a claim.
 
 use posthaste::store::{Owner, Store as _};
 use posthaste_sqlx::MySqlStore;
@@ -6,10 +6,10 @@ use posthaste_sqlx::MySqlStore;
 use crate::support::log::Log;
 use crate::support::*;
 
-/// A claim that fails because of that look would keep everything from being delivered.
+/// If a failure of that query failed the claim, nothing would be delivered.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn claims_go_on_where_the_names_of_parked_rows_cannot_be_read() {
+async fn claims_continue_if_the_names_of_parked_rows_cannot_be_read() {
     let db = Db::new().await;
     let name = format!("{}_relay", &db.name[db.name.len() - 16..]);
     let user = format!("'{name}'@'127.0.0.1'");
@@ -33,8 +33,7 @@ async fn claims_go_on_where_the_names_of_parked_rows_cannot_be_read() {
     let store = store.expect("the store opens");
     let claimed = store.claim(&claim_for(&Owner::from("tester"))).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.parked.len()), (1, 0));
-    wait_until("an administrator is told", async || log.text().contains("may SELECT the column `parked`"))
-        .await;
+    wait_until("it is logged", async || log.text().contains("may SELECT the column `parked`")).await;
     store.close().await;
     administrate(&format!("DROP USER {user}")).await;
     db.close().await;

@@ -1,5 +1,5 @@
-//! The writer on MySQL and MariaDB, where it differs from the others': transactions that the server
-//! ends by itself, by a deadlock or by a statement that commits.
+//! The Writer on MySQL and MariaDB: transactions that the server ends, by a deadlock or by a statement that commits
+//! implicitly.
 
 use posthaste::CommitError;
 use posthaste_sqlx::MySqlTx;
@@ -10,7 +10,7 @@ use crate::support::*;
 
 crate::cases::writer::writer_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// With two orders to fight for.
+/// With two orders to lock.
 async fn fixture() -> Fixture {
     let w = Fixture::new().await;
     w.db.execute("ALTER TABLE orders ADD total INT NOT NULL").await;
@@ -18,11 +18,10 @@ async fn fixture() -> Fixture {
     w
 }
 
-/// Lets the server choose this transaction as the victim of a deadlock, in the midst of a statement
-/// whose error is not looked at.
+/// Makes the server choose this transaction as the victim of a deadlock, during a statement whose error is ignored.
 async fn deadlock(w: &Fixture, victim: &mut MySqlTx) {
     let mut other = w.db.pool.begin().await.expect("a transaction");
-    // The server rolls back the one that has changed less.
+    // The server rolls back the transaction that has changed less.
     for id in 10..30 {
         other.execute(sqlx::query("INSERT INTO orders VALUES (?, 0)").bind(id)).await.expect("inserted");
     }
@@ -32,22 +31,22 @@ async fn deadlock(w: &Fixture, victim: &mut MySqlTx) {
         victim.execute("UPDATE orders SET total = 1 WHERE id = 2"),
         other.execute("UPDATE orders SET total = 2 WHERE id = 1"),
     );
-    others.expect("the other one goes on");
+    others.expect("the other one continues");
     let error = victims.expect_err("a deadlock");
     assert!(error.to_string().contains("Deadlock"), "{error}");
     other.rollback().await.expect("done");
 }
 
-/// The driver's own COMMIT answers `Ok`.
+/// The driver's own COMMIT returns `Ok`.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commit_answers_ok() {
+async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commit_returns_ok() {
     let w = fixture().await;
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     deadlock(&w, &mut tx).await;
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
 
     let mut tx = w.db.pool.begin().await.unwrap();
@@ -62,7 +61,7 @@ async fn transaction_that_a_deadlock_rolled_back_delivers_nothing_although_commi
     w.close().await;
 }
 
-/// What is written after it would be committed at once, beside business that never was.
+/// A later write would be committed on its own, without the changes of the service.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_is_refused() {
@@ -71,15 +70,15 @@ async fn write_after_a_deadlock_is_refused() {
     deadlock(&w, &mut tx).await;
     assert_no_transaction(tx.write(event("invented")).await);
     assert_no_transaction(tx.write_all(events(&["invented-2", "invented-3"])).await);
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert!(w.delivered().await.is_empty());
     assert!(w.db.ids().await.is_empty());
     assert_eq!(w.db.int("SELECT total FROM orders WHERE id = 1").await, 0);
     w.close().await;
 }
 
-/// Two transactions that want each other's ids: the deadlock hits an INSERT of the Writer's own.
+/// Two transactions that wait for each other's ids: the deadlock hits an INSERT of the Writer.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn write_after_a_deadlock_in_a_write_is_refused() {
@@ -94,8 +93,8 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
         both => panic!("one of them is the victim: {both:?}"),
     };
     assert_no_transaction(victim.write(event("invented")).await);
-    let answer = victim.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = victim.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     winner.commit().await.unwrap();
     let delivered = w.delivered().await;
     assert_eq!(delivered.len(), 2, "{delivered:?}");
@@ -104,10 +103,10 @@ async fn write_after_a_deadlock_in_a_write_is_refused() {
     w.close().await;
 }
 
-/// A statement that creates a table commits what came before it.
+/// A statement that creates a table commits everything before it.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follows_it() {
+async fn event_committed_by_a_ddl_statement_is_delivered_and_none_follows_it() {
     let w = fixture().await;
     let mut tx = w.begin().await;
     tx.write(event("committed")).await.unwrap();
@@ -118,14 +117,14 @@ async fn event_that_a_statement_committed_on_the_way_is_delivered_and_none_follo
     w.close().await;
 }
 
-/// The second one waits for the first, and then finds its id.
+/// The second transaction waits for the first one and then finds its id.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
     let w = fixture().await;
     let mut first = w.begin().await;
     let mut second = w.begin().await;
-    // Its view of the table is older than the row.
+    // Its snapshot of the table is older than the row.
     second.execute("SELECT * FROM outbox_event").await.unwrap();
     first.write(event("same")).await.unwrap();
     let wait = tokio::spawn(async move {
@@ -139,14 +138,14 @@ async fn id_that_another_transaction_commits_meanwhile_is_a_no_op() {
     })
     .await;
     first.commit().await.unwrap();
-    let (ids, committed) = within_timeout("the second one goes on", wait).await.unwrap();
+    let (ids, committed) = within_timeout("the second one continues", wait).await.unwrap();
     assert_eq!(ids.unwrap().len(), 2);
     committed.unwrap();
     assert_eq!(w.delivered().await, ["other", "same"]);
     w.close().await;
 }
 
-/// A duplicate key of somebody else is not an event that exists already.
+/// A duplicate key in another table does not mean that the event exists already.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn duplicate_key_in_a_trigger_of_the_service_is_an_error() {

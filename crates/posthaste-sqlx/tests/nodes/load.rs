@@ -1,4 +1,4 @@
-//! Services that write, and the journal of what they know about their transactions.
+//! Load of the node tests: services that write, and the journal of their transactions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::time::MissedTickBehavior;
 use super::{NodeOutput, delayed_event, event_with_payload};
 use crate::support::{Pool, Writer};
 
-/// What became of the transactions, by the ids of their events.
+/// The results of transactions, by the ids of their events.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pub committed: BTreeSet<String>,
     pub rolled_back: BTreeSet<String>,
-    /// The answer to COMMIT was lost.
+    /// The reply to COMMIT was lost.
     pub unknown: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl Journal {
         self.unknown.extend(other.unknown);
     }
 
-    /// Nothing is lost, and nothing is invented.
+    /// Checks that no committed event is lost, and that no rolled back event was delivered.
     pub fn check<'a>(&self, delivered: impl IntoIterator<Item = &'a str>) {
         let delivered: BTreeSet<&str> = delivered.into_iter().collect();
         let is_delivered = |id: &&String| delivered.contains(id.as_str());
@@ -41,7 +41,7 @@ impl Journal {
         assert!(undone.is_empty(), "rolled back and delivered: {undone:?}");
     }
 
-    /// What a node said about its transactions. It may have been killed before it could say the end.
+    /// The journal that a node has reported. A killed node may not have reported the end of its last transaction.
     pub fn of(output: &NodeOutput) -> Self {
         let ids = |word| output.all(word).iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
         let (tried, committed, rolled_back) = (ids("TRIES"), ids("COMMITTED"), ids("ROLLED_BACK"));
@@ -60,7 +60,7 @@ impl Journal {
     }
 }
 
-/// What a transaction does beside writing its events.
+/// What a transaction does besides writing its events.
 #[derive(Clone, Copy)]
 struct Work {
     roll_back: bool,
@@ -84,7 +84,7 @@ async fn transact(writer: &Writer, pool: &Pool, ids: &[String], work: Work) -> T
         Duration::ZERO => event_with_payload(id),
         delay => delayed_event(id, delay),
     };
-    // What does not come to a COMMIT is rolled back, by us or by the server.
+    // A transaction without a COMMIT is rolled back, by the client or by the server.
     let Ok(mut tx) = writer.begin(pool).await else { return TxOutcome::RolledBack };
     if tx.write_all(ids.iter().map(delayed).collect()).await.is_err() {
         return TxOutcome::RolledBack;
@@ -100,8 +100,8 @@ async fn transact(writer: &Writer, pool: &Pool, ids: &[String], work: Work) -> T
     }
 }
 
-/// Writes so many events as fast as one service can, up to three in a transaction, and tells before and
-/// after each transaction what it does and what came of it.
+/// Writes this many events as fast as one service can, up to three per transaction. Reports each transaction before its
+/// COMMIT and after it.
 pub async fn write_as_service(
     writer: &Writer,
     pool: &Pool,
@@ -128,14 +128,14 @@ pub async fn write_as_service(
     journal
 }
 
-/// Services that write until they are told to stop.
+/// Services that write until they are stopped.
 pub struct Load {
     stop: Arc<AtomicBool>,
     writers: JoinSet<Journal>,
 }
 
 impl Load {
-    /// So many services, with a pause after each transaction.
+    /// Starts this many services, each with a pause after every transaction.
     pub fn start(name: &str, writer: &Writer, pool: &Pool, writers: usize, pause: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();

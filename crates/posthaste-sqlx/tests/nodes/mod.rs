@@ -1,6 +1,6 @@
-//! Engines in processes of their own, each a service with an engine and a writer, and the journals that
-//! show what became of every event. A test program starts itself once more for each node: it has a test
-//! `node` that calls [`run_node`], and what is its database's own is in its module `support`.
+//! Node tests: processes with an engine and a writer each, and journals that show the fate of every event. A test
+//! program starts itself again for each node: its test `node` calls [`run_node`]. The parts of one database are in its
+//! module `support`.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
@@ -20,30 +20,30 @@ pub use crate::support::child::{Child as Node, ChildOutput as NodeOutput, counts
 pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
 
-/// The variable that makes the test `node` a node.
+/// The variable that turns the test `node` into a node.
 const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
 
-/// How a node is set up.
+/// The configuration of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Config {
-    /// Where its outbox lies on the server of the tests.
+    /// The place of the outbox on the test server.
     pub location: String,
     pub lease: Duration,
     pub poll: Duration,
     pub workers: usize,
     pub handling: Handling,
-    /// The event types that it has a route for; none: a fallback for all.
+    /// The event types for which the node has a route; empty: a fallback for all types.
     pub types: Vec<String>,
-    /// How much later than now the events are due that it writes.
+    /// The delay of the events that the node writes.
     pub delay: Duration,
 }
 
-/// What a node does with an event.
+/// What the destination of a node does with an event.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Handling {
-    /// Takes so long for each.
+    /// Takes this long for each event.
     Takes(Duration),
-    /// Keeps them until it is told to `GO`; then events of the type `Failing` fail, all others are done.
+    /// Holds all events until the command `GO`. Then events of the type `Failing` fail and all others succeed.
     Holds,
 }
 
@@ -66,8 +66,7 @@ impl Node {
         Self::start_with(Command::new(std::env::current_exe().expect("this program")), config).await
     }
 
-    /// Starts it by a command that begins with something else, a program that changes the clock for
-    /// example.
+    /// Starts the node through another command, for example a program that changes the clock.
     pub async fn start_with(mut command: Command, config: &Config) -> Self {
         command.args(["--exact", "node", "--include-ignored", "--nocapture"]);
         command.env(NODE_VAR, serde_json::to_string(config).expect("plain values"));
@@ -75,7 +74,7 @@ impl Node {
     }
 }
 
-/// An event whose payload says its id once more.
+/// An event whose payload contains its id.
 pub fn event_with_payload(id: &str) -> Event {
     typed_event("Tested", id)
 }
@@ -88,14 +87,14 @@ pub fn delayed_event(id: &str, delay: Duration) -> Event {
     Event::builder("Tested").id(id).json(id).deliver_after(delay).build().expect("a good event")
 }
 
-/// What a destination takes for an event: part of the load, and nothing that a test waits for.
+/// The duration of a delivery. It is part of the load, and no test waits for it.
 pub async fn spend(time: Duration) {
     let mut moment = tokio::time::interval(time);
     moment.tick().await;
     moment.tick().await;
 }
 
-/// The tests of a program one after another: they start processes, and they judge by the clock.
+/// Runs the tests of a program one after another, because they start processes and depend on time.
 pub async fn alone() -> MutexGuard<'static, ()> {
     static TEST_LOCK: Mutex<()> = Mutex::const_new(());
     TEST_LOCK.lock().await

@@ -1,5 +1,5 @@
-//! The program of a node: it reports what it does, line by line, and executes the commands that it reads from
-//! standard input, until that ends.
+//! Program of a node: it reports line by line what it does, and executes the commands that it reads from its standard
+//! input, until that ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::{Config, Handling, NODE_VAR, spend, write_as_service};
 use crate::support::child::{read_commands, report};
-use crate::support::{Place, Store};
+use crate::support::{Place, Store, Writer};
 
-/// Runs a node, if this process was started to be one.
+/// Runs a node, if this process was started as one.
 pub fn run_node() {
     let Ok(config) = std::env::var(NODE_VAR) else { return };
     let config: Config = serde_json::from_str(&config).expect("a configuration");
@@ -29,7 +29,7 @@ async fn run(config: Config) {
     let (store, pool) = (place.open().await, place.pool(2).await);
     let (go, gate) = watch::channel(false);
     let outbox = start_engine(&config, store.clone(), gate);
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     report("READY", "");
     let mut commands = read_commands();
     while let Some(line) = commands.recv().await {
@@ -40,7 +40,7 @@ async fn run(config: Config) {
                 write_as_service(&writer, &pool, name, count, config.delay, report).await;
                 report("WROTE", name);
             }
-            _ => panic!("told {line}"),
+            _ => panic!("unknown command {line}"),
         }
     }
     outbox.shutdown().await;
@@ -62,12 +62,12 @@ fn start_engine(config: &Config, store: Store, gate: watch::Receiver<bool>) -> O
         .poll_interval(config.poll)
         .workers(config.workers)
         .hot_lease(config.lease)
-        // Long against a test, but events without a route come back within seconds.
+        // Long for a test, but events without a route return within seconds.
         .no_route_grace(std::time::Duration::from_secs(30));
     outbox.start().expect("a good configuration")
 }
 
-/// Says every event that it is given.
+/// Reports every event that it gets.
 #[derive(Clone)]
 struct ReportingDestination {
     handling: Handling,

@@ -1,11 +1,11 @@
-//! A table that was made after document 003 becomes an outbox in place, with all its rows, on PostgreSQL.
+//! Adoption of a classic 15-column outbox table on PostgreSQL, in place.
 
 use crate::cases::adopt::DocumentTable;
 use crate::support::*;
 
 crate::cases::adopt::adopt_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
-/// How people write the document's types in PostgreSQL.
+/// The common ways to write the types of the columns.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnTypes {
     pub(crate) payload: &'static str,
@@ -20,10 +20,10 @@ pub(crate) const COLUMN_TYPES: [ColumnTypes; 3] = [
     ColumnTypes { payload: "text", headers: "json", time: "timestamptz", status: "bigint" },
 ];
 
-/// More than enough of every state.
+/// More than enough rows of every state.
 pub(crate) const ROWS: u32 = 10_000;
 
-/// New, done, retry and dead; on lease, and due in a thousand years.
+/// New, done, retry and dead, leased, and due in a thousand years.
 pub(crate) const INSERT_ROWS_SQL: &str = r#"INSERT INTO outbox_event
 SELECT 'event' || n, 'OrderPlaced', CASE WHEN n % 5 <> 0 THEN 'Order' END, 'Ä' || n, 'acme',
   ('{"n": ' || n || ',  "a": 1.50, "text": "é ''"}')::{payload}, '{"region":"eu"}', n % 4, n % 3,
@@ -34,12 +34,12 @@ SELECT 'event' || n, 'OrderPlaced', CASE WHEN n % 5 <> 0 THEN 'Order' END, 'Ä' 
   CASE WHEN n % 8 = 4 THEN 'worker-7' END, CASE WHEN n % 8 = 4 THEN '2026-01-01'::{time} END
 FROM generate_series(1, 10000) AS n;"#;
 
-/// All that must not change, as one text.
+/// All columns that an adoption must not change, as one text.
 pub(crate) const FINGERPRINT_SQL: &str = "SELECT count(*) || ' ' || md5(string_agg(concat_ws('|', event_id, event_type,
   aggregate_id, tenant_id, payload::text, headers::text, status, attempts, extract(epoch FROM available_at),
   extract(epoch FROM created_at), extract(epoch FROM done_at), last_error), E'\n' ORDER BY event_id)) FROM outbox_event";
 
-/// All that an adoption makes.
+/// All columns that an adoption writes.
 pub(crate) const FULL_FINGERPRINT_SQL: &str =
     "SELECT md5(string_agg((to_jsonb(o) - 'inserted_at')::text, E'\n' ORDER BY seq)) FROM outbox_event AS o";
 
@@ -60,7 +60,7 @@ pub(crate) fn create_table_sql(types: ColumnTypes) -> String {
     )
 }
 
-/// What a program sends that knows the old types.
+/// The INSERT of a program that knows the old types.
 pub(crate) fn insert_of_an_old_program(types: ColumnTypes) -> String {
     let time = format!("'2026-01-01'::{}", types.time);
     format!(
@@ -71,7 +71,7 @@ pub(crate) fn insert_of_an_old_program(types: ColumnTypes) -> String {
     )
 }
 
-/// Everything that is defined, and the rows.
+/// All definitions and the rows.
 async fn state(old: &DocumentTable) -> (Vec<String>, Option<String>) {
     (old.place.contents().await, old.text(FINGERPRINT_SQL).await)
 }
@@ -105,13 +105,13 @@ async fn grants_and_foreign_keys_stay() {
         .await
         .expect("it refers to a row that exists");
     let refused =
-        run(&old.pool, "INSERT INTO notes VALUES ('nobody', 'x')").await.expect_err("no such event");
+        run(&old.pool, "INSERT INTO notes VALUES ('missing', 'x')").await.expect_err("no such event");
     assert!(refused.to_string().contains("foreign key"), "{refused}");
     run(&old.pool, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
     old.close().await;
 }
 
-/// PostgreSQL does not let a column change that a view shows: its owner has to say what shall become of it.
+/// PostgreSQL does not allow a change of a column that a view uses. Its owner has to decide what to do.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn view_on_the_table_is_named_and_nothing_is_changed() {
@@ -120,7 +120,7 @@ async fn view_on_the_table_is_named_and_nothing_is_changed() {
         .await
         .unwrap();
     let before = state(&old).await;
-    let error = old.adopt().await.expect_err("the view stands in the way");
+    let error = old.adopt().await.expect_err("the view prevents it");
     assert!(error.to_string().contains("view"), "{error}");
     assert_eq!(state(&old).await, before);
     run(&old.pool, "DROP VIEW waiting").await.unwrap();
@@ -145,7 +145,7 @@ async fn adoption_that_fails_changes_nothing() {
 /// not be claimed: every claim that meets it would fail.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn row_that_no_outbox_can_hold_is_not_adopted_in_silence() {
+async fn row_that_cannot_be_adopted_is_not_adopted_silently() {
     for (values, why) in [
         ("'a', 'T', '{}', 9", "status is 0 NEW"),
         ("'a', '', '{}', 0", "event_type is not empty"),

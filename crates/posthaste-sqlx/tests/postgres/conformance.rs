@@ -1,5 +1,5 @@
-//! The whole suite of stores on PostgreSQL: on the server itself, on a table with another name, and
-//! through a PgBouncer in transaction mode.
+//! The conformance suite of stores on PostgreSQL: directly, on a table with another name, and through PgBouncer in
+//! transaction mode.
 
 use crate::cases::conformance::StoreHarness;
 use crate::support::*;
@@ -7,7 +7,7 @@ use crate::support::*;
 async fn behind_pgbouncer() -> StoreHarness {
     let place = Place::new().await;
     let builder = place.builder_on(&pgbouncer()).pgbouncer();
-    // What a service behind PgBouncer has to do for its own statements.
+    // What a service behind PgBouncer has to set for its own statements.
     StoreHarness::on(place, builder, pgbouncer().extra_float_digits(None), "outbox_event").await
 }
 

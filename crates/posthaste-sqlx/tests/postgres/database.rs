@@ -1,6 +1,6 @@
-//! PostgreSQL, as the tests of every database know it: a schema of a test's own is the place of an outbox.
+//! PostgreSQL for the cases of every database: each test has a schema of its own.
 //!
-//! The server is the one that `POSTHASTE_TEST_POSTGRES_URL` names; `cargo xtask test` starts one.
+//! The server is the one in `POSTHASTE_TEST_POSTGRES_URL`; `cargo xtask test` starts one.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
@@ -21,34 +21,34 @@ use crate::support::{Db, run};
 
 pub const INT_TYPE: &str = "bigint";
 pub const TEXT_TYPE: &str = "text";
-/// A time that is over, whatever the clock of the server says.
+/// A time in the past by any clock.
 pub const LONG_AGO_SQL: &str = "'2000-01-01Z'";
 /// The clock of the server, in microseconds.
 pub const CLOCK_SQL: Option<&str> = Some("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8");
-/// How a service begins a transaction in which it writes.
+/// How a service begins a transaction that writes.
 pub const BEGIN_SQL: &str = "BEGIN";
-/// Every way to begin one by text.
+/// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "START TRANSACTION", "BEGIN ISOLATION LEVEL SERIALIZABLE"];
-/// Every way to end one by text.
+/// All statements that end one.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT", "END", "ABORT"];
-/// What a service says in the scripts of the Writers' suite.
+/// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::POSTGRES;
-/// Whether a connection can be used again after a caller went away in the midst of a statement.
+/// Whether a connection can be used again after a statement was dropped.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = true;
-/// What is said where a login has no connection left.
+/// The advice of the error for a login without a free connection.
 pub const CONNECTION_LIMIT_ADVICE: &str = "PgBouncer";
-/// Keeps everybody else from the table.
+/// Locks the table for all other sessions.
 pub const LOCK_OUTBOX_SQL: &str = "BEGIN; LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE";
 pub const UNLOCK_OUTBOX_SQL: &str = "ROLLBACK";
-/// The largest number that the column `attempts` holds.
+/// The largest value of the column `attempts`.
 pub const MAX_ATTEMPTS: i64 = i32::MAX as i64;
-/// As what a payload is stored.
+/// The kind of a stored payload.
 pub const PAYLOAD_KIND_SQL: &str = "CASE WHEN payload_bytes IS NULL THEN 'text' ELSE 'blob' END";
-/// How many batches of any events are written.
+/// The number of generated batches.
 pub const PAYLOAD_CASES: u32 = 16;
-/// How often a race for a new outbox is run.
+/// The number of races for a new outbox.
 pub const START_ROUNDS: usize = 3;
-/// The indexes that the migrations make, without the name of the table.
+/// The indexes of the migrations, without the name of the table.
 pub const INDEXES: &[&str] = &["due", "pending", "parked", "done", "dead"];
 
 /// The server of this test run.
@@ -56,7 +56,7 @@ pub fn server() -> PgConnectOptions {
     options("POSTHASTE_TEST_POSTGRES_URL")
 }
 
-/// The PgBouncer before it, in transaction mode, with a pool of two.
+/// PgBouncer before that server, in transaction mode, with a pool of two connections.
 pub fn pgbouncer() -> PgConnectOptions {
     options("POSTHASTE_TEST_PGBOUNCER_URL")
 }
@@ -65,22 +65,22 @@ fn options(name: &str) -> PgConnectOptions {
     variable(name).parse().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// How to reach a server of a test's own.
+/// The login of a server that a test has started.
 pub fn options_of(server: &OwnServer) -> PgConnectOptions {
     server.url().parse().expect("a good URL")
 }
 
-/// How to reach the server by a way to it on another port of this host.
+/// The server through another port of this host.
 pub fn options_by(port: u16) -> PgConnectOptions {
     server().host("127.0.0.1").port(port).ssl_mode(PgSslMode::Disable)
 }
 
-/// A schema that no other test uses.
+/// The name of a new schema.
 pub fn new_schema() -> SchemaName {
     unique_name("t").parse().expect("a good name")
 }
 
-/// A schema that no other test uses. Whoever migrates creates it.
+/// A schema for one test. Migrations create it.
 pub struct Place {
     pub schema: SchemaName,
 }
@@ -90,7 +90,7 @@ impl Place {
         Self { schema: new_schema() }
     }
 
-    /// The same as another process knows it, by its [`location`](Self::location).
+    /// The place with this [`location`](Self::location), in another process.
     pub fn at(location: &str) -> Self {
         Self { schema: location.parse().expect("a good name") }
     }
@@ -103,12 +103,12 @@ impl Place {
         administrate(&format!(r#"CREATE SCHEMA "{}""#, self.schema)).await;
     }
 
-    /// How a service connects: its search path begins with the schema.
+    /// The options of a service: its search path begins with the schema.
     pub fn options(&self) -> PgConnectOptions {
         self.named_server().options([("search_path", self.schema.as_str())])
     }
 
-    /// The sessions of a test can be told from others by their name.
+    /// The application name identifies the sessions of this test.
     fn named_server(&self) -> PgConnectOptions {
         server().application_name(self.schema.as_str())
     }
@@ -117,7 +117,7 @@ impl Place {
         self.builder_on(&self.named_server())
     }
 
-    /// A store in this schema by another way to the server, or as another user.
+    /// A store in this schema through another address or as another user.
     pub fn builder_on(&self, options: &PgConnectOptions) -> StoreBuilder {
         PgStore::builder(options).schema(self.schema.clone())
     }
@@ -131,22 +131,22 @@ impl Place {
         pool_in(&self.schema, login.options.clone(), 1).await
     }
 
-    /// One in which printed statements meet nothing that they expect.
+    /// A place in which printed statements find no default that they rely on.
     pub async fn with_other_defaults() -> Self {
         Self::new().await
     }
 
-    /// A table of this place, in statements of any session.
+    /// A table of this place, as statements of any session name it.
     pub fn table(&self, name: &str) -> String {
         format!(r#""{}"."{name}""#, self.schema)
     }
 
-    /// Gives the next row of a table this number.
+    /// Sets the number of the next row of a table.
     pub fn next_seq_sql(&self, table: &str, seq: i64) -> String {
         format!("SELECT setval(pg_get_serial_sequence('{}', 'seq'), {seq}, false)", self.table(table))
     }
 
-    /// Lets `psql`, another program in another language, run this. False where there is none.
+    /// Runs SQL in `psql`, an independent client. Returns false if there is no such shell.
     pub fn shell(&self, sql: &str) -> bool {
         let sql = format!(r#"SET search_path = "{}"; {sql}"#, self.schema);
         let output = psql().arg("-c").arg(sql).stdout(Stdio::null()).output().expect("psql is there");
@@ -154,7 +154,7 @@ impl Place {
         true
     }
 
-    /// Everything that is defined here, without the schema's own name.
+    /// All definitions in this place, without the name of the schema.
     pub async fn contents(&self) -> Vec<String> {
         let sql = "SELECT 'column ' || table_name || ' ' || column_name || ' ' || data_type || ' '
               || concat_ws(' ', character_maximum_length, datetime_precision, column_default) || is_nullable || is_identity
@@ -169,7 +169,7 @@ impl Place {
         rows.iter().map(|row| row.replace(self.schema.as_str(), "…")).collect()
     }
 
-    /// Ends the sessions of the stores here; returns how many there were.
+    /// Ends the sessions of the stores of this place. Returns their number.
     pub async fn end_sessions(&self) -> usize {
         terminate(&format!("application_name LIKE '{}: posthaste%'", self.schema)).await
     }
@@ -180,7 +180,7 @@ impl Place {
 }
 
 impl Db {
-    /// How many transactions are open on the store's own connections.
+    /// The number of open transactions on the store's own connections.
     pub async fn open_transactions(&self) -> i64 {
         let open = format!(
             "SELECT count(*) FROM pg_stat_activity
@@ -190,7 +190,7 @@ impl Db {
         self.int(&open).await
     }
 
-    /// How many statements of the store wait for a lock.
+    /// The number of statements of the store that wait for a lock.
     pub async fn waiting_for_locks(&self) -> i64 {
         let waiting = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE '{}: %'",
@@ -199,7 +199,7 @@ impl Db {
         self.int(&waiting).await
     }
 
-    /// Every row with all its columns, those excepted that depend on the time of its insertion.
+    /// Every row with all columns that do not depend on the time of insertion.
     pub async fn rows_without_times(&self) -> Vec<String> {
         let sql = "SELECT (to_jsonb(o) - '{seq,available_at,inserted_at}'::text[])::text FROM outbox_event AS o \
             ORDER BY event_id";
@@ -207,7 +207,7 @@ impl Db {
     }
 }
 
-/// Another database with an outbox of the same name, which says of itself that it is as old as the first.
+/// Another database with an outbox of the same name and the same recorded age.
 pub struct DatabaseCopy {
     pub pool: PgPool,
     store: PgStore,
@@ -238,7 +238,7 @@ pub async fn pool_in(schema: &SchemaName, options: PgConnectOptions, connections
     PgPoolOptions::new().max_connections(connections).connect_with(options).await.expect("the pool opens")
 }
 
-/// A login of one test's own, with all rights.
+/// A login for one test, with all rights.
 pub struct Login {
     pub name: String,
     pub options: PgConnectOptions,
@@ -249,7 +249,7 @@ impl Login {
         Self::create(&format!("SUPERUSER PASSWORD '{password}'"), password).await
     }
 
-    /// One that may be connected once.
+    /// A login that is limited to one connection.
     pub async fn with_one_connection() -> Self {
         Self::create("CONNECTION LIMIT 1", "").await
     }
@@ -270,7 +270,7 @@ impl Login {
     }
 }
 
-/// A login that the server asks for its password.
+/// A login with a password.
 pub async fn login_with_a_password() -> PgConnectOptions {
     server().username("with_password")
 }
@@ -280,7 +280,7 @@ pub fn with_bad_setting(options: PgConnectOptions) -> PgConnectOptions {
     options.options([("no_such_setting", "1")])
 }
 
-/// Ways to a server that only reads.
+/// Logins to a read-only server.
 pub struct ReadOnlyServer {
     place: Place,
     options: PgConnectOptions,
@@ -305,7 +305,7 @@ impl ReadOnlyServer {
     }
 }
 
-/// A connection of the superuser, outside every schema of a test.
+/// A connection of the superuser, outside the schemas of the tests.
 pub async fn administrator() -> PgConnection {
     PgConnection::connect_with(&server()).await.expect("a connection")
 }
@@ -315,7 +315,7 @@ pub async fn administrate(sql: &str) {
     done.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// Ends the sessions on the server that this condition on `pg_stat_activity` names; returns how many.
+/// Ends the sessions in `pg_stat_activity` that meet this condition. Returns their number.
 pub async fn terminate(condition: &str) -> usize {
     let sql = format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {condition}");
     let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut administrator().await).await;
@@ -327,7 +327,7 @@ pub async fn drop_schema(schema: &SchemaName) {
     administrate(&format!(r#"DROP SCHEMA IF EXISTS "{schema}" CASCADE"#)).await;
 }
 
-/// The time in a column, and so many seconds.
+/// The time in a column plus this many seconds.
 pub fn plus_seconds_sql(time: &str, seconds: i32) -> String {
     format!("{time} + INTERVAL '{seconds}' SECOND")
 }
@@ -336,11 +336,11 @@ pub fn drop_index_sql(name: &str) -> String {
     format!("DROP INDEX {name}")
 }
 
-/// Whether nothing is open on this connection. Asked in the simple protocol, in which the clock of a
-/// statement is that of its transaction unless the transaction began before.
+/// True if the connection is outside a transaction. Uses the simple protocol: there, the clock of a statement equals
+/// that of its transaction unless the transaction began earlier.
 pub async fn is_outside_a_transaction(connection: &mut PgConnection) -> bool {
     let row = sqlx::raw_sql("SELECT now() = statement_timestamp()").fetch_one(connection).await;
-    row.expect("the server answers").get(0)
+    row.expect("a reply of the server").get(0)
 }
 
 /// The `psql` shell on the server.

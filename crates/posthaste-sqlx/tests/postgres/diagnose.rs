@@ -1,4 +1,4 @@
-//! What is found wrong with an outbox on PostgreSQL and with its server, each by a test that makes it so.
+//! Diagnosis of an outbox on PostgreSQL and of its server. Each test causes the finding.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ async fn dropped_key_is_found_and_the_advice_brings_it_back() {
     for key in ["seq", "id"] {
         db.execute(&format!("ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_{key}_key")).await;
         let findings = diagnosed(&db.store).await;
-        let finding = assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is gone")]);
+        let finding =
+            assert_found(&findings, "missing-index", &[&format!("outbox_event_{key}_key is missing")]);
         for statement in statement_of(finding, "create it again: ").split(", then ") {
             db.execute(statement).await;
         }
@@ -39,21 +40,21 @@ async fn dropped_key_is_found_and_the_advice_brings_it_back() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn invalid_index_is_found_and_the_advice_builds_it_anew() {
+async fn invalid_index_is_found_and_the_advice_rebuilds_it() {
     let db = Db::new().await;
-    // What a CREATE INDEX CONCURRENTLY leaves behind that was cancelled.
+    // What a cancelled CREATE INDEX CONCURRENTLY leaves behind.
     db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_event_due'::regclass")
         .await;
     let findings = diagnosed(&db.store).await;
     let finding = assert_found(&findings, "unused-index", &["outbox_event_due", "INVALID"]);
-    db.execute(&statement_of(finding, "build it anew: ")).await;
+    db.execute(&statement_of(finding, "build it again: ")).await;
     assert_eq!(diagnosed(&db.store).await, []);
     db.close().await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn index_that_the_planner_does_not_take_is_found() {
+async fn index_that_the_planner_does_not_use_is_found() {
     let db = Db::new().await;
     db.execute("DROP INDEX outbox_event_due; CREATE INDEX outbox_event_due ON outbox_event (event_type)")
         .await;
@@ -66,7 +67,7 @@ async fn index_that_the_planner_does_not_take_is_found() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
+async fn dead_rows_without_vacuum_are_found_and_the_advice_repairs_it() {
     let db = Db::new().await;
     db.execute("ALTER TABLE outbox_event SET (autovacuum_enabled = off)").await;
     let mut updates = PgConnection::connect_with(&db.pool.connect_options()).await.unwrap();
@@ -77,7 +78,7 @@ async fn dead_rows_that_nobody_cleans_up_are_found_and_the_advice_mends_it() {
     .execute(&mut updates)
     .await
     .unwrap();
-    // A session tells what it did at its end.
+    // A session reports its statistics when it ends.
     updates.close().await.unwrap();
     let strict = Tolerance::default().with_dead_rows(100);
     let mut findings = Vec::new();
@@ -110,7 +111,7 @@ async fn clocks_that_are_apart_are_found() {
     let options = server().options([("search_path", &*path)]);
     let store = PgStore::builder(&options).schema(db.schema.clone()).connect().await.unwrap();
     let mut findings = diagnosed(&store).await;
-    // By such a clock the transactions of other tests are old.
+    // By such a clock, transactions of other tests look old.
     findings.retain(|finding| finding.code != "open-transaction");
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_found(&findings, "clock-skew", &["this machine is 59m 59s behind the store's", "NTP"]);
@@ -118,7 +119,7 @@ async fn clocks_that_are_apart_are_found() {
     db.close().await;
 }
 
-/// A store that was not told of the pooler, which has two connections for all.
+/// A store that is not configured for the pooler, which has two server connections.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn pooler_in_transaction_mode_is_found() {
@@ -126,7 +127,7 @@ async fn pooler_in_transaction_mode_is_found() {
     let pooled = pgbouncer().extra_float_digits(None);
     let builder = PgStore::builder(&pooled).schema(db.schema.clone()).read_only();
     let mut store = None;
-    // A session may be lent that another one has prepared its statements in: that says it too.
+    // The session may be one in which another client has prepared its statements, which shows the pooler too.
     wait_until("it opens", async || match builder.clone().connect().await {
         Ok(opened) => store.replace(opened).is_none(),
         Err(OpenError::Pooler { .. }) => false,
@@ -144,10 +145,10 @@ async fn pooler_in_transaction_mode_is_found() {
     db.close().await;
 }
 
-/// All that concerns a whole server, on one of our own.
+/// Findings about the whole server, on a server of the test.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn what_holds_back_vacuum_is_found_with_who_does_it() {
+async fn session_that_holds_back_vacuum_is_found_with_its_user() {
     let mut server = OwnServer::start().await;
     let store = PgStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     let setting = "ALTER SYSTEM SET max_prepared_transactions = 5";
@@ -218,7 +219,7 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     assert_found(&findings, "connection-limit", &["connections of the server are taken", "max_connections"]);
     assert!(found(&findings, "notify-queue").is_none(), "{findings:?}");
 
-    // A session that listens, and then stands still in a transaction.
+    // A session that listens and then stays in a transaction.
     let mut deaf = PgConnection::connect_with(&options_of(&server)).await.unwrap();
     sqlx::raw_sql("LISTEN outbox_event").execute(&mut deaf).await.unwrap();
     sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut deaf).await.unwrap();
@@ -229,15 +230,15 @@ async fn limits_of_a_server_are_found_before_they_are_reached() {
     assert_found(
         &findings,
         "notify-queue",
-        &["the queue of NOTIFY", "a session that listens stays in a transaction"],
+        &["the queue of NOTIFY", "a listening session stays in a transaction"],
     );
     store.close().await;
 }
 
-/// A replica can be diagnosed too; and if it goes for good, its slot stays.
+/// A replica can be diagnosed too. If it disappears, its slot stays.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn slot_of_a_replica_that_is_gone_is_found() {
+async fn replication_slot_without_a_replica_is_found() {
     let server = OwnServer::start().await;
     let store = PgStore::builder(&options_of(&server)).migrate().connect().await.unwrap();
     let mut connection = PgConnection::connect_with(&options_of(&server)).await.unwrap();

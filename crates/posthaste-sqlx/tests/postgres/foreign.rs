@@ -1,22 +1,22 @@
-//! Outbox tables of others, on PostgreSQL.
+//! Foreign tables on PostgreSQL.
 
 use posthaste::admin::Filter;
 use posthaste::store::{Owner, Purge, Purgeable, Settled, Store as _, Verdict};
 use posthaste::{Admin, Status};
-use posthaste_sqlx::foreign::{Field, ForeignTableStore, ForeignTableStoreBuilder, Layout, State};
+use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
 use crate::cases::foreign as cases;
 use crate::support::*;
 
 crate::cases::foreign::foreign_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
-/// Document 004's table with its indexes.
+/// The table of the order service with its indexes.
 pub(crate) const ORDER_SERVICE_SQL: &str = include_str!("../layouts/postgres/order-service.sql");
 
-/// Document 000's.
+/// The table of the preset `outbox-record`.
 pub(crate) const OUTBOX_RECORD_SQL: &str = include_str!("../layouts/postgres/outbox-record.sql");
 
-/// Debezium's outbox event router's.
+/// The table of Debezium's outbox event router.
 pub(crate) const DEBEZIUM_SQL: &str = include_str!("../layouts/postgres/debezium.sql");
 
 pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
@@ -24,55 +24,30 @@ pub(crate) fn builder(db: &Db, layout: Layout) -> ForeignTableStoreBuilder {
     ForeignTableStore::postgres(&options, layout).schema(db.schema.clone())
 }
 
-/// The same by way of another port of this host.
+/// The same through another port of this host.
 pub(crate) fn builder_at(db: &Db, layout: Layout, port: u16) -> ForeignTableStoreBuilder {
     ForeignTableStore::postgres(&server().host("127.0.0.1").port(port), layout).schema(db.schema.clone())
 }
 
-/// Two rows that wait because they have no time.
-pub(crate) async fn stamped_table(db: &Db) -> Layout {
-    db.execute(
-        "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind TEXT NOT NULL, body JSON NOT NULL,
-           processed_at TIMESTAMPTZ);
-         INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', now())",
-    )
-    .await;
-    let columns = [
-        (Field::Id, "id"),
-        (Field::EventType, "kind"),
-        (Field::Payload, "body"),
-        (Field::SentAt, "processed_at"),
-    ];
-    cases::described("messages", &columns, &[])
-}
+/// A table with two pending rows, which have no time, and a delivered one.
+pub(crate) const STAMPED_TABLE_SQL: &str =
+    "CREATE TABLE messages (id BIGINT PRIMARY KEY, kind TEXT NOT NULL, body JSON NOT NULL,
+       processed_at TIMESTAMPTZ);
+     INSERT INTO messages VALUES (1, 'A', '{}', NULL), (2, 'B', '{}', NULL), (3, 'C', '{}', now())";
 
-/// A table with an enumeration, a `bytea` and mixed case; and the id of its row.
-pub(crate) async fn odd_table(db: &Db) -> (Layout, String) {
-    db.execute(
-        r#"CREATE TYPE phase AS ENUM ('waiting', 'gone out', 'lost');
-         CREATE TABLE "Order" ("messageId" TEXT PRIMARY KEY, "eventType" TEXT, tenant TEXT, head JSONB,
-           content BYTEA, phase phase NOT NULL DEFAULT 'waiting');
-         INSERT INTO "Order" VALUES ('m-1', 'Made', 'acme', '{"region": "eu"}', '\x009f9296')"#,
-    )
-    .await;
-    let columns = [
-        (Field::Id, "messageId"),
-        (Field::EventType, "eventType"),
-        (Field::Tenant, "tenant"),
-        (Field::Headers, "head"),
-        (Field::Payload, "content"),
-        (Field::Status, "phase"),
-    ];
-    let values = [(State::Pending, "waiting"), (State::Sent, "gone out"), (State::Failed, "lost")];
-    (cases::described("Order", &columns, &values), "m-1".to_owned())
-}
+/// A table with an enumeration, a `bytea` and names in mixed case.
+pub(crate) const ODD_TABLE_SQL: &str = r#"CREATE TYPE phase AS ENUM ('waiting', 'gone out', 'lost');
+     CREATE TABLE "Order" ("messageId" TEXT PRIMARY KEY, "eventType" TEXT, tenant TEXT, head JSONB,
+       content BYTEA, phase phase NOT NULL DEFAULT 'waiting');
+     INSERT INTO "Order" VALUES ('m-1', 'Made', 'acme', '{"region": "eu"}', '\x009f9296')"#;
+pub(crate) const ODD_ID: &str = "m-1";
 
-/// How often the table was read from its beginning to its end.
+/// How often the whole table was scanned.
 const SEQ_SCAN_COUNT_SQL: &str =
     "SELECT coalesce(seq_scan, 0) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass";
 
-/// The table of the order service, and this, in a session of its own: the server has counted what a session has read
-/// when it has ended.
+/// Creates the table of the order service and runs `sql` in a session of its own: the statistics of a session are
+/// complete when it has ended.
 async fn set_up(db: &Db, sql: &str) {
     let pool = pool_in(&db.schema, server(), 1).await;
     run(&pool, &format!("{ORDER_SERVICE_SQL}; {sql}")).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -100,7 +75,7 @@ async fn claim_and_purge_read_the_index_of_status_and_time_and_not_the_table() {
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
     let claimed = cases::claim(&store, 100).await;
     assert_eq!(claimed.events.len(), 10);
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || db.int(read).await > 0).await;
     assert!(db.int(read).await < 100, "ten rows wait, and about as many were read");
@@ -151,7 +126,7 @@ async fn rows_are_purged_by_age_where_their_times_are_of_two_types() {
     db.close().await;
 }
 
-/// The server compares such a column as what it is only with its own type, and fills it up with blanks.
+/// The server compares such a column in its own type only with that type, and pads it with blanks.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
@@ -172,7 +147,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
     assert_eq!(cases::ids_of(&claimed), ["m-1"], "without the blanks");
     assert_eq!(claimed.events[0].event.aggregate_id(), Some("o-1"));
     assert_eq!(cases::settle(&store, &claimed, Verdict::Done).await, [Settled::Done]);
-    let detail = store.get(&"m-1".into()).await.expect("an answer").expect("the row is there");
+    let detail = store.get(&"m-1".into()).await.expect("a result").expect("the row is there");
     assert_eq!((detail.row.id.as_str(), detail.row.status), ("m-1", Status::Done));
     let of = Filter::default().with_aggregate_id("o-1");
     store.close().await;
@@ -183,7 +158,7 @@ async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {
         "the table was not read from its beginning to its end"
     );
     let store = builder(&db, Layout::order_service()).connect().await.expect("the table opens");
-    assert_eq!(store.count(&of).await.expect("an answer"), 1);
+    assert_eq!(store.count(&of).await.expect("a result"), 1);
     store.close().await;
     db.close().await;
 }
@@ -200,10 +175,10 @@ async fn pooler_that_lends_sessions_is_refused() {
     db.close().await;
 }
 
-/// How large a JSON text is the server knows when it has read all of it.
+/// To know the size of a JSON text, the server reads all of it.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn claim_does_not_measure_every_row_that_waits() {
+async fn claim_does_not_measure_every_pending_row() {
     let db = Db::new().await;
     let pool = pool_in(&db.schema, server(), 1).await;
     let rows = "ALTER TABLE outboxevent ALTER COLUMN payload SET STORAGE EXTERNAL;
@@ -219,10 +194,10 @@ async fn claim_does_not_measure_every_row_that_waits() {
     let (before, all) = (db.int(read).await, db.int(all).await);
     let store = builder(&db, Layout::debezium()).connect().await.expect("the table opens");
     let owner = Owner::from("tester");
-    let claim = Claim { limit: 200, max_bytes: 100_000, ..claim_for(&owner) };
+    let claim = claim_for(&owner).with_limit(200).with_max_bytes(100_000);
     let claimed = store.claim(&claim).await.expect("a claim");
     assert_eq!((claimed.events.len(), claimed.cut), (1, true));
-    // What a session has read is known when it ends.
+    // The statistics of a session are complete when it has ended.
     store.close().await;
     wait_until("the server has counted", async || db.int(read).await > before).await;
     let read = db.int(read).await - before;

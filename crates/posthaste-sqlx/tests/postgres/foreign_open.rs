@@ -1,4 +1,4 @@
-//! What must be so before anything is delivered from an outbox table of others, on PostgreSQL.
+//! Checks of a foreign table before anything is delivered from it, on PostgreSQL.
 
 use posthaste_sqlx::foreign::{ForeignTableStore, ForeignTableStoreBuilder, Layout};
 
@@ -39,7 +39,7 @@ pub(crate) fn as_user(db: &Db, user: &User, layout: Layout) -> ForeignTableStore
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn index_of_some_rows_or_of_an_expression_makes_no_key() {
+async fn partial_index_or_index_on_an_expression_is_no_key() {
     let db = Db::new().await;
     db.execute(ORDER_SERVICE_SQL).await;
     db.execute(

@@ -1,4 +1,4 @@
-//! Roles with the least rights, as `migrations/postgres/grants.sql` gives them.
+//! Roles with the least rights, as `migrations/postgres/grants.sql` grants them.
 
 use posthaste_sqlx::OpenError;
 use sqlx::error::DatabaseError;
@@ -11,7 +11,7 @@ const GRANTS: &str = include_str!("../../migrations/postgres/grants.sql");
 
 crate::cases::grants::grant_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
-/// What a refusal leads to.
+/// What the error of a missing right mentions.
 pub(crate) const ADVICE: &str = "docs/postgres.md";
 
 pub(crate) const FORBIDDEN_TO_WRITERS: &[&str] = &[
@@ -39,7 +39,7 @@ pub(crate) const FORBIDDEN_TO_RELAYS: &[&str] = &[
     "ALTER TABLE outbox_event ADD COLUMN x int",
 ];
 
-/// An outbox of the administrator's, and roles named after its schema.
+/// An outbox of the administrator, and roles named after its schema.
 pub(crate) struct Logins {
     pub(crate) db: Db,
 }
@@ -77,7 +77,7 @@ impl Logins {
         error.as_database_error().and_then(DatabaseError::code).as_deref() == Some("42501")
     }
 
-    /// Today and a week have their partitions, beside the last one, which takes everything else.
+    /// Asserts that today and a week have partitions, beside the default one.
     pub(crate) async fn assert_archive_is_prepared(&self) {
         let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
         wait_until("a relay has partitions made", async || self.db.int(days).await == 9).await;
@@ -103,7 +103,7 @@ async fn viewer_who_wants_to_write_is_refused() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn stranger_is_refused_with_the_way_to_the_grants() {
+async fn user_without_rights_is_refused_with_the_location_of_the_grants() {
     let logins = Logins::new().await;
     let builder = || logins.builder("stranger");
     for builder in [builder(), builder().read_only(), builder().migrate()] {

@@ -10,7 +10,7 @@ crate::cases::open::open_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn schema_that_is_not_there_is_refused() {
+async fn missing_schema_is_refused() {
     let error = Place::new().await.builder().connect().await.expect_err("no schema");
     assert!(matches!(error, OpenError::NoSchema { .. }), "{error:?}");
 }

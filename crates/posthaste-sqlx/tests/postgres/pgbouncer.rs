@@ -1,4 +1,4 @@
-//! The writer and an engine behind a PgBouncer in transaction mode that has two connections for all.
+//! The Writer and an engine behind PgBouncer in transaction mode with two server connections.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ async fn many_writers_and_an_engine_behind_pgbouncer_make_no_error() {
     let recorder = Recorder::new();
     let outbox =
         engine(&store, &recorder).poll_interval(Duration::from_millis(50)).workers(2).start().unwrap();
-    // What a service behind PgBouncer has to do for its own statements.
+    // What a service behind PgBouncer has to set for its own statements.
     let options = pgbouncer().extra_float_digits(None);
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options).await.expect("the pool opens");
-    let (hot, cold) = (store.writer(&outbox), plain_writer(&store));
+    let (hot, cold) = (Writer::new(&store, &outbox), plain_writer(&store));
     let task = |task: usize| {
         let (writer, pool) = (if task.is_multiple_of(2) { hot.clone() } else { cold.clone() }, pool.clone());
         tokio::spawn(async move {
@@ -72,10 +72,10 @@ async fn many_writers_and_an_engine_behind_pgbouncer_make_no_error() {
     drop_schema(&schema).await;
 }
 
-/// Behind PgBouncer nobody can listen; another way to the server lets an engine be woken all the same.
+/// LISTEN does not work behind PgBouncer. With a direct connection to listen on, an engine is still woken.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn engine_behind_pgbouncer_is_woken_if_it_is_shown_where_to_listen() {
+async fn engine_behind_pgbouncer_is_woken_through_a_direct_connection() {
     let schema = new_schema();
     // The channel has the name of the table, and other tests notify too.
     let table: posthaste_sqlx::TableName = format!("wake_{schema}").parse().unwrap();

@@ -1,5 +1,4 @@
-//! Wake-ups between processes: a commit in one wakes the engine of another, which otherwise polls once
-//! an hour.
+//! Wake-ups between processes: a commit in one process wakes the engine of another one, which polls once an hour.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use sqlx::{Executor as _, PgPool};
 
 use crate::support::*;
 
-/// One process that writes, and another one that delivers. Their table has a name of its own: the name
-/// of the channel is that of the table, whatever schema it is in.
+/// A process that writes and another one that delivers. The table has a unique name, because the channel has the name
+/// of the table, whatever its schema is.
 struct Fixture {
     writing: PgStore,
     delivering: PgStore,
@@ -34,8 +33,7 @@ impl Fixture {
         let outbox = engine(&delivering, &recorder).start().expect("a good configuration");
         let fixture = Self { writing, delivering, pool, outbox, recorder, schema, table };
         fixture.until_listening().await;
-        // An engine looks by itself when it starts and when it begins to listen; that is over when it
-        // has been woken twice more.
+        // An engine claims when it starts and when it begins to listen. After two more wake-ups that is over.
         for id in ["first", "second"] {
             fixture.insert_by_hand(id).await;
             fixture.notify_by_hand().await;
@@ -68,7 +66,7 @@ impl Fixture {
         run(&self.pool, &format!(r#"NOTIFY "{}""#, self.table)).await.expect("good SQL");
     }
 
-    /// Waits until these, besides what was expected before, are delivered.
+    /// Waits until these events are delivered, in addition to those that were expected before.
     async fn expect(&self, ids: &[&str]) {
         let has = |id: &str| self.recorder.ids().iter().any(|seen| seen.as_str() == id);
         wait_until("they are delivered", async || ids.iter().all(|id| has(id))).await;
@@ -106,7 +104,7 @@ async fn commit_of_a_writer_only_outbox_wakes_an_engine_elsewhere() {
 async fn receipt_wakes_an_engine_elsewhere_too() {
     let w = Fixture::new(Notify::AfterCommit).await;
     let outbox = Outbox::builder(w.writing.clone(), Routes::new()).writer_only().build().unwrap();
-    let writer = w.writing.writer(&outbox);
+    let writer = Writer::new(&w.writing, &outbox);
     for id in ["a", "b"] {
         let mut tx = w.pool.begin().await.unwrap();
         let receipt = writer.insert(&mut tx, event(id)).await.unwrap();
@@ -119,7 +117,7 @@ async fn receipt_wakes_an_engine_elsewhere_too() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
+async fn no_process_is_woken_if_notify_is_off_or_nothing_was_committed() {
     let w = Fixture::new(Notify::Off).await;
     let mut ears = sqlx::postgres::PgListener::connect_with(&w.pool).await.unwrap();
     ears.listen(w.table.as_str()).await.unwrap();
@@ -127,7 +125,7 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
     let mut undone = plain_writer(&w.delivering).begin(&w.pool).await.unwrap();
     undone.write(event("undone")).await.unwrap();
     undone.rollback().await.unwrap();
-    // For a silence there is no signal.
+    // There is no signal for silence.
     let heard = tokio::time::timeout(Duration::from_millis(300), ears.recv()).await;
     assert!(heard.is_err(), "{heard:?}");
     w.notify_by_hand().await;
@@ -136,7 +134,7 @@ async fn nobody_is_woken_when_it_is_off_or_when_nothing_was_committed() {
     w.close().await;
 }
 
-/// A process that delivers its own events tells nobody: the others would find nothing.
+/// A process that delivers its own events does not notify: other processes would find nothing.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn hot_path_needs_no_notification_and_sends_none() {
@@ -146,7 +144,7 @@ async fn hot_path_needs_no_notification_and_sends_none() {
         ears.listen(w.table.as_str()).await.unwrap();
         let own = Recorder::new();
         let outbox = engine(&w.writing, &own).start().unwrap();
-        write(&w.writing.writer(&outbox), &w.pool, events(&["hot"])).await;
+        write(&Writer::new(&w.writing, &outbox), &w.pool, events(&["hot"])).await;
         within_timeout("the hot path delivers", own.wait_for(1)).await;
         assert_eq!(own.deliveries()[0].source, Source::Hot);
         let heard = tokio::time::timeout(Duration::from_millis(200), ears.recv()).await;
@@ -158,7 +156,7 @@ async fn hot_path_needs_no_notification_and_sends_none() {
     }
 }
 
-/// Hundreds of commits notify far less often.
+/// Hundreds of commits cause far fewer notifications.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn notifications_of_many_commits_are_few() {
@@ -189,7 +187,7 @@ async fn lost_listening_connection_comes_back_and_nothing_is_missed() {
     let writer = plain_writer(&w.writing);
     for round in 0..2 {
         assert_eq!(terminate(&w.sessions()).await, 1, "one session listens");
-        // Nobody hears this one; whoever listens again looks first.
+        // No process hears this notification. A process that listens again claims first.
         let (unheard, heard) = (format!("unheard{round}"), format!("heard{round}"));
         write(&writer, &w.pool, events(&[&unheard])).await;
         w.expect(&[&unheard]).await;
@@ -212,8 +210,8 @@ async fn any_program_can_notify() {
     w.close().await;
 }
 
-/// A claim that came between its insert and its commit has gone past this row. The notification of its
-/// commit is not in vain.
+/// A claim between the insert and the commit of this row has passed it. The notification of the commit still leads to
+/// its delivery.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn event_of_a_long_transaction_is_not_overlooked() {
@@ -223,7 +221,7 @@ async fn event_of_a_long_transaction_is_not_overlooked() {
         let id = format!("late{round}");
         let mut tx = writer.begin(&w.pool).await.unwrap();
         tx.write(event(&id)).await.unwrap();
-        // What a store knows about the server's clock is a second old at most.
+        // The cached clock of the server is at most a second old.
         tx.execute("SELECT pg_sleep(1.1)").await.unwrap();
         w.outbox.poll_once().await.unwrap();
         tx.commit().await.unwrap();

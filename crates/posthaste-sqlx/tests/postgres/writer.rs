@@ -1,4 +1,4 @@
-//! The writer on PostgreSQL, where it differs from the others'.
+//! The Writer on PostgreSQL.
 
 use posthaste::{Source, StoreError, WriteError};
 use sqlx::Executor as _;
@@ -9,11 +9,10 @@ use crate::support::*;
 crate::cases::writer::writer_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 crate::cases::refused_commit::refused_commit_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
-/// A raw transaction that is aborted already: the question whether there is one fails, and is not
-/// mistaken for a no.
+/// In an aborted raw transaction the check for a transaction fails, which must not be taken for "no transaction".
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn insert_into_an_aborted_raw_transaction_fails_with_the_servers_words() {
+async fn insert_into_an_aborted_raw_transaction_fails_with_the_error_of_the_server() {
     let w = Fixture::new().await;
     let mut connection = w.db.pool.acquire().await.unwrap();
     connection.execute("BEGIN").await.unwrap();
@@ -27,8 +26,8 @@ async fn insert_into_an_aborted_raw_transaction_fails_with_the_servers_words() {
     w.close().await;
 }
 
-/// The clock of a transaction stands still at its beginning: a lease that counted from there would be
-/// over before the row is committed.
+/// The clock of a transaction stands still at its beginning: a lease that counted from there would have expired before
+/// the commit.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its_transaction() {
@@ -47,7 +46,7 @@ async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its
     w.close().await;
 }
 
-/// Shards often have the same name for their databases.
+/// Shards often have the same database name.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn database_of_the_same_name_on_another_server_is_refused() {

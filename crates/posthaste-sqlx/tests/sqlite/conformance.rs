@@ -1,4 +1,4 @@
-//! The whole suite of stores on SQLite: in a file, in memory, and on a table with another name.
+//! The conformance suite of stores on SQLite: in a file, in memory, and on a table with another name.
 
 use crate::cases::conformance::StoreHarness;
 use crate::support::*;

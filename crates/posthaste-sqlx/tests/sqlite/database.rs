@@ -1,4 +1,4 @@
-//! SQLite, as the tests of every database know it: a file of a test's own is the place of an outbox.
+//! SQLite for the cases of every database: each test has a file of its own.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
@@ -19,32 +19,32 @@ use crate::support::{Db, run, texts_of};
 
 pub const INT_TYPE: &str = "INTEGER";
 pub const TEXT_TYPE: &str = "TEXT";
-/// A time that is over, whatever the clock says.
+/// A time in the past by any clock.
 pub const LONG_AGO_SQL: &str = "0";
-/// None: the clock of this machine.
+/// `None`: the clock of this machine.
 pub const CLOCK_SQL: Option<&str> = None;
-/// How a service begins a transaction in which it writes.
+/// How a service begins a transaction that writes.
 pub const BEGIN_SQL: &str = "BEGIN IMMEDIATE";
-/// Every way to begin one by text.
+/// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT outermost"];
-/// Every way to end one by text.
+/// All statements that end one.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT"];
-/// What a service says in the scripts of the Writers' suite.
+/// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::SQLITE;
-/// Whether a connection can be used again after a caller went away in the midst of a statement.
+/// Whether a connection can be used again after a statement was dropped.
 pub const DROPPED_STATEMENT_IS_HARMLESS: bool = true;
-/// The largest number that the column `attempts` holds.
+/// The largest value of the column `attempts`.
 pub const MAX_ATTEMPTS: i64 = i64::MAX;
-/// As what a payload is stored.
+/// The kind of a stored payload.
 pub const PAYLOAD_KIND_SQL: &str = "typeof(payload)";
-/// How many batches of any events are written.
+/// The number of generated batches.
 pub const PAYLOAD_CASES: u32 = 64;
-/// How often a race for a new outbox is run.
+/// The number of races for a new outbox.
 pub const START_ROUNDS: usize = 20;
-/// The indexes that the migrations make, without the name of the table.
+/// The indexes of the migrations, without the name of the table.
 pub const INDEXES: &[&str] = &["due", "pending", "parked", "done", "dead"];
 
-/// A file in a folder that goes with it. Whoever connects creates it.
+/// A file in a temporary folder. The first connection creates it.
 pub struct Place {
     pub options: SqliteConnectOptions,
     pub dir: TempDir,
@@ -61,7 +61,7 @@ impl Place {
         self.options.get_filename().to_owned()
     }
 
-    /// It is created by the first who connects.
+    /// The first connection creates the file.
     pub async fn create(&self) {}
 
     pub fn options(&self) -> SqliteConnectOptions {
@@ -72,22 +72,22 @@ impl Place {
         SqliteStore::builder(&self.options)
     }
 
-    /// One in which printed statements meet nothing that they expect.
+    /// A place in which printed statements find no default that they rely on.
     pub async fn with_other_defaults() -> Self {
         Self::new().await
     }
 
-    /// A table of this place, in statements of any session.
+    /// A table of this place, as statements of any session name it.
     pub fn table(&self, name: &str) -> String {
         format!(r#""{name}""#)
     }
 
-    /// Gives the next row of a table this number.
+    /// Sets the number of the next row of a table.
     pub fn next_seq_sql(&self, table: &str, seq: i64) -> String {
         format!("UPDATE sqlite_sequence SET seq = {} WHERE name = '{table}'", seq - 1)
     }
 
-    /// Lets the `sqlite3` shell, another program with a SQLite library of its own, run this. False where there is none.
+    /// Runs SQL in the `sqlite3` shell, a program with another SQLite library. Returns false if there is no such shell.
     pub fn shell(&self, sql: &str) -> bool {
         let Some(mut shell) = self.shell_command() else { return false };
         let output = shell.arg(sql).output().expect("it runs");
@@ -95,7 +95,7 @@ impl Place {
         true
     }
 
-    /// The shell itself, if there is one on this machine.
+    /// The shell, if it is installed.
     pub fn shell_command(&self) -> Option<Command> {
         let version = Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status();
         if version.is_err() {
@@ -107,19 +107,19 @@ impl Place {
         Some(shell)
     }
 
-    /// Everything that is defined here.
+    /// All definitions in this place.
     pub async fn contents(&self) -> Vec<String> {
         let sql =
             "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master ORDER BY type, name";
         self.texts(sql).await
     }
 
-    /// The folder goes with the place.
+    /// The folder is removed when the place is dropped.
     pub async fn remove(&self) {}
 }
 
 impl Db {
-    /// Every row with all its columns, those excepted that depend on the time of its insertion.
+    /// Every row with all columns that do not depend on the time of insertion.
     pub async fn rows_without_times(&self) -> Vec<String> {
         let columns = "event_id, quote(event_type), quote(aggregate_type), quote(aggregate_id), quote(tenant_id), \
             quote(topic), quote(content_type), quote(schema_version), quote(headers), typeof(payload), hex(payload), \
@@ -130,7 +130,7 @@ impl Db {
     }
 }
 
-/// Another file with an outbox of the same name: a copy of the first.
+/// A copy of the file, with an outbox of the same name.
 pub struct DatabaseCopy {
     pub pool: SqlitePool,
     file: PathBuf,
@@ -150,7 +150,7 @@ impl DatabaseCopy {
     }
 }
 
-/// The time in a column, and so many seconds.
+/// The time in a column plus this many seconds.
 pub fn plus_seconds_sql(time: &str, seconds: i32) -> String {
     format!("{time} + {seconds} * 1000000")
 }
@@ -159,7 +159,7 @@ pub fn drop_index_sql(name: &str) -> String {
     format!("DROP INDEX {name}")
 }
 
-/// Whether nothing is open on this connection.
+/// True if the connection is outside a transaction.
 pub async fn is_outside_a_transaction(connection: &mut SqliteConnection) -> bool {
     run(connection, "BEGIN IMMEDIATE; ROLLBACK").await.is_ok()
 }

@@ -1,4 +1,4 @@
-//! What is found wrong with a SQLite file, each by a test that makes it so.
+//! Diagnosis of a SQLite file. Each test causes the finding.
 
 use posthaste::Admin as _;
 use posthaste::admin::Tolerance;
@@ -10,20 +10,23 @@ use crate::support::*;
 crate::cases::diagnose::diagnose_tests!();
 
 #[tokio::test]
-async fn healthy_outbox_has_no_findings_for_one_who_only_looks() {
+async fn healthy_outbox_has_no_findings_for_a_read_only_store() {
     let db = Db::new().await;
     let looking = SqliteStore::builder(&db.options().read_only(true)).read_only().connect().await;
     assert_eq!(diagnosed(&looking.unwrap()).await, []);
 }
 
 #[tokio::test]
-async fn index_that_claims_cannot_use_is_found_and_the_advice_mends_it() {
+async fn index_that_claims_cannot_use_is_found_and_the_advice_repairs_it() {
     let db = Db::with_pool(1).await;
     db.execute("DROP INDEX outbox_event_due; CREATE INDEX outbox_event_due ON outbox_event (event_type)")
         .await;
     let findings = diagnosed(&db.store).await;
-    let finding =
-        assert_found(&findings, "unused-index", &["outbox_event_due", "not as the migrations make it"]);
+    let finding = assert_found(
+        &findings,
+        "unused-index",
+        &["outbox_event_due", "differs from the one that the migrations create"],
+    );
     db.execute(&finding.advice).await;
     assert_eq!(diagnosed(&db.store).await, []);
 }
@@ -63,9 +66,9 @@ async fn file_without_a_write_ahead_log_is_found() {
     assert_found(&findings, "journal-mode", &["\"delete\"", "PRAGMA journal_mode = WAL"]);
 }
 
-/// Whatever stands there, it is shown on one line and spoils nothing.
+/// Whatever the columns contain is shown on one line and breaks nothing.
 #[tokio::test]
-async fn rows_of_foreign_programs_spoil_no_diagnosis() {
+async fn rows_of_other_programs_do_not_break_the_diagnosis() {
     let db = Db::new().await;
     db.execute(
         "INSERT INTO outbox_event (event_id, event_type, payload, parked, last_error, lost_leases, inserted_at) VALUES

@@ -1,5 +1,5 @@
-//! The engine on SQLite, from end to end: retries, the dead and their replay, closed routes, order,
-//! what becomes of delivered rows, shutdown, and a database in trouble.
+//! The engine on SQLite, end to end: retries, replays of dead events, closed routes, order, delivered rows, shutdown,
+//! and a database in trouble.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ fn quick_retries(max_attempts: u32) -> RetryPolicy {
 }
 
 async fn write(db: &Db, outbox: &Outbox, ids: &[&str]) {
-    db.write(&db.store.writer(outbox), ids).await;
+    db.write(&Writer::new(&db.store, outbox), ids).await;
 }
 
 async fn until_status(db: &Db, id: &str, status: Status) {
@@ -53,7 +53,7 @@ async fn failing_event_is_retried_after_growing_delays_and_then_dead() {
     assert!(row.done_at.is_some() && row.locked_by.is_none());
 }
 
-/// A file that was restored from a copy gives numbers for the second time.
+/// A file that was restored from a copy assigns numbers a second time.
 #[tokio::test]
 async fn two_events_with_the_same_number_are_archived_both() {
     let db = Db::new().await;
@@ -84,11 +84,11 @@ async fn replay_wakes_the_engine() {
         until_status(&db, id, Status::Dead).await;
     }
     mended.store(true, Ordering::SeqCst);
-    assert!(db.store.replay(&EventId::from("a"), &Replay::by("somebody")).await.unwrap());
+    assert!(db.store.replay(&EventId::from("a"), &Replay::by("ann")).await.unwrap());
     within_timeout("the poller, which would sleep for an hour, is woken", recorder.wait_for(3)).await;
     until_status(&db, "a", Status::Done).await;
     assert_eq!(recorder.deliveries()[2].replays, 1);
-    assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("somebody")).await.unwrap(), 1);
+    assert_eq!(db.store.replay_all(&Filter::dead(), 10, &Replay::by("ann")).await.unwrap(), 1);
     within_timeout("it is woken again", recorder.wait_for(4)).await;
     until_status(&db, "b", Status::Done).await;
 }
@@ -110,10 +110,10 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
     write(&db, &outbox, &["first"]).await;
     within_timeout("the first one finds the destination closed", closed.wait_for(1)).await;
     write(&db, &outbox, &["a", "b", "c", "d", "e", "f"]).await;
-    let mut tx = db.store.writer(&outbox).begin(&db.pool).await.unwrap();
+    let mut tx = Writer::new(&db.store, &outbox).begin(&db.pool).await.unwrap();
     tx.write(posthaste::Event::builder("Other").json_text("{}").build().unwrap()).await.unwrap();
     tx.commit().await.unwrap();
-    within_timeout("another route goes on", open.wait_for(1)).await;
+    within_timeout("another route continues", open.wait_for(1)).await;
     wait_until("they are parked", async || db.store.stats().await.unwrap().parked >= 3).await;
     let page = PageRequest::first(10);
     let waiting = db.store.list(&Filter::status(Status::New), &page).await.unwrap().items;
@@ -126,7 +126,7 @@ async fn events_of_a_closed_route_are_parked_and_come_back_when_it_opens() {
 }
 
 #[tokio::test]
-async fn ordered_mode_delivers_in_the_order_of_insertion() {
+async fn strict_mode_delivers_in_the_order_of_insertion() {
     let db = Db::new().await;
     let recorder = Recorder::with(|delivery| match delivery.id().as_str() {
         "event-07" => Outcome::retry("this one fails"),
@@ -147,7 +147,7 @@ async fn ordered_mode_delivers_in_the_order_of_insertion() {
 }
 
 #[tokio::test]
-async fn shutdown_gives_back_what_it_did_not_start() {
+async fn shutdown_releases_events_that_it_did_not_start() {
     let db = Db::new().await;
     let (started, never) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (start, wait) = (Arc::clone(&started), Arc::clone(&never));
@@ -165,7 +165,7 @@ async fn shutdown_gives_back_what_it_did_not_start() {
     within_timeout("the engine stops", outbox.shutdown()).await;
     assert_eq!(db.int("SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND status = 0").await, 3);
     let due = "SELECT count(*) FROM outbox_event WHERE locked_by IS NULL AND available_at <= inserted_at + 60000000";
-    assert_eq!(db.int(due).await, 3, "due at once");
+    assert_eq!(db.int(due).await, 3, "due immediately");
 
     let recorder = Recorder::new();
     let next = db.start(&recorder);
@@ -188,9 +188,9 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     let insert =
         "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('by-other', 'Tested', '{}')";
     other.execute(insert).await.unwrap();
-    // Writers wait for the lock; the engine cannot even settle.
+    // Writers wait for the lock, and the engine cannot settle.
     let waiting = tokio::spawn({
-        let (writer, pool) = (db.store.writer(&outbox), db.pool.clone());
+        let (writer, pool) = (Writer::new(&db.store, &outbox), db.pool.clone());
         async move {
             let mut tx = writer.begin(&pool).await?;
             tx.write(event("waited")).await.expect("written");
@@ -208,7 +208,7 @@ async fn database_that_is_busy_for_seconds_loses_nothing() {
     assert_eq!(delivered(&recorder), ["before", "by-other", "waited"], "once each");
 }
 
-/// Longer than the busy timeout: calls of the engine fail, and it goes on afterwards.
+/// Longer than the busy timeout: calls of the engine fail, and it recovers afterwards.
 #[tokio::test]
 async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing() {
     let db = Db::new().await;
@@ -231,7 +231,7 @@ async fn database_that_is_locked_for_longer_than_the_busy_timeout_loses_nothing(
     locked.add_permits(1);
     let started = Instant::now();
     wait_until("six seconds are over", async || started.elapsed() > Duration::from_secs(6)).await;
-    assert_eq!(db.count(Status::New).await, 1, "nobody could settle it");
+    assert_eq!(db.count(Status::New).await, 1, "it could not be settled");
     other.execute("ROLLBACK").await.unwrap();
     write(&db, &outbox, &["afterwards"]).await;
     wait_until("both are settled", async || db.count(Status::Done).await == 2).await;
@@ -255,16 +255,16 @@ async fn full_disk_is_survived() {
     }
     tx.execute("UPDATE outbox_event SET available_at = 9000000000000000").await.unwrap();
     tx.commit().await.unwrap();
-    // Until nothing fits any more, then smaller and smaller.
+    // Until nothing fits, with smaller and smaller payloads.
     for size in [20_000, 4_000, 500, 50] {
         while run(&db.pool, &format!("INSERT INTO ballast VALUES (zeroblob({size}))")).await.is_ok() {}
     }
     let long = "x".repeat(120);
     db.execute(&format!("INSERT INTO outbox_event_control VALUES ('{long}', 0, 'x')")).await;
-    // Archiving, claiming and settling need pages that are not there.
+    // Archiving, claiming and settling need free pages.
     db.execute("UPDATE outbox_event SET available_at = 0").await;
-    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is full");
-    let _ = db.store.pause(&"y".repeat(100_000), "somebody").await.expect_err("the disk is still full");
+    let _ = db.store.pause(&"y".repeat(100_000), "ann").await.expect_err("the disk is full");
+    let _ = db.store.pause(&"y".repeat(100_000), "ann").await.expect_err("the disk is still full");
     db.execute("DROP TABLE ballast").await;
     within_timeout("everything is delivered", recorder.wait_for(20)).await;
     wait_until("everything is settled", async || db.count(Status::Done).await == 20).await;

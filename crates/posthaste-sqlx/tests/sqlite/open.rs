@@ -1,4 +1,4 @@
-//! Opening an outbox on SQLite: files that are missing, locked, read-only or no database, and names.
+//! Opening an outbox on SQLite: files that are missing, locked, read-only or not a database, and names.
 
 use std::error::Error as _;
 
@@ -14,7 +14,7 @@ crate::cases::open::open_tests!();
 
 const ORDERS_SQL: &str = "CREATE TABLE orders (id INTEGER PRIMARY KEY)";
 
-/// A path at which there is nothing, and options that create nothing there.
+/// A path without a file, and options that do not create it.
 async fn missing() -> Place {
     let mut place = Place::new().await;
     place.options = place.options.create_if_missing(false);
@@ -62,7 +62,7 @@ async fn read_only_database_is_refused_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn read_only_store_looks_without_touching_the_file() {
+async fn read_only_store_reads_without_changing_the_file() {
     let place = Place::with("PRAGMA journal_mode = DELETE").await;
     place.execute(&place.builder().migrations().sql()).await;
     for options in [place.options(), read_only(&place)] {
@@ -111,7 +111,7 @@ async fn utf_16_database_is_refused_and_left_alone() {
 // S3-12
 #[tokio::test]
 async fn failure_of_the_database_keeps_its_source() {
-    // A folder where the file should be.
+    // A folder instead of a file.
     let place = missing().await;
     std::fs::create_dir(place.path()).unwrap();
     let error = place.builder().connect().await.expect_err("a folder");
@@ -155,7 +155,7 @@ proptest! {
             prop_assert!(name.eq_ignore_ascii_case("orders"), "{name}: {error}");
             return Ok(());
         }
-        // Everything else is named after the outbox.
+        // All other names begin with the name of the outbox.
         for line in contents.iter().filter(|line| **line != theirs && !line.contains("sqlite_sequence")) {
             let object = line.split(' ').nth(1).expect("a name").trim_start_matches("sqlite_autoindex_");
             prop_assert!(object.starts_with(&name), "{line}");

@@ -1,5 +1,4 @@
-//! The writer on SQLite, where it differs from the others': transactions that end behind the driver's back, and
-//! databases in files and in memory.
+//! The Writer on SQLite: transactions that end without the driver's knowledge, and databases in files and in memory.
 
 use posthaste::{CommitError, Outbox, Routes, StoreError};
 use sqlx::Executor as _;
@@ -10,7 +9,7 @@ use crate::support::*;
 crate::cases::writer::writer_tests!();
 crate::cases::refused_commit::refused_commit_tests!();
 
-/// A row that was rolled back gives its number to the next one, whoever inserts it.
+/// The number of a rolled back row is assigned again to the next row of any client.
 #[tokio::test]
 async fn event_of_a_rolled_back_savepoint_is_not_taken_for_a_foreign_row_that_has_its_number_now() {
     let w = Fixture::new().await;
@@ -35,8 +34,8 @@ async fn nothing_is_written_by_a_transaction_that_was_ended_by_text() {
         assert_no_transaction(w.writer.insert(&mut tx, event("b")).await);
         assert_no_transaction(w.writer.insert_all(&mut tx, events(&["c", "d"])).await);
         drop(tx);
-        // A pool of its own for each: the driver does not notice that its transaction is gone.
-        let own = w.db.store.writer(&w.outbox);
+        // A new pool for each, because the driver does not notice that its transaction has ended.
+        let own = Writer::new(&w.db.store, &w.outbox);
         let pool = sqlx::SqlitePool::connect_with(w.db.options.clone()).await.unwrap();
         let mut tx = own.begin(&pool).await.unwrap();
         tx.execute(end).await.unwrap();
@@ -51,21 +50,21 @@ async fn commit_of_a_transaction_that_was_ended_behind_its_back_says_what_is_kno
     let mut tx = w.begin().await;
     tx.write(event("undone")).await.unwrap();
     tx.execute("ROLLBACK").await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::RolledBack(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::RolledBack(_))), "{result:?}");
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback undone");
 
     let mut tx = w.begin().await;
     tx.write(event("committed")).await.unwrap();
     tx.execute("COMMIT").await.unwrap();
-    let answer = tx.commit().await;
-    assert!(matches!(answer, Err(CommitError::Unknown(_))), "{answer:?}");
+    let result = tx.commit().await;
+    assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert!(!w.log.lines().iter().any(|line| line.ends_with("commit committed")), "{:?}", w.log.lines());
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
     assert_eq!(delivered(&w.recorder), ["committed"]);
 }
 
-/// The driver goes on to count a transaction that SQLite has ended by itself.
+/// The driver still counts a transaction that SQLite has ended by itself.
 #[tokio::test]
 async fn pool_is_usable_after_a_transaction_was_ended_behind_its_back() {
     let w = Fixture::with_pool(1).await;
@@ -83,10 +82,10 @@ async fn pool_is_usable_after_a_transaction_was_ended_behind_its_back() {
     assert_eq!(w.delivered().await, ["kept"]);
 }
 
-/// A file has many names, and each of them is good.
+/// A file can have several names, and all of them are accepted.
 #[cfg(unix)]
 #[tokio::test]
-async fn pool_of_the_same_file_by_another_name_is_taken() {
+async fn pool_of_the_same_file_by_another_name_is_accepted() {
     let w = Fixture::new().await;
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("link.db");
@@ -105,7 +104,7 @@ async fn pool_of_the_same_file_by_another_name_is_taken() {
 }
 
 #[tokio::test]
-async fn one_database_in_memory_is_told_from_another() {
+async fn databases_in_memory_are_told_apart() {
     let memory = async || {
         let pool = sqlx::SqlitePool::connect("sqlite::memory:").await.unwrap();
         let store = posthaste_sqlx::SqliteStore::builder(&pool.connect_options()).migrate().connect().await;
@@ -113,7 +112,7 @@ async fn one_database_in_memory_is_told_from_another() {
     };
     let ((pool, store), (other, _other_store)) = (memory().await, memory().await);
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build().unwrap();
-    let writer = store.writer(&outbox);
+    let writer = Writer::new(&store, &outbox);
     let mut tx = writer.begin(&pool).await.unwrap();
     tx.write(event("kept")).await.unwrap();
     tx.commit().await.unwrap();

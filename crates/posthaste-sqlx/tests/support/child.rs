@@ -1,4 +1,4 @@
-//! Another process of this program, which reports what it does, line by line, and executes the commands that it reads
+//! Child process: this program again. It reports line by line what it does, and executes the commands that it reads
 //! from its standard input, until that ends.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use posthaste_testkit::process::{resume, suspend};
 use posthaste_testkit::within_timeout;
 use tokio::sync::mpsc;
 
-/// What is before every report; the test harness writes its own words before and between.
+/// The prefix of every report. The test harness prints lines of its own in between.
 const LINE_PREFIX: &str = "@@ ";
 
-/// Another process of this program, killed when it is no longer needed.
+/// A child process, killed when dropped.
 pub struct Child {
     process: Process,
     stdin: Option<ChildStdin>,
@@ -20,7 +20,7 @@ pub struct Child {
     output: ChildOutput,
 }
 
-/// Everything that it said so far, by its first word.
+/// Everything that it has reported so far, by the first word of each line.
 #[derive(Clone, Debug, Default)]
 pub struct ChildOutput(BTreeMap<String, Vec<String>>);
 
@@ -29,12 +29,12 @@ impl ChildOutput {
         self.0.get(word).map_or(&[], Vec::as_slice)
     }
 
-    /// The ids of what it delivered, in order, repeats included.
+    /// The ids of its deliveries, in order, with repeats.
     pub fn delivered(&self) -> &[String] {
         self.all("DELIVERED")
     }
 
-    /// One of the counters that it showed at its end.
+    /// A counter that it reported at its end.
     pub fn counter(&self, name: &str) -> u64 {
         let line = self.all("COUNTER").iter().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no counter {name}")).trim().parse().expect("a number")
@@ -42,7 +42,7 @@ impl ChildOutput {
 }
 
 impl Child {
-    /// Starts it by this command, and returns when it has said that it is ready.
+    /// Starts it with this command. Returns when it has reported that it is ready.
     pub async fn spawn(mut command: Command) -> Self {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.unwrap_or_else(|error| {
@@ -56,7 +56,7 @@ impl Child {
         child
     }
 
-    /// Whether its process is gone.
+    /// True if the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.process.try_wait().expect("a child of ours").is_some()
     }
@@ -66,7 +66,7 @@ impl Child {
         writeln!(stdin, "{line}").expect("it listens");
     }
 
-    /// Waits until it has said this word so often, and returns what followed the word.
+    /// Waits until it has reported this word this many times. Returns what followed the word.
     pub async fn wait_for_report(&mut self, word: &str, times: usize) -> &[String] {
         while self.output.all(word).len() < times {
             let line = within_timeout(word, self.lines.recv()).await;
@@ -80,23 +80,23 @@ impl Child {
         self.output.0.entry(word.to_owned()).or_default().push(rest.to_owned());
     }
 
-    /// Stops it where it is. Returns when all of its threads stand still.
+    /// Suspends the process. Returns when all of its threads have stopped.
     pub fn suspend(&self) {
         suspend(self.process.id());
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn resume(&self) {
         resume(self.process.id());
     }
 
-    /// Kills it and returns what it had said.
+    /// Kills the process. Returns what it had reported.
     pub async fn kill(mut self) -> ChildOutput {
         self.process.kill().expect("it runs");
         self.rest().await
     }
 
-    /// Lets it shut down and returns what it said.
+    /// Lets the process shut down. Returns what it has reported.
     pub async fn stop(mut self) -> ChildOutput {
         drop(self.stdin.take());
         let output = self.rest().await;
@@ -121,7 +121,7 @@ impl Drop for Child {
     }
 }
 
-/// How often each was delivered.
+/// How often each event was delivered.
 pub fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
     ids.into_iter().fold(BTreeMap::new(), |mut counts, id| {
         *counts.entry(id.as_str()).or_default() += 1;
@@ -129,7 +129,7 @@ pub fn counts<'a>(ids: impl IntoIterator<Item = &'a String>) -> BTreeMap<&'a str
     })
 }
 
-/// Reports to the parent. One line, in one call: a process that is killed has said it or has not.
+/// Reports to the parent. Writes one line in one call, so that a killed process has reported all of it or nothing.
 pub fn report(word: &str, rest: &str) {
     println!("\n{LINE_PREFIX}{word}{}{rest}", if rest.is_empty() { "" } else { " " });
 }
@@ -139,7 +139,7 @@ pub fn read_commands() -> mpsc::UnboundedReceiver<String> {
     lines_of(BufReader::new(std::io::stdin()), Some)
 }
 
-/// What is in the lines of a pipe, read in a thread.
+/// Reads lines from a pipe, in a thread.
 fn lines_of(
     input: impl BufRead + Send + 'static,
     read: impl Fn(String) -> Option<String> + Send + 'static,

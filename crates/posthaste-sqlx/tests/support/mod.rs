@@ -1,6 +1,7 @@
-//! What the tests of every database share: an outbox of a test's own, with a store, a pool and an engine on it.
+//! Test support for all databases: an outbox for one test, with a store, a pool and an engine.
 //!
-//! What differs is in the module `database` of each program: the types of its driver, and [`Place`].
+//! Everything that differs between databases is in the module `database` of each program: the types of its driver, and
+//! [`Place`].
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every program uses a part of it")]
 
@@ -21,7 +22,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor, Row as _};
 
 pub use crate::database::*;
 
-/// An outbox in a place of its own, and a pool as a service has one.
+/// An outbox in a place of its own, with a pool like that of a service.
 pub struct Db {
     pub store: Store,
     pub pool: Pool,
@@ -52,17 +53,17 @@ impl Db {
         Self { store, pool, place }
     }
 
-    /// A writer in another process, as far as an engine can see: without a hot path.
+    /// A writer that the engine does not know, like one in another process: without a hot path.
     pub async fn writer_elsewhere(&self) -> Writer {
         plain_writer(&self.place.open().await)
     }
 
-    /// A writer without an engine: its rows wait for another one.
+    /// A writer without an engine. Its rows wait for some engine.
     pub fn plain_writer(&self) -> Writer {
         plain_writer(&self.store)
     }
 
-    /// An engine that gives everything to the recorder and, left alone, polls once an hour.
+    /// An engine that delivers everything to the recorder and polls once an hour.
     pub fn engine(&self, recorder: &Recorder) -> posthaste::Builder {
         engine(&self.store, recorder)
     }
@@ -85,35 +86,35 @@ impl Db {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&self.pool).await.expect("one value")
     }
 
-    /// One value, whatever it is, as text.
+    /// One value of any type, as text.
     pub async fn text(&self, sql: &str) -> Option<String> {
         text_of(&self.pool, sql).await
     }
 
-    /// The ids in the table, in the order of their insertion.
+    /// The ids in the table, in the order of insertion.
     pub async fn ids(&self) -> Vec<String> {
         texts_of(&self.pool, "SELECT event_id FROM outbox_event ORDER BY seq").await
     }
 
     pub async fn status(&self, id: &str) -> Option<Status> {
-        let detail = self.store.get(&EventId::from(id)).await.expect("the store answers");
+        let detail = self.store.get(&EventId::from(id)).await.expect("the store works");
         detail.map(|detail| detail.row.status)
     }
 
     pub async fn count(&self, status: Status) -> u64 {
-        self.store.count(&Filter::status(status)).await.expect("the store answers")
+        self.store.count(&Filter::status(status)).await.expect("the store works")
     }
 
-    /// Waits until every row has a terminal state.
+    /// Waits until every row is DONE or DEAD.
     pub async fn until_nothing_waits(&self) {
         wait_until("everything is settled", async || {
-            let stats = self.store.stats().await.expect("the store answers");
+            let stats = self.store.stats().await.expect("the store works");
             stats.new + stats.retry == 0
         })
         .await;
     }
 
-    /// The end of a test that passed: a place that stays behind belongs to one that did not.
+    /// Removes the place. Only a passing test calls it, so the place of a failed test stays for inspection.
     pub async fn close(&self) {
         self.pool.close().await;
         self.store.close().await;
@@ -122,7 +123,7 @@ impl Db {
 }
 
 impl Place {
-    /// A place in which this was executed.
+    /// A place in which these statements were executed.
     pub async fn with(sql: &str) -> Self {
         let place = Self::new().await;
         place.create().await;
@@ -137,7 +138,7 @@ impl Place {
         place
     }
 
-    /// The outbox that is there, as another process opens it.
+    /// Opens the existing outbox, as another process would.
     pub async fn open(&self) -> Store {
         self.builder().connect().await.expect("the store opens")
     }
@@ -151,19 +152,19 @@ impl Place {
         Connection::connect_with(&self.options()).await.expect("a connection")
     }
 
-    /// Executes statements on a connection of their own.
+    /// Executes statements on a new connection.
     pub async fn execute(&self, sql: &str) {
         let done = run(&mut self.connect().await, sql).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
-    /// The rows of a query with one column of text, on a connection of their own.
+    /// The rows of a query with one column of text, on a new connection.
     pub async fn texts(&self, sql: &str) -> Vec<String> {
         texts_of(&mut self.connect().await, sql).await
     }
 }
 
-/// An engine that gives everything to the recorder and, left alone, polls once an hour.
+/// An engine that delivers everything to the recorder and polls once an hour.
 pub fn engine(store: &Store, recorder: &Recorder) -> posthaste::Builder {
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     Outbox::builder(store.clone(), routes).single_node().poll_interval(HOUR)
@@ -171,7 +172,7 @@ pub fn engine(store: &Store, recorder: &Recorder) -> posthaste::Builder {
 
 pub fn plain_writer(store: &Store) -> Writer {
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-    store.writer(&outbox.expect("a good configuration"))
+    Writer::new(&store, &outbox.expect("a good configuration"))
 }
 
 /// Writes events in one transaction.
@@ -181,18 +182,9 @@ pub async fn write(writer: &Writer, pool: &Pool, events: Vec<Event>) {
     tx.commit().await.expect("committed");
 }
 
-/// A claim of a few events for a while, without any other bound.
+/// A claim of a few events without other limits.
 pub fn claim_for(owner: &Owner) -> Claim<'_> {
-    Claim {
-        owner,
-        token: LeaseToken::random(),
-        lease: Duration::from_secs(30),
-        limit: 9,
-        max_bytes: usize::MAX,
-        order: ClaimOrder::Due,
-        skip_recent: Duration::ZERO,
-        now: None,
-    }
+    Claim::new(owner, Duration::from_secs(30), 9)
 }
 
 pub async fn run(on: impl Executor<'_, Database = Database>, sql: &str) -> Result<(), sqlx::Error> {
@@ -210,7 +202,7 @@ pub async fn texts_of(on: impl Executor<'_, Database = Database>, sql: &str) -> 
     rows.unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// Opens it both as it is and with migrations, and returns the error of each.
+/// Opens the store without and with migrations. Returns the error of each.
 pub async fn errors_of(builder: StoreBuilder) -> [OpenError; 2] {
     let plain = builder.clone().connect().await.expect_err("it cannot be opened");
     [plain, builder.migrate().connect().await.expect_err("it cannot be migrated")]

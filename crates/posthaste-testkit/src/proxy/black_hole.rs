@@ -1,4 +1,4 @@
-//! A TCP proxy that can turn into a black hole: connections stay open, and nothing passes any more.
+//! A TCP proxy that can become a black hole: connections stay open, but no data passes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,45 +8,45 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// Passes everything on, until it is told to swallow it.
+/// Forwards everything until [`swallow`](Self::swallow) is called.
 #[derive(Debug)]
 pub struct BlackHole {
     port: u16,
-    shared: Arc<Shared>,
+    counts: Arc<ConnectionCounts>,
     task: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    /// How many connections were made so far.
+struct ConnectionCounts {
+    /// Connections accepted so far.
     accepted: AtomicUsize,
-    /// Connections before this one are swallowed.
+    /// Connections whose number is lower than this are swallowed.
     swallowed: AtomicUsize,
 }
 
 impl BlackHole {
-    /// A proxy before this port of the local host.
+    /// A proxy in front of this port of the local host.
     pub async fn before(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::new(Shared::default());
-        let task = tokio::spawn(serve(listener, target, Arc::clone(&shared))).abort_handle();
-        Self { port, shared, task }
+        let counts = Arc::new(ConnectionCounts::default());
+        let task = tokio::spawn(serve(listener, target, Arc::clone(&counts))).abort_handle();
+        Self { port, counts, task }
     }
 
-    /// Where it listens.
+    /// The port to connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections were made so far.
+    /// Connections accepted so far.
     pub fn accepted(&self) -> usize {
-        self.shared.accepted.load(Ordering::SeqCst)
+        self.counts.accepted.load(Ordering::SeqCst)
     }
 
-    /// From now on nothing passes on the connections that there are, without an error. New ones work.
+    /// Stops all data on the connections made so far, without an error. New connections work.
     pub fn swallow(&self) {
-        self.shared.swallowed.store(self.accepted(), Ordering::SeqCst);
+        self.counts.swallowed.store(self.accepted(), Ordering::SeqCst);
     }
 }
 
@@ -56,22 +56,22 @@ impl Drop for BlackHole {
     }
 }
 
-async fn serve(listener: TcpListener, target: u16, shared: Arc<Shared>) {
+async fn serve(listener: TcpListener, target: u16, counts: Arc<ConnectionCounts>) {
     while let Ok((client, _)) = listener.accept().await {
-        let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
+        let number = counts.accepted.fetch_add(1, Ordering::SeqCst);
         let server = TcpStream::connect(("127.0.0.1", target)).await.expect("the server is there");
         let (from_client, to_client) = client.into_split();
         let (from_server, to_server) = server.into_split();
-        tokio::spawn(copy(from_client, to_server, number, Arc::clone(&shared)));
-        tokio::spawn(copy(from_server, to_client, number, Arc::clone(&shared)));
+        tokio::spawn(copy(from_client, to_server, number, Arc::clone(&counts)));
+        tokio::spawn(copy(from_server, to_client, number, Arc::clone(&counts)));
     }
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, number: usize, shared: Arc<Shared>) {
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, number: usize, counts: Arc<ConnectionCounts>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        if number < shared.swallowed.load(Ordering::SeqCst) {
-            // Both ends stay open.
+        if number < counts.swallowed.load(Ordering::SeqCst) {
+            // Both halves are kept, so the connections stay open.
             return std::future::pending().await;
         }
         if to.write_all(&buffer[..read]).await.is_err() {

@@ -1,4 +1,4 @@
-//! A way to PostgreSQL that can break when a COMMIT is on it, and that counts round trips.
+//! A proxy in front of PostgreSQL that can lose a COMMIT or its response, and that counts round trips.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -6,99 +6,100 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The fault of the next COMMIT.
+/// What happens to the next COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitFault {
-    /// It arrives, and so does its answer.
+    /// The COMMIT arrives, and its response comes back.
     Passes = 0,
-    /// It never arrives, and the connection is lost.
+    /// The COMMIT never arrives, and the connection is lost.
     Lost = 1,
-    /// It arrives, is done and answered, and the answer is lost with the connection.
+    /// The COMMIT arrives and is executed. Its response is lost together with the connection.
     ResponseLost = 2,
 }
 
-/// Listens on a port of its own until the test ends. It reads what is said, so clients must come without TLS.
+/// Listens on a port of its own until the test ends. It inspects the traffic, so clients must connect without TLS.
 #[derive(Debug)]
 pub struct BrokenCommit {
     port: u16,
-    shared: Arc<Shared>,
+    state: Arc<LinkState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LinkState {
+    /// The [`CommitFault`] of the next COMMIT.
     fault: AtomicU8,
     round_trips: AtomicUsize,
 }
 
 impl BrokenCommit {
-    /// A way to the server at this address.
+    /// A proxy in front of the server at this address.
     pub async fn to(host: &str, port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let own_port = listener.local_addr().expect("a port").port();
-        let shared = Arc::new(Shared::default());
-        let (host, ours) = (host.to_owned(), Arc::clone(&shared));
+        let state = Arc::new(LinkState::default());
+        let (host, ours) = (host.to_owned(), Arc::clone(&state));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect((host.as_str(), port)).await.expect("the server is there");
                 tokio::spawn(forward(client, server, Arc::clone(&ours)));
             }
         });
-        Self { port: own_port, shared }
+        Self { port: own_port, state }
     }
 
-    /// Where it listens.
+    /// The port to connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Decides what becomes of the next COMMIT; those after it pass.
+    /// Sets the fault of the next COMMIT. Later ones pass.
     pub fn next_commit(&self, fault: CommitFault) {
-        self.shared.fault.store(fault as u8, Ordering::SeqCst);
+        self.state.fault.store(fault as u8, Ordering::SeqCst);
     }
 
-    /// How often a client had to wait for an answer: requests that follow each other without an answer
-    /// between them are one round trip.
+    /// Number of round trips: how often a client waited for a response. Requests without a response between them are
+    /// one round trip.
     pub fn round_trips(&self) -> usize {
-        self.shared.round_trips.load(Ordering::SeqCst)
+        self.state.round_trips.load(Ordering::SeqCst)
     }
 }
 
-/// Both connections are lost when this returns.
-async fn forward(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>) -> std::io::Result<()> {
-    let (mut question, mut answer) = ([0; 16 * 1024], [0; 16 * 1024]);
-    let mut is_answered = true;
+/// Forwards both directions. When it returns, both connections are closed.
+async fn forward(mut client: TcpStream, mut server: TcpStream, state: Arc<LinkState>) -> std::io::Result<()> {
+    let (mut request, mut response) = ([0; 16 * 1024], [0; 16 * 1024]);
+    let mut has_response = true;
     loop {
         tokio::select! {
-            read = client.read(&mut question) => {
-                let question = &question[..read?];
-                let is_commit = contains(question, b"COMMIT\0");
-                let fault = if is_commit { shared.fault.swap(0, Ordering::SeqCst) } else { 0 };
-                if question.is_empty() || fault == CommitFault::Lost as u8 {
+            read = client.read(&mut request) => {
+                let request = &request[..read?];
+                let is_commit = contains(request, b"COMMIT\0");
+                let fault = if is_commit { state.fault.swap(0, Ordering::SeqCst) } else { 0 };
+                if request.is_empty() || fault == CommitFault::Lost as u8 {
                     return Ok(());
                 }
-                if std::mem::replace(&mut is_answered, false) {
-                    shared.round_trips.fetch_add(1, Ordering::SeqCst);
+                if std::mem::replace(&mut has_response, false) {
+                    state.round_trips.fetch_add(1, Ordering::SeqCst);
                 }
-                server.write_all(question).await?;
+                server.write_all(request).await?;
                 if fault == CommitFault::ResponseLost as u8 {
-                    // All of it: what was sent together with the COMMIT is answered before it.
+                    // Reads up to the response to the COMMIT, because earlier requests get their responses first.
                     let mut seen = Vec::new();
                     while !contains(&seen, b"COMMIT\0") && !contains(&seen, b"ROLLBACK\0") {
-                        match server.read(&mut answer).await? {
+                        match server.read(&mut response).await? {
                             0 => return Ok(()),
-                            read => seen.extend_from_slice(&answer[..read]),
+                            read => seen.extend_from_slice(&response[..read]),
                         }
                     }
                     return Ok(());
                 }
             }
-            read = server.read(&mut answer) => {
-                let answer = &answer[..read?];
-                if answer.is_empty() {
+            read = server.read(&mut response) => {
+                let response = &response[..read?];
+                if response.is_empty() {
                     return Ok(());
                 }
-                is_answered = true;
-                client.write_all(answer).await?;
+                has_response = true;
+                client.write_all(response).await?;
             }
         }
     }

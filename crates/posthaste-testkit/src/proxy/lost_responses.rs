@@ -1,4 +1,4 @@
-//! Lost responses: what a client sends arrives, and what the server responds does not.
+//! A TCP proxy that can drop all responses: requests arrive, responses do not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Passes everything on, until it loses what comes back.
+/// Forwards everything until responses are dropped.
 #[derive(Debug)]
 pub struct LostResponses {
     port: u16,
@@ -15,7 +15,7 @@ pub struct LostResponses {
 }
 
 impl LostResponses {
-    /// A way to this port of the local host.
+    /// A proxy in front of this port of the local host.
     pub async fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -24,12 +24,12 @@ impl LostResponses {
         Self { port, loses, task }
     }
 
-    /// Where it listens.
+    /// The port to connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether responses are lost from now on.
+    /// Sets whether responses are dropped from now on.
     pub fn lose_responses(&self, lose: bool) {
         self.loses.store(lose, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Ways to a server that a test can break: each is a port of the local host, and ends with the test.
+//! Proxies with which a test can disturb the connection to a server. Each listens on a port of the local host.
 
 mod black_hole;
 mod broken_commit;

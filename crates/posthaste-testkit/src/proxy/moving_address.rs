@@ -1,4 +1,4 @@
-//! An address that moves: connections stay where they led to, and new ones lead elsewhere.
+//! An address that moves: existing connections stay, and new ones lead to another server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// Leads every new connection to where it points at that moment.
+/// Forwards each connection to the target at the time when it was made.
 #[derive(Debug)]
 pub struct MovingAddress {
     port: u16,
@@ -25,17 +25,17 @@ impl MovingAddress {
         Self { port, target, accepted, task }
     }
 
-    /// Where it listens.
+    /// The port to connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections were made so far.
+    /// Connections accepted so far.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// New connections lead to this port from now on; those that there are stay.
+    /// New connections lead to this port from now on. Existing ones stay.
     pub fn redirect_to(&self, target: u16) {
         self.target.store(target, Ordering::SeqCst);
     }

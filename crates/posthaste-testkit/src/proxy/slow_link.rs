@@ -1,15 +1,15 @@
-//! A slow link: responses come back with few bytes per second.
+//! A slow link: a TCP proxy that limits the bytes per second of responses.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A proxy through which so many bytes per second come back, all connections together. It ends with the test.
+/// A proxy that limits responses to a number of bytes per second, for all connections together.
 #[derive(Debug)]
 pub struct SlowLink(SocketAddr);
 
-/// When the link is free for the next bytes.
+/// The time from which the link can send more bytes.
 type FreeAt = Arc<Mutex<Instant>>;
 
 impl SlowLink {
@@ -21,7 +21,7 @@ impl SlowLink {
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(&server) else { continue };
-                // An error means that one of the two has closed the connection.
+                // An error means that the client or the server has closed the connection.
                 let _ = connect_both(client, server, Arc::clone(&free_at), bytes_per_second);
             }
         });

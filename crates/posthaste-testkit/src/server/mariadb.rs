@@ -1,4 +1,4 @@
-//! A MariaDB of a test's own.
+//! A MariaDB server for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,35 +10,35 @@ use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::unprivileged;
 
-/// How a MariaDB ends.
+/// How MariaDB is ended.
 #[derive(Clone, Copy, Debug)]
 pub enum MariaDbShutdown {
-    /// Clients are cut off, everything is written.
+    /// SIGTERM: clients are disconnected, and all data is written.
     Stopped,
-    /// It stops where it is; the next start recovers.
+    /// SIGKILL: it ends immediately, and the next start recovers.
     Killed,
 }
 
 impl MariaDbShutdown {
-    /// A different one each time.
+    /// Alternates between both.
     pub fn of_round(round: usize) -> Self {
         if round.is_multiple_of(2) { Self::Stopped } else { Self::Killed }
     }
 }
 
-/// Its user `root` has no password.
+/// A MariaDB server whose user `root` has no password.
 #[derive(Debug)]
 pub struct MariaDbServer {
     server: OwnServer,
 }
 
 impl MariaDbServer {
-    /// Starts one that has an empty database `shop`, and a time zone of neither UTC nor whole hours.
+    /// Starts a server with an empty database `shop`, and a time zone that differs from UTC by a fraction of an hour.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// The same with these settings, such as `--max-allowed-packet=64M`.
+    /// As [`start`](Self::start), with further settings such as `--max-allowed-packet=64M`.
     pub async fn start_with(settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         let mut server = OwnServer::unprivileged(move |dir, port| {
@@ -56,7 +56,7 @@ impl MariaDbServer {
         Self { server }
     }
 
-    /// Starts one that says that it is of another version. It has neither users nor databases, so it starts quickly.
+    /// Starts a server that reports another version. It has neither users nor databases, so it starts quickly.
     pub async fn of_version(version: &str) -> Self {
         let version = version.to_owned();
         let mut server = OwnServer::unprivileged(move |dir, port| {
@@ -70,17 +70,17 @@ impl MariaDbServer {
         Self { server }
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    /// The URL of its database `shop`, as the user with all rights.
+    /// URL of the database `shop`, for the user with all rights.
     pub fn url(&self) -> String {
         format!("mysql://root@127.0.0.1:{}/shop", self.port())
     }
 
-    /// Ends it and starts it again. Returns when it takes connections.
+    /// Ends the server and starts it again. Returns when it accepts connections.
     pub async fn restart(&mut self, end: MariaDbShutdown) {
         let signal = match end {
             MariaDbShutdown::Stopped => "TERM",
@@ -101,12 +101,13 @@ fn install(dir: &Path) {
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
 }
 
-/// A program of the server's, on its data.
+/// Command for a program of MariaDB, on the data of this server.
 fn command(program: &Path, dir: &Path) -> Command {
     let mut command = unprivileged(program, "KILL");
     command.arg("--no-defaults").arg(format!("--basedir={}", base().display()));
     command.arg(format!("--datadir={}", data(dir).display()));
-    // A server that starts removes what it takes for remains of its own, which may be another's.
+    // At start a server deletes temporary files that it takes for its own. They may belong to the server of another
+    // test.
     command.arg(format!("--tmpdir={}", dir.display()));
     command
 }
@@ -139,7 +140,7 @@ fn init_file(dir: &Path) -> PathBuf {
     dir.join("init.sql")
 }
 
-/// The server speaks first, once it is ready: a packet of version 10 of the protocol.
+/// A server that is ready sends the first packet, of version 10 of the protocol.
 async fn is_ready(running: RunningServer) -> bool {
     let mut begin = [0; 5];
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", running.port)).await else { return false };

@@ -1,4 +1,4 @@
-//! Servers of a test's own, to be killed, suspended and started again: a process, a folder and a port each.
+//! Servers for one test, which can be killed, suspended and restarted. Each has a process, a folder and a port.
 
 mod mariadb;
 mod pgbouncer;
@@ -22,17 +22,17 @@ pub use postgres::{PostgresServer, PostgresShutdown};
 pub use redis::RedisServer;
 pub use redis_cluster::RedisCluster;
 
-/// How long a server may take to do anything. Some of them are large, and share few cores with other tests.
+/// Maximum time for anything that a server does. Some servers are large and share few cores with other tests.
 pub const SERVER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long one check of a server may take. A client that gets no response from a server which is just starting may
-/// wait for ever: then it checks again.
+/// Maximum time for one readiness check. A client that connects while a server is starting may never get a response;
+/// then the check is repeated.
 const READINESS_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 type NewCommand = Box<dyn Fn(&Path, u16) -> Command + Send + Sync>;
 
-/// Asks again and again until the answer is yes, and returns how long that took. For what a server does: it may take
-/// as long as a server may.
+/// Repeats a check until it returns true; returns how long that took. Fails after [`SERVER_TIMEOUT`]. For conditions
+/// that depend on a server.
 pub async fn wait_for_server<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) -> Duration {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_millis(20));
@@ -45,7 +45,7 @@ pub async fn wait_for_server<F: Future<Output = bool>>(what: &str, mut is_so: im
     }
 }
 
-/// A server of a test's own, of whatever kind. Dropped, it is killed.
+/// A server of any kind. It is killed when this is dropped.
 pub struct OwnServer {
     port: u16,
     dir: TempDir,
@@ -54,47 +54,48 @@ pub struct OwnServer {
     drop_signal: &'static str,
 }
 
-/// A server that was started, and may be ready or not.
+/// A server that was started and may not be ready yet.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningServer {
-    /// Where it listens.
+    /// The port it listens on.
     pub port: u16,
-    /// Its process.
+    /// The process id.
     pub pid: u32,
 }
 
 impl OwnServer {
-    /// A server that this command starts, given its folder and its port. It does not run yet.
+    /// A server that this command starts, given its folder and port. It is not started yet.
     pub fn new(command: impl Fn(&Path, u16) -> Command + Send + Sync + 'static) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         Self { port: free_port(), dir, command: Box::new(command), process: None, drop_signal: "KILL" }
     }
 
-    /// The same for a command of [`unprivileged`](crate::process::unprivileged), which may use the folder.
+    /// As [`new`](Self::new), for a command of [`unprivileged`](crate::process::unprivileged). Its user owns the
+    /// folder.
     pub fn unprivileged(command: impl Fn(&Path, u16) -> Command + Send + Sync + 'static) -> Self {
         let server = Self::new(command);
         give_to_unprivileged(server.dir());
         server
     }
 
-    /// Ends it by this signal when it is dropped, for a server that is more than one process.
+    /// The signal that ends it when it is dropped, for a server of several processes. Default: `KILL`.
     pub fn dropped_by(mut self, signal: &'static str) -> Self {
         self.drop_signal = signal;
         self
     }
 
-    /// Where it listens when it runs.
+    /// The port it listens on when it runs.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its folder. What it writes to its standard output and error is in the file `output.log`.
+    /// The server's folder. Its standard output and error go to the file `output.log` in it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Starts it unless it runs, and returns when it is ready. A server that ends at once is started again: what is
-    /// left of a killed one may still hold the folder or the port.
+    /// Starts the server unless it runs. Returns when it is ready. If it ends immediately, it is started again, because
+    /// the remains of a killed server may still block the folder or the port.
     pub async fn start<F: Future<Output = bool>>(&mut self, is_ready: impl Fn(RunningServer) -> F) {
         let started = Instant::now();
         let mut ticks = interval(Duration::from_millis(20));
@@ -108,7 +109,7 @@ impl OwnServer {
         }
     }
 
-    /// Starts it unless it runs, and returns when it listens.
+    /// Starts the server unless it runs. Returns when it listens.
     pub async fn listen(&mut self) {
         self.start(|running| listens(running.port)).await;
     }
@@ -136,7 +137,7 @@ impl OwnServer {
             .unwrap_or_default()
     }
 
-    /// Ends it where it is: SIGKILL.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -144,7 +145,7 @@ impl OwnServer {
         }
     }
 
-    /// Ends it by this signal, and returns when it has ended.
+    /// Ends it with this signal. Returns when it has ended.
     pub async fn end(&mut self, name: &str) {
         let mut process = self.process.take().expect("the server runs");
         signal(process.id(), name);
@@ -152,12 +153,12 @@ impl OwnServer {
             .await;
     }
 
-    /// Suspends it: it keeps its connections, and answers nothing.
+    /// Suspends it: its connections stay open, but it does not reply.
     pub fn suspend(&self) {
         suspend(self.pid());
     }
 
-    /// Lets it go on.
+    /// Resumes it after [`suspend`](Self::suspend).
     pub fn resume(&self) {
         resume(self.pid());
     }
@@ -172,7 +173,7 @@ impl Drop for OwnServer {
         if let Some(process) = &mut self.process
             && matches!(process.try_wait(), Ok(None))
         {
-            // It may end by itself at this moment.
+            // `kill` fails if the server ends by itself at this moment.
             let _ = Command::new("kill").args(["-s", self.drop_signal, &process.id().to_string()]).status();
             let _ = process.wait();
         }

@@ -1,16 +1,16 @@
-//! A PgBouncer of a test's own, before a server or before a way to it that the test can break.
+//! A PgBouncer for one test, in front of a PostgreSQL server or of a proxy to one.
 
 use super::OwnServer;
 use crate::process::unprivileged;
 
-/// In transaction mode, without passwords.
+/// A PgBouncer in transaction mode, without passwords.
 #[derive(Debug)]
 pub struct PgBouncer {
     server: OwnServer,
 }
 
 impl PgBouncer {
-    /// Starts one before the PostgreSQL at this address, for this user.
+    /// Starts a PgBouncer in front of the PostgreSQL server at this address, for this user.
     pub async fn before(host: &str, port: u16, user: &str) -> Self {
         let upstream = format!("host={host} port={port}");
         let mut server = OwnServer::unprivileged(move |dir, port| {
@@ -32,7 +32,7 @@ impl PgBouncer {
         Self { server }
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.server.port()
     }

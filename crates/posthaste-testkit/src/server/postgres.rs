@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own.
+//! A PostgreSQL server for one test.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,19 +9,19 @@ use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::unprivileged;
 
-/// How a PostgreSQL ends.
+/// How PostgreSQL is ended.
 #[derive(Clone, Copy, Debug)]
 pub enum PostgresShutdown {
-    /// Clients are cut off, everything is written.
+    /// SIGINT: clients are disconnected, and all data is written.
     Fast,
-    /// Every process stops where it is; the next start recovers.
+    /// SIGQUIT: all processes end immediately, and the next start recovers.
     Immediate,
-    /// The first process alone is killed; the others see it some time later.
+    /// SIGKILL of the first process only. The other processes notice it later.
     Killed,
 }
 
 impl PostgresShutdown {
-    /// A different one each time.
+    /// Alternates between them; round 4 is `Killed`.
     pub fn of_round(round: usize) -> Self {
         match round {
             4 => Self::Killed,
@@ -31,14 +31,14 @@ impl PostgresShutdown {
     }
 }
 
-/// Trusts every login on the local host.
+/// A PostgreSQL server that trusts every login from the local host.
 #[derive(Debug)]
 pub struct PostgresServer {
     server: OwnServer,
 }
 
 impl PostgresServer {
-    /// Starts one with PostgreSQL's own settings.
+    /// Starts a server with PostgreSQL's default settings.
     pub async fn start() -> Self {
         let mut server = Self::new();
         let initdb = command("initdb", server.server.dir())
@@ -50,7 +50,7 @@ impl PostgresServer {
         server
     }
 
-    /// A replica of this server, which keeps its place in this slot and says what it still reads.
+    /// Starts a replica of this server that uses this replication slot and has `hot_standby_feedback` on.
     pub async fn start_replica(&self, slot: &str) -> Self {
         let mut replica = Self::new();
         let port = self.port().to_string();
@@ -71,7 +71,7 @@ impl PostgresServer {
             postgres.arg(format!("unix_socket_directories={}", dir.display()));
             postgres
         });
-        // Killed, it would leave the processes that it started.
+        // SIGKILL would leave the processes that it has started.
         Self { server: server.dropped_by("QUIT") }
     }
 
@@ -80,17 +80,17 @@ impl PostgresServer {
         self.server.start(|running| std::future::ready(is_ready(&data, running))).await;
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    /// The URL of its superuser and its first database.
+    /// URL of the superuser and the default database.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port())
     }
 
-    /// Ends it and starts it again. Returns when it takes connections.
+    /// Ends the server and starts it again. Returns when it accepts connections.
     pub async fn restart(&mut self, end: PostgresShutdown) {
         let signal = match end {
             PostgresShutdown::Fast => "INT",
@@ -102,7 +102,7 @@ impl PostgresServer {
     }
 }
 
-/// A program of the server's, on its data.
+/// Command for a program of PostgreSQL, on the data of this server.
 fn command(program: &str, dir: &Path) -> Command {
     let bin = PathBuf::from(variable("POSTHASTE_TEST_POSTGRES_BIN"));
     let mut command = unprivileged(bin.join(program), "QUIT");
@@ -114,8 +114,8 @@ fn data(dir: &Path) -> PathBuf {
     dir.join("data")
 }
 
-/// The first line of the server's own file is its process, the eighth says whether it is ready; a replica says
-/// that it is one.
+/// Reads the server's `postmaster.pid`: the first line is the process id, the eighth line is the state, `ready` or, for
+/// a replica, `standby`.
 fn is_ready(data: &Path, running: RunningServer) -> bool {
     let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let line = |n| file.lines().nth(n).map(str::trim_end);

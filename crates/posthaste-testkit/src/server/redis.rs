@@ -1,4 +1,4 @@
-//! A Redis of a test's own.
+//! A Redis server for one test.
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -7,7 +7,7 @@ use super::{OwnServer, RunningServer};
 use crate::environment::variable;
 use crate::process::program;
 
-/// A Redis that keeps nothing on the disk unless its settings say so.
+/// A Redis server. It writes nothing to disk unless its settings say so.
 #[derive(Debug)]
 pub struct RedisServer {
     server: OwnServer,
@@ -15,8 +15,8 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// A server with these settings, which does not run yet. Where `PORT` stands among them, it listens with TLS
-    /// alone.
+    /// A server with these settings. It is not started yet. If one of them is `PORT`, that is replaced by the port, and
+    /// the server listens only with TLS.
     pub fn new(settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
         let has_tls = settings.iter().any(|setting| setting == "PORT");
@@ -31,12 +31,12 @@ impl RedisServer {
         Self { server, has_tls }
     }
 
-    /// A server with these settings that answers only when a write is on the disk. It does not run yet.
+    /// A server with these settings that replies only after a write is on disk. It is not started yet.
     pub fn durable(settings: &[&str]) -> Self {
         Self::new(&[&["--appendonly", "yes", "--appendfsync", "always"], settings].concat())
     }
 
-    /// Starts it unless it runs, and returns when it answers.
+    /// Starts the server unless it runs. Returns when it replies.
     pub async fn start(&mut self) {
         match self.has_tls {
             true => self.server.listen().await,
@@ -44,64 +44,64 @@ impl RedisServer {
         }
     }
 
-    /// The same, for a server that was just made.
+    /// As [`start`](Self::start), for a server that was just made.
     pub async fn started(mut self) -> Self {
         self.start().await;
         self
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    /// Its URL, without a login.
+    /// Its URL, without user and password.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port())
     }
 
-    /// The server itself, whatever it serves.
+    /// The underlying server process.
     pub fn server(&mut self) -> &mut OwnServer {
         &mut self.server
     }
 
-    /// Ends it where it is: SIGKILL.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// Ends it where it is, and starts it again. Returns when it answers.
+    /// Kills it and starts it again. Returns when it replies.
     pub async fn restart(&mut self) {
         self.kill();
         self.start().await;
     }
 
-    /// Suspends it: it keeps its connections, and answers nothing.
+    /// Suspends it: its connections stay open, but it does not reply.
     pub fn suspend(&self) {
         self.server.suspend();
     }
 
-    /// Lets it go on.
+    /// Resumes it after [`suspend`](Self::suspend).
     pub fn resume(&self) {
         self.server.resume();
     }
 }
 
-/// Not while it reads its data; a password it asks for is an answer too.
+/// Whether the server replies to PING. While it loads its data it returns another error; NOAUTH means that it is ready.
 async fn is_ready(running: RunningServer) -> bool {
-    query(running.port, "PING").await.is_ok_and(|answer| answer == "PONG" || answer.starts_with("NOAUTH"))
+    query(running.port, "PING").await.is_ok_and(|reply| reply == "PONG" || reply.starts_with("NOAUTH"))
 }
 
-/// The answer to a command that has no words with spaces, if it is one text.
+/// Sends a command whose words contain no spaces; returns its reply, which must be a single text.
 pub(super) async fn query(port: u16, command: &str) -> std::io::Result<String> {
     let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await?);
     stream.write_all(format!("{command}\r\n").as_bytes()).await?;
     let mut line = String::new();
     stream.read_line(&mut line).await?;
-    let answer = line.trim_end();
-    // A text after its length, or a line.
-    let Some(length) = answer.strip_prefix('$').and_then(|length| length.parse().ok()) else {
-        return Ok(answer.get(1..).unwrap_or_default().to_owned());
+    let reply = line.trim_end();
+    // A bulk string behind its length, or a simple string.
+    let Some(length) = reply.strip_prefix('$').and_then(|length| length.parse().ok()) else {
+        return Ok(reply.get(1..).unwrap_or_default().to_owned());
     };
     let mut text = vec![0; length];
     stream.read_exact(&mut text).await?;

@@ -1,13 +1,13 @@
-//! A Redis cluster of a test's own.
+//! A Redis cluster for one test.
 
 use super::redis::{RedisServer, query};
 use crate::process::free_port;
 use crate::wait::wait_until;
 
-/// A cluster of three servers without replicas, of which two go on without the third.
+/// A cluster of three servers without replicas. Two of them keep working without the third.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// Its servers, in the order of their slots.
+    /// The servers, in the order of their slots.
     pub nodes: Vec<RedisServer>,
 }
 
@@ -15,22 +15,22 @@ impl RedisCluster {
     const SLOTS: u16 = 16_384;
     const NODES: u16 = 3;
 
-    /// Starts one, and returns when all its nodes know each other.
+    /// Starts a cluster. Returns when all nodes know each other.
     pub async fn start() -> Self {
         let mut nodes: Vec<RedisServer> = Vec::new();
         let mut bus_ports: Vec<u16> = Vec::new();
         for index in 0..Self::NODES {
             let bus_port = free_port();
             let node = start_node(bus_port).await;
-            let tell = async |command: String| {
-                let answer = query(node.port(), &format!("CLUSTER {command}")).await;
-                assert_eq!(answer.expect("an answer"), "OK", "{command}");
+            let configure = async |command: String| {
+                let reply = query(node.port(), &format!("CLUSTER {command}")).await;
+                assert_eq!(reply.expect("a reply"), "OK", "{command}");
             };
-            tell(format!("SET-CONFIG-EPOCH {}", index + 1)).await;
+            configure(format!("SET-CONFIG-EPOCH {}", index + 1)).await;
             let (first, end) = (Self::first_slot(index), Self::first_slot(index + 1));
-            tell(format!("ADDSLOTSRANGE {first} {}", end - 1)).await;
+            configure(format!("ADDSLOTSRANGE {first} {}", end - 1)).await;
             for (other, bus_port) in nodes.iter().zip(&bus_ports) {
-                tell(format!("MEET 127.0.0.1 {} {bus_port}", other.port())).await;
+                configure(format!("MEET 127.0.0.1 {} {bus_port}", other.port())).await;
             }
             nodes.push(node);
             bus_ports.push(bus_port);
@@ -54,12 +54,12 @@ impl RedisCluster {
         (u32::from(Self::SLOTS) * u32::from(index) / u32::from(Self::NODES)) as u16
     }
 
-    /// The URLs of its nodes.
+    /// The URLs of the nodes.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(RedisServer::url).collect()
     }
 
-    /// The index of the node that has this key, which must have no spaces.
+    /// Index of the node that has this key. The key must not contain spaces.
     pub async fn node_of(&self, key: &str) -> usize {
         let slot = query(self.nodes[0].port(), &format!("CLUSTER KEYSLOT {key}")).await.expect("KEYSLOT");
         let slot: u16 = slot.parse().expect("a slot");

@@ -1,5 +1,5 @@
-//! Callers that go away at any moment: on a pool of one connection, nobody finds a transaction of
-//! somebody else, and what is stored is delivered, and nothing else is.
+//! Cancelled calls: on a pool of one connection, no borrower finds an open transaction of another, and exactly what is
+//! stored is delivered.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::support::{Db, drop_after, event, wait_until};
 
 const ROUNDS: usize = 400;
 
-/// Asked in the simple protocol, in which the clock of a statement is that of its transaction unless the
-/// transaction began before.
+/// Uses the simple protocol, in which the clock of a statement is that of its transaction unless the transaction began
+/// before.
 async fn is_in_a_stale_transaction(pool: &Pool) -> bool {
     let client = pool.get().await.expect("a connection");
-    let rows = client.simple_query("SELECT now() = statement_timestamp()").await.expect("it answers");
+    let rows = client.simple_query("SELECT now() = statement_timestamp()").await.expect("the query works");
     let is_outside = rows.iter().any(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
         _ => false,
@@ -45,15 +45,15 @@ async fn cancelled_calls_leave_no_transaction_to_the_next_borrower() {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox =
-        Outbox::builder(db.store.clone(), routes).single_node().start().expect("a good configuration");
-    let writer = PgWriter::new(db.store.writer_context(&outbox));
+        Outbox::builder(db.store.clone(), routes).single_node().start().expect("a valid configuration");
+    let writer = PgWriter::new(&db.store, &outbox);
     let pool = db.pool(1);
-    write(&writer, &pool, ROUNDS).await.expect("nobody cancels the first");
+    write(&writer, &pool, ROUNDS).await.expect("the first is not cancelled");
 
     let (mut stale, mut cancelled) = (0, 0);
     for round in 0..ROUNDS {
         match drop_after(fastrand::usize(1..12), write(&writer, &pool, round)).await {
-            Some(answer) => answer.expect("what is not cancelled works"),
+            Some(result) => result.expect("a call that is not cancelled works"),
             None => cancelled += 1,
         }
         stale += usize::from(is_in_a_stale_transaction(&pool).await);

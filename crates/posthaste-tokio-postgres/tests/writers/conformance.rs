@@ -1,4 +1,4 @@
-//! The Writers' suite: on a bare client, on one that keeps statements prepared, and on a pool.
+//! The Writer conformance suite on a bare client, on a client that keeps statements prepared, and on a pool.
 
 use async_trait::async_trait;
 use deadpool_postgres::{Object, Pool};
@@ -24,10 +24,10 @@ struct TokioPostgres<C> {
     writer: PgWriter,
 }
 
-/// How a service connects.
+/// How a service gets a connection.
 type Connect<C> = fn(Config) -> BoxFuture<'static, C>;
 
-/// A connection that a service may have, and a transaction of its own on it.
+/// A connection of a service, and a transaction that the service began on it.
 #[async_trait]
 trait Service: PgConnection + Sized {
     async fn insert(
@@ -38,7 +38,7 @@ trait Service: PgConnection + Sized {
     ) -> Result<Result<Receipt, WriteError>, Error>;
 }
 
-/// The same on the two types of transactions, which share methods and no trait.
+/// Implements it for the two types of transactions, which have the same methods but no common trait.
 macro_rules! insert_and_end {
     ($connection:expr, $writer:ident, $events:ident, $end:ident) => {{
         let mut tx = $connection.transaction().await?;
@@ -90,7 +90,7 @@ impl<C: Service> TokioPostgres<C> {
         let db = Db::new().await;
         db.execute(STATEMENTS.refuse_unwritable).await;
         let scene = Scene::start(db.store.clone());
-        let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
+        let writer = PgWriter::new(&db.store, scene.outbox());
         let connection = Mutex::new(connect(db.config.clone()).await);
         Self { db, connect, connection, scene, writer }
     }
@@ -118,7 +118,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
         connection.insert(&self.writer, events, end).await.expect("the transaction works")
     }
 
-    /// See [`PgWriter::insert`] for the code that does not compile.
+    /// It does not compile: see [`PgWriter::insert`].
     async fn insert_outside(&self, _: Event) -> Option<Result<Receipt, WriteError>> {
         None
     }
@@ -126,20 +126,20 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
         let other = self.db.copy().await;
         let mut connection = (self.connect)(other.config.clone()).await;
-        let answer = match way {
+        let result = match way {
             Way::Transaction => {
                 let tx = self.writer.begin(&mut connection).await.expect("a transaction");
-                let answer = tx.write(event).await.map(drop);
+                let result = tx.write(event).await.map(drop);
                 let _ = tx.commit().await;
-                answer
+                result
             }
             Way::Receipt => {
-                let answer = connection.insert(&self.writer, vec![event], OwnEnd::Commit).await;
-                answer.expect("the transaction works").map(drop)
+                let result = connection.insert(&self.writer, vec![event], OwnEnd::Commit).await;
+                result.expect("the transaction works").map(drop)
             }
         };
         drop(connection);
-        Some(Elsewhere { answer, stored: other.close().await })
+        Some(Elsewhere { answer: result, stored: other.close().await })
     }
 
     async fn business_rows(&self) -> Option<u64> {
@@ -147,7 +147,7 @@ impl<C: Service> WriterHarness for TokioPostgres<C> {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
     }
 
     async fn close(&self) {

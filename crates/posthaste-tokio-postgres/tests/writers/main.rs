@@ -1,4 +1,4 @@
-//! The Writer on tokio-postgres. One program for all of it: linking it is most of the work.
+//! Tests of the Writer on tokio-postgres, in one program because linking takes most of the build time.
 #![cfg(feature = "deadpool")]
 
 mod cancel;

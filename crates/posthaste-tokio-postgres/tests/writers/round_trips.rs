@@ -1,4 +1,4 @@
-//! An event costs no round trip of its own: counted on the wire, beside transactions written by hand.
+//! Counts round trips on the wire: a transaction with an event takes no more than one written by hand.
 
 use posthaste::BoxError;
 use posthaste_testkit::proxy::BrokenCommit;
@@ -8,7 +8,7 @@ use crate::support::{Db, broken_commit, connect, event, events, pool};
 
 const INSERT_ORDER_SQL: &str = "INSERT INTO orders DEFAULT VALUES";
 
-/// How many round trips this work takes.
+/// The number of round trips of this work.
 async fn round_trips(proxy: &BrokenCommit, work: impl Future<Output = Result<(), BoxError>>) -> usize {
     let before = proxy.round_trips();
     work.await.expect("it works");
@@ -28,9 +28,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let by_hand = client.prepare(by_hand).await.unwrap();
     let by_hand = round_trips(&proxy, async {
         let tx = client.transaction().await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.execute(&by_hand, &[]));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     let by_hand = by_hand.await;
@@ -38,9 +38,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
 
     let bare = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("bare")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     assert_eq!(bare.await, by_hand, "a bare client, from its first transaction on");
@@ -49,12 +49,12 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     writer.begin(&mut prepared).await.unwrap().commit().await.unwrap();
     let prepared = round_trips(&proxy, async {
         let tx = writer.begin(&mut prepared).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("prepared")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
-    assert_eq!(prepared.await, by_hand, "statements that are prepared");
+    assert_eq!(prepared.await, by_hand, "a client that keeps statements prepared");
 
     let pool = pool(&config, 1);
     let mut object = pool.get().await.unwrap();
@@ -62,9 +62,9 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
     let order = object.prepare_cached(INSERT_ORDER_SQL).await.unwrap();
     let pooled = round_trips(&proxy, async {
         let tx = writer.begin(&mut object).await?;
-        let answers = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
-        answers.0?;
-        answers.1?;
+        let results = tokio::join!(tx.execute(&order, &[]), tx.write(event("pooled")));
+        results.0?;
+        results.1?;
         Ok(tx.commit().await?)
     });
     assert_eq!(pooled.await, by_hand, "a connection of a pool");
@@ -74,18 +74,18 @@ async fn transaction_with_an_event_takes_as_many_round_trips_as_one_written_by_h
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
+async fn many_events_and_their_proof_take_no_extra_round_trip() {
     let db = Db::new().await;
     let ((proxy, config), writer) = (broken_commit(&db.config).await, db.plain_writer());
     let mut client = connect(&config).await;
     let taken = round_trips(&proxy, async {
         let tx = writer.begin(&mut client).await?;
         let batch = events(&["a", "b", "c"]);
-        let answers =
+        let results =
             tokio::join!(tx.write_all(batch), tx.write(event("d")), tx.batch_execute(INSERT_ORDER_SQL));
-        answers.0?;
-        answers.1?;
-        answers.2?;
+        results.0?;
+        results.1?;
+        results.2?;
         Ok(tx.commit().await?)
     });
     assert_eq!(taken.await, 3);
@@ -93,14 +93,14 @@ async fn many_events_and_the_proof_of_them_take_no_more_round_trips() {
     db.close().await;
 }
 
-/// The server says on the INSERT's own round trip whether a savepoint is open.
+/// The INSERT itself returns whether a savepoint is open.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn receipt_takes_no_round_trip_but_its_insert() {
+async fn insert_with_a_receipt_takes_one_round_trip() {
     let db = Db::new().await;
     let (proxy, config) = broken_commit(&db.config).await;
     let scene = posthaste::conformance::Scene::start(db.store.clone());
-    let writer = posthaste_tokio_postgres::PgWriter::new(db.store.writer_context(scene.outbox()));
+    let writer = posthaste_tokio_postgres::PgWriter::new(&db.store, scene.outbox());
     let mut client = connect(&config).await;
     let taken = round_trips(&proxy, async {
         let tx = client.transaction().await?;

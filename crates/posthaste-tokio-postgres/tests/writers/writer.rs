@@ -1,5 +1,5 @@
-//! What the Writers' suite leaves to the driver: closures, refused and lost COMMITs, writer contexts without a
-//! store, PgBouncer.
+//! Tests beyond the Writer conformance suite: closures, refused and lost COMMITs, writer contexts without a store,
+//! PgBouncer.
 
 use posthaste::conformance::Scene;
 use posthaste::{Admin as _, BoxError, CommitError, EventId, Outbox, Recorder, Route, Routes};
@@ -13,7 +13,7 @@ use tokio_postgres::Config;
 
 use crate::support::{Db, broken_commit, connect, event, events, pool, variable, within_timeout};
 
-/// A running engine, and the ends of all transactions.
+/// A running engine, and a record of how each transaction ended.
 struct Fixture {
     db: Db,
     outbox: Outbox,
@@ -27,13 +27,13 @@ impl Fixture {
         let (db, recorder, ends) = (Db::new().await, Recorder::new(), TransactionEnds::default());
         let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
         let builder = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone());
-        let outbox = builder.start().expect("a good configuration");
-        let writer = PgWriter::new(db.store.writer_context(&outbox));
+        let outbox = builder.start().expect("a valid configuration");
+        let writer = PgWriter::new(&db.store, &outbox);
         Self { db, outbox, writer, recorder, ends }
     }
 
     async fn delivered(&self) -> Vec<String> {
-        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
@@ -51,12 +51,12 @@ async fn transaction_commits_on_ok() {
     let w = Fixture::new().await;
     let pool = w.db.pool(1);
     let mut client = pool.get().await.unwrap();
-    let answer = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
+    let result = w.writer.transaction(&mut client, async |tx: &mut PgTx<'_>| {
         tx.execute("INSERT INTO orders DEFAULT VALUES", &[]).await?;
         tx.write(event("a")).await?;
         Ok::<_, BoxError>(17)
     });
-    assert_eq!(answer.await.unwrap(), 17);
+    assert_eq!(result.await.unwrap(), 17);
     assert_eq!(w.db.int("SELECT count(*) FROM orders").await, 1);
     assert_eq!(w.delivered().await, ["a"]);
     w.close().await;
@@ -107,6 +107,22 @@ async fn transaction_can_be_spawned() {
     w.close().await;
 }
 
+/// Written once for the transactions of all drivers.
+async fn place(mut tx: impl posthaste::writer::Tx, id: &str) -> Result<(), BoxError> {
+    tx.write(event(id)).await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn function_over_any_transaction_takes_one_of_tokio_postgres() {
+    let w = Fixture::new().await;
+    let mut client = w.db.connect().await;
+    place(w.writer.begin(&mut client).await.unwrap(), "placed").await.unwrap();
+    assert_eq!(w.delivered().await, ["placed"]);
+    w.close().await;
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_nothing() {
@@ -128,7 +144,7 @@ async fn commit_that_a_deferred_constraint_refuses_is_rolled_back_and_delivers_n
     w.close().await;
 }
 
-/// When the answer to COMMIT is lost nobody knows, so no hook runs, and the poller finds out.
+/// If the reply to COMMIT is lost, the outcome is unknown: no hook runs, and the poller finds the rows.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
@@ -139,8 +155,8 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
         let tx = w.writer.begin(&mut client).await.unwrap();
         tx.write(event(id)).await.unwrap();
         proxy.next_commit(fault);
-        let answer = tx.commit().await;
-        assert!(matches!(answer, Err(CommitError::Unknown(_))), "{fault:?}: {answer:?}");
+        let result = tx.commit().await;
+        assert!(matches!(result, Err(CommitError::Unknown(_))), "{fault:?}: {result:?}");
         assert!(w.ends.take().is_empty(), "{fault:?}");
     }
     within_timeout("the poller delivers it", w.recorder.wait_for(1)).await;
@@ -149,15 +165,15 @@ async fn lost_commit_is_unknown_and_delivered_only_if_it_applied() {
     w.close().await;
 }
 
-/// A pooler answers for a server that it has lost, and does not know more than we do.
+/// A pooler replies for a server that it has lost, and does not know the outcome either.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_it_applied() {
+async fn commit_lost_by_a_pooler_is_unknown_and_delivered_only_if_it_applied() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let (recorder, ends) = (Recorder::new(), TransactionEnds::default());
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
     let outbox = Outbox::builder(db.store.clone(), routes).single_node().hook(ends.clone()).start().unwrap();
-    let writer = PgWriter::new(db.store.writer_context(&outbox));
+    let writer = PgWriter::new(&db.store, &outbox);
     let (proxy, way) = broken_commit(&db.config).await;
     let user = way.get_user().unwrap_or("postgres").to_owned();
     let pooler = PgBouncer::before("127.0.0.1", proxy.port(), &user).await;
@@ -177,8 +193,8 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
                 tx.write(event(&id)).await.unwrap();
             }
             proxy.next_commit(fault);
-            let answer = tx.commit().await;
-            assert!(matches!(answer, Err(CommitError::Unknown(_))), "{id}: {answer:?}");
+            let result = tx.commit().await;
+            assert!(matches!(result, Err(CommitError::Unknown(_))), "{id}: {result:?}");
             assert!(ends.take().is_empty(), "{id}");
         }
     }
@@ -190,18 +206,18 @@ async fn commit_whose_answer_a_pooler_has_lost_is_unknown_and_delivered_only_if_
     db.close().await;
 }
 
-/// The server tells, whoever opened the savepoint.
+/// The server reports a savepoint that was opened by an SQL text too.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
     let db = Db::new().await;
     let scene = Scene::start(db.store.clone());
-    let writer = PgWriter::new(db.store.writer_context(scene.outbox()));
+    let writer = PgWriter::new(&db.store, scene.outbox());
     let mut client = db.connect().await;
     let tx = client.transaction().await.unwrap();
     let direct = writer.insert(&tx, event("direct")).await.unwrap();
     tx.batch_execute("SAVEPOINT mine").await.unwrap();
-    // One that exists already is not mistaken for one that was inserted.
+    // A row that exists already is not taken for one that was inserted.
     let nested = writer.insert_all(&tx, events(&["nested-1", "direct", "nested-2"])).await.unwrap();
     assert_eq!(nested.duplicates(), [EventId::from("direct")]);
     let leased =
@@ -215,12 +231,12 @@ async fn receipt_in_a_raw_savepoint_is_only_a_wake_up() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writer_context_without_a_store_writes_what_a_relay_finds() {
+async fn events_written_without_a_store_are_found_by_a_relay() {
     let db = Db::new().await;
     let ends = TransactionEnds::default();
     let context =
         WriterContext::<Postgres>::writer_only().schema(db.schema.clone()).hook(ends.clone()).build();
-    let writer = PgWriter::new(context.clone());
+    let writer = PgWriter::from_context(context.clone());
     let mut client = db.connect().await;
     let tx = writer.begin(&mut client).await.unwrap();
     tx.write(event("by-tx")).await.unwrap();
@@ -239,10 +255,10 @@ async fn writer_context_without_a_store_writes_what_a_relay_finds() {
     db.close().await;
 }
 
-/// Every transaction may reach another server's session, which has prepared nothing.
+/// Every transaction may run in another server session, which has prepared no statements.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn writers_behind_pgbouncer_make_no_error() {
+async fn writers_behind_pgbouncer_cause_no_error() {
     let db = Db::open(PgStoreBuilder::pgbouncer).await;
     let config = variable("POSTHASTE_TEST_PGBOUNCER_URL").parse().unwrap();
     let (pool, writer) = (pool(&config, 6), db.plain_writer());

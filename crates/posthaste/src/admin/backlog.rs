@@ -1,11 +1,11 @@
-//! What waits, by type or by tenant: a summary that stays small, however much there is.
+//! The backlog: pending events by type or by tenant, in a summary of bounded size.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::PageRequest;
 
-/// By what pending events are grouped. Exhaustive, because a store must group as it is asked.
+/// How pending events are grouped. Exhaustive, because a store must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BacklogBy {
     /// By aggregate type and event type.
@@ -20,7 +20,7 @@ pub enum BacklogBy {
 pub struct Backlog {
     /// The groups, largest first.
     pub groups: Vec<BacklogGroup>,
-    /// Whether these are all groups, and every pending row was counted.
+    /// Whether these are all groups and every pending row was counted.
     pub complete: bool,
 }
 
@@ -30,11 +30,11 @@ impl Backlog {
         Self { groups, complete }
     }
 
-    /// A store looks at so many pending rows at most, the oldest ones.
+    /// The most pending rows that a store reads, oldest first.
     pub const MAX_ROWS: usize = 20_000;
 
-    /// The largest `limit` groups of these, of which a store may have left out small ones as long as it
-    /// answers one more than the limit. `more` says that there are rows that were not looked at.
+    /// The largest `limit` of these groups. A store may leave out small groups if it passes one more than the limit.
+    /// `more`: there are rows that were not read.
     pub fn largest(mut groups: Vec<BacklogGroup>, limit: usize, more: bool) -> Self {
         let limit = limit.min(PageRequest::MAX_LIMIT);
         let complete = !more && groups.len() <= limit;
@@ -48,16 +48,16 @@ impl Backlog {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct BacklogGroup {
-    /// `Order:OrderPlaced`, or the tenant; none for events without a tenant.
+    /// `Order:OrderPlaced`, or the tenant; `None` for events without a tenant.
     pub key: Option<String>,
-    /// How many there are among the rows that were looked at.
+    /// The number of its events among the rows that were read.
     pub count: u64,
     /// The age of the oldest of them, by its insertion.
     pub oldest: Option<Duration>,
 }
 
 impl BacklogGroup {
-    /// A group of so many events.
+    /// A group of this many events.
     pub fn new(key: Option<String>, count: u64, oldest: Option<Duration>) -> Self {
         Self { key, count, oldest }
     }

@@ -1,10 +1,10 @@
-//! What looks wrong with an outbox, and what to do about it.
+//! Findings: problems of an outbox, and what to do about them.
 
-/// Something that looks wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is about, in a word that stays the same from release to release, such as `paused-route`.
+    /// A stable name of the kind of problem, such as `paused-route`.
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,
@@ -15,30 +15,30 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding that hurts now.
+    /// A problem that has effects now.
     pub fn problem(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { code, severity: Severity::Problem, what: what.into(), advice: advice.into() }
     }
 
-    /// A finding that will hurt some day.
+    /// A problem that will have effects.
     pub fn warning(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { code, severity: Severity::Warning, what: what.into(), advice: advice.into() }
     }
 
-    /// A finding that is worth knowing.
+    /// Information.
     pub fn note(code: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { code, severity: Severity::Note, what: what.into(), advice: advice.into() }
     }
 }
 
-/// How bad a finding is. Exhaustive: a scale of three.
+/// The severity of a finding. Exhaustive: three levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// Will hurt some day.
+    /// Will have effects.
     Warning,
-    /// Hurts now.
+    /// Has effects now.
     Problem,
 }

@@ -1,5 +1,5 @@
-//! Findings about rows: what a store observes of its rows when an operator asks what is wrong, and which findings
-//! that makes. One place decides for all stores, so that they find the same and say it in the same words.
+//! Findings about rows: turns a store's observations of its rows into findings, the same findings in the same words for
+//! every store.
 
 mod clocks;
 mod leases;
@@ -12,22 +12,22 @@ pub use self::leases::LostLeases;
 pub use self::parked::ParkedRoute;
 pub use self::paused::PausedRoute;
 
-use super::format::{format_count, format_duration};
+use super::finding_text::{format_count, format_duration};
 use super::{Finding, Stats, Tolerance};
 use crate::time::Timestamp;
 
-/// What a store has observed of its rows. A store fills in what it can see without reading more than a bounded
-/// number of them.
+/// A store's observations of its rows. A store fills in what it can find out without reading more than a bounded number
+/// of them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RowObservations {
     /// The time by the store's clock.
     pub now: Timestamp,
-    /// How many of the oldest pending rows cannot be read.
+    /// How many of the oldest pending rows cannot be decoded.
     pub unreadable: u64,
-    /// The oldest pending rows whose leases lapsed.
+    /// Lapsed leases of the oldest pending rows.
     pub lost_leases: LostLeases,
-    /// Routes for which events wait.
+    /// Routes for which events are parked.
     pub parked: Vec<ParkedRoute>,
     /// Routes that an operator has paused.
     pub paused: Vec<PausedRoute>,
@@ -36,13 +36,13 @@ pub struct RowObservations {
 }
 
 impl RowObservations {
-    /// A store looks at so many pending rows at most, the oldest ones.
+    /// The most pending rows that a store reads, oldest first.
     pub const MAX_OLDEST_ROWS: usize = 10_000;
 
-    /// A store looks at so many of the newest rows at most.
+    /// The most of the newest rows that a store reads.
     pub const MAX_NEWEST_ROWS: usize = 1000;
 
-    /// What is wrong, with what the counts say.
+    /// The findings about these observations and counts.
     pub fn findings(&self, stats: &Stats, tolerance: &Tolerance) -> Vec<Finding> {
         let mut findings = Vec::new();
         findings.extend(stats.oldest_pending.and_then(|age| late(age, tolerance)));
@@ -71,7 +71,7 @@ fn dead(count: u64) -> Option<Finding> {
         Finding::warning(
             "dead-events",
             format!("DEAD events: {}", format_count(count)),
-            "look at their reasons, mend the cause, then replay or discard them",
+            "look at their reasons, fix the cause, then replay or discard them",
         )
     })
 }
@@ -81,7 +81,7 @@ fn unreadable(count: u64) -> Option<Finding> {
         Finding::warning(
             "unreadable-rows",
             format!("pending rows that cannot be read: {count}"),
-            "mend the program that writes them; an engine makes them DEAD with the reason",
+            "fix the program that writes them; an engine makes them DEAD with the reason",
         )
     })
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_does_not_name_a_number_that_nobody_counted() {
+    fn finding_does_not_name_a_number_that_was_not_counted() {
         let what = |count| dead(count).map(|finding| finding.what);
         assert_eq!(what(100_000).as_deref(), Some("DEAD events: 100000"));
         assert_eq!(what(100_001).as_deref(), Some("DEAD events: more than 100000"));

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::format::{format_duration, format_time};
+use super::finding_text::{format_duration, format_time};
 use super::{Finding, Tolerance};
 use crate::time::Timestamp;
 
 impl Finding {
-    /// This process's clock, read before and after the store's; none if the store's lay between, or not too far
-    /// away. Delays, leases and ages go by the store's clock alone, and so does not everything.
+    /// Compares the clock of this process, read before and after the store's, with the store's. `None` if the store's
+    /// lies between them or is within the tolerance. Delays, leases and ages use the store's clock; occurrence times
+    /// use that of the producer.
     pub fn clock_skew(
         before: Timestamp,
         store: Timestamp,
@@ -23,14 +24,14 @@ impl Finding {
             Self::warning(
                 "clock-skew",
                 format!("the clock of this machine is {} {how} the store's", format_duration(gap)),
-                "let both take the time from one source (NTP): leases and delays go by the store's clock, but \
-                 when an event happened is told by its producer's",
+                "let both take the time from one source (NTP): leases and delays use the store's clock, but \
+                 the time of an event comes from its producer's",
             )
         })
     }
 
-    /// So many of the connections of a server, a database or a user are taken; none if enough are left.
-    /// `whose` says of what, and `advice` what to do.
+    /// This many connections of a server, a database or a user are in use; `None` if enough are left. `whose` names the
+    /// limit, and `advice` says what to do.
     pub fn connection_limit(
         whose: &str,
         taken: u64,
@@ -47,7 +48,8 @@ impl Finding {
         })
     }
 
-    /// `who` has had a transaction open for that long; none if that is borne. `advice` says how to end it.
+    /// `who` has had a transaction open for this long; `None` if that is within the tolerance. `advice` says how to end
+    /// it.
     pub fn open_transaction(
         who: &str,
         age: Duration,
@@ -76,7 +78,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn clock_of_the_store_may_lie_between_two_looks_at_our_own() {
+    fn clock_of_the_store_may_be_between_two_readings_of_ours() {
         let t = Timestamp::from_micros(1_000_000_000);
         let skew = |store, seconds: u32| {
             let tolerance = Tolerance::default().with_skew(seconds * SECOND);

@@ -1,74 +1,74 @@
-//! How much an operator bears before something counts as wrong.
+//! The tolerance of a diagnosis: what counts as normal.
 
 use std::time::Duration;
 
-/// What [`Admin::diagnose`](super::Admin::diagnose) leaves out because it is still within bounds.
+/// The limits within which [`Admin::diagnose`](super::Admin::diagnose) reports nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tolerance {
     /// How long the oldest pending event may wait. Default: 5 minutes.
     pub late: Duration,
-    /// How long a transaction of anybody may stay open on the database: while it does, nothing that was
-    /// settled since can be cleaned up, and every claim walks over it. Default: 5 minutes.
+    /// How long any transaction may stay open on the database. While one is open, rows that were settled since cannot
+    /// be cleaned up, and every claim reads over them. Default: 5 minutes.
     pub transaction: Duration,
-    /// How long a route may be paused before somebody has forgotten it. Default: 1 hour.
+    /// How long a route may be paused before it counts as forgotten. Default: 1 hour.
     pub paused: Duration,
-    /// How far clocks may be apart. Default: 5 s.
+    /// How far two clocks may differ. Default: 5 s.
     pub skew: Duration,
-    /// How much of a limit of the server may be used up, such as its connections, in percent. Default: 80.
+    /// The used share of a server's limit, such as its connections, in percent. Default: 80.
     pub used: u8,
-    /// From how many rows on that the database has not cleaned up yet they count, if they are also more than
-    /// the rows that live. MySQL and MariaDB tell transactions, of all tables: ten times as many are borne.
-    /// Default: 10,000.
+    /// The number of dead rows that the database has not cleaned up from which they are reported, if they are also more
+    /// than the live rows. MySQL and MariaDB report transactions of all tables, so the limit is ten times as high
+    /// there. Default: 10,000.
     pub dead_rows: u64,
     /// How large the write-ahead log of a SQLite file may be, in bytes. Default: 64 MiB.
     pub wal_bytes: u64,
 }
 
 impl Tolerance {
-    /// How long the oldest pending event may wait.
+    /// Sets how long the oldest pending event may wait.
     #[must_use]
     pub fn with_late(self, late: Duration) -> Self {
         Self { late, ..self }
     }
 
-    /// How long a transaction may stay open.
+    /// Sets how long a transaction may stay open.
     #[must_use]
     pub fn with_transaction(self, transaction: Duration) -> Self {
         Self { transaction, ..self }
     }
 
-    /// How long a route may be paused.
+    /// Sets how long a route may be paused.
     #[must_use]
     pub fn with_paused(self, paused: Duration) -> Self {
         Self { paused, ..self }
     }
 
-    /// How far clocks may be apart.
+    /// Sets how far two clocks may differ.
     #[must_use]
     pub fn with_skew(self, skew: Duration) -> Self {
         Self { skew, ..self }
     }
 
-    /// How much of a limit of the server may be used up, in percent.
+    /// Sets the used share of a server's limit, in percent.
     #[must_use]
     pub fn with_used(self, used: u8) -> Self {
         Self { used, ..self }
     }
 
-    /// How many rows may wait to be cleaned up.
+    /// Sets the number of dead rows.
     #[must_use]
     pub fn with_dead_rows(self, dead_rows: u64) -> Self {
         Self { dead_rows, ..self }
     }
 
-    /// How large the write-ahead log of a SQLite file may be, in bytes.
+    /// Sets the size of the write-ahead log of a SQLite file, in bytes.
     #[must_use]
     pub fn with_wal_bytes(self, wal_bytes: u64) -> Self {
         Self { wal_bytes, ..self }
     }
 
-    /// Whether more of a limit is used up than is borne. A limit of zero is none.
+    /// Whether usage exceeds the tolerated share of a limit. Zero means unlimited.
     pub fn is_used_up(&self, used: u64, limit: u64) -> bool {
         limit > 0 && u128::from(used) * 100 > u128::from(limit) * u128::from(self.used)
     }

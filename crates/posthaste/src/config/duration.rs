@@ -13,7 +13,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_str(Text)
 }
 
-/// A visitor of our own, so that a plain number is told how to write a duration too.
+/// A visitor of its own, so that the error for a plain number says how to write a duration.
 struct Text;
 
 impl de::Visitor<'_> for Text {

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration, all of it reported at once.
+//! Errors of a configuration and its routes, all reported together.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Config, LeaseConfig, Mode, PollerConfig, QueueConfig, RetryPolicy};
 use crate::store::OnDone;
 
-/// Everything that is wrong with a configuration and its routes.
+/// All problems of a configuration and its routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
@@ -14,19 +14,42 @@ pub struct ConfigError {
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The setting, as it is written in a file: `poller.batch`.
+    /// Which kind of mistake it is, for programs; `advice` says it in words.
+    pub kind: ProblemKind,
+    /// The setting as it is written in a file, such as `poller.batch`.
     pub setting: String,
     /// What is wrong with it, and what to do.
     pub advice: String,
 }
 
+/// Kinds of [`Problem`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// A setting of the configuration is wrong.
+    Setting,
+    /// A route is wrong, whatever the other routes are.
+    Route,
+    /// A route has no destination.
+    NoDestination,
+    /// A route takes the same events as a route before it.
+    SameEvents,
+    /// A route has the same name as a route before it.
+    SameName,
+}
+
 impl Problem {
+    /// A problem of a setting.
     pub(crate) fn new(setting: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { setting: setting.into(), advice: advice.into() }
+        Self { kind: ProblemKind::Setting, setting: setting.into(), advice: advice.into() }
+    }
+
+    pub(crate) fn of_kind(self, kind: ProblemKind) -> Self {
+        Self { kind, ..self }
     }
 }
 
@@ -59,9 +82,9 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     ConfigError::from_problems(problems.0)
 }
 
-/// A day is longer than any interval, timeout or lease of ours has a reason to be.
+/// The longest interval, timeout and lease.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Longer than this no database can count back.
+/// The longest age. No database can subtract more from its clock.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[derive(Default)]
@@ -220,7 +243,7 @@ impl Problems {
         self.add_if(
             mode == Mode::WriterOnly && config.purge.age.is_some_and(|age| age.is_zero()),
             "purge.age",
-            "is zero: rows would be deleted before anybody has read them",
+            "is zero: rows would be deleted before a relay can read them",
         );
         self.add_if(
             mode == Mode::WriterOnly && config.purge.on_done != OnDone::Keep,

@@ -1,4 +1,4 @@
-//! How an outbox runs: every setting with its default, from code or from a file.
+//! The configuration of an outbox: every setting with its default, from code or from a file.
 
 #[cfg(feature = "serde")]
 mod duration;
@@ -8,18 +8,18 @@ mod settings;
 
 use std::time::Duration;
 
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Problem, ProblemKind};
 pub use retry::RetryPolicy;
 pub(crate) use settings::Settings;
 
 use crate::event::Limits;
 use crate::store::OnDone;
 
-/// Everything that can be set about an outbox.
+/// Every setting of an outbox.
 ///
-/// With the feature `serde` it can be read from a file; unknown keys are refused, and durations
-/// are written as `"5s"`, `"200ms"` or `"7days"`. Options that are left out have the default of
-/// the mode; an option that makes no sense in the mode is reported by [`validate`](Self::validate).
+/// With the feature `serde` it can be read from a file. Unknown keys are refused, and durations are written as `"5s"`,
+/// `"200ms"` or `"7days"`. Options that are left out have the default of the mode. [`validate`](Self::validate) reports
+/// an option that makes no sense in the mode.
 ///
 /// In code, start from one of its constructors and set fields:
 ///
@@ -41,21 +41,21 @@ use crate::store::OnDone;
 )]
 #[non_exhaustive]
 pub struct Config {
-    /// Names this outbox in metrics and logs. Default: `outbox`.
+    /// The name of this outbox in metrics and logs. Default: `outbox`.
     pub name: String,
-    /// How it runs. Default: [`Mode::MultiNode`].
+    /// The mode. Default: [`Mode::MultiNode`].
     pub mode: Mode,
-    /// How many events are worked on at once. Default: 4; not in strict mode, which has one.
+    /// How many deliveries run at the same time. Default: 4. Strict mode has exactly one worker.
     pub workers: Option<usize>,
     /// The queues between store, commit and workers. Default: [`QueueConfig::default`].
     pub queue: QueueConfig,
-    /// When to try again. Default: [`RetryPolicy::default`]; not in strict mode, which tries once.
+    /// When to try again. Default: [`RetryPolicy::default`]. Strict mode tries once.
     pub retry: Option<RetryPolicy>,
     /// How the store is polled. Default: [`PollerConfig::default`].
     pub poller: PollerConfig,
-    /// How long an event is held. Default: [`LeaseConfig::default`].
+    /// How long events are leased. Default: [`LeaseConfig::default`].
     pub lease: LeaseConfig,
-    /// What becomes of old rows. Default: [`PurgeConfig::default`].
+    /// What happens to old rows. Default: [`PurgeConfig::default`].
     pub purge: PurgeConfig,
     /// How metrics are named. Default: [`MetricsConfig::default`].
     pub metrics: MetricsConfig,
@@ -68,38 +68,38 @@ pub struct Config {
     /// How long a call to the store may take. Default: 10 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub store_timeout: Duration,
-    /// How long a shutdown waits for what is queued and running. Default: 5 s.
+    /// How long a shutdown waits for queued and running events. Default: 5 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub drain: Duration,
-    /// How long an event without a route waits for a node that has one. Default: 10 min with
-    /// several nodes, none otherwise: it is DEAD immediately.
+    /// How long an event without a route waits for a node that has one. Default: 10 min in multi-node mode; otherwise
+    /// zero, so that the event is DEAD immediately.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub no_route_grace: Option<Duration>,
-    /// How long an event may be turned away by a busy destination (a full queue, a rate limit) until it
-    /// is DEAD. Default: 1 day.
+    /// How long a busy destination (a full queue, a rate limit) may turn an event away before the event is DEAD.
+    /// Default: 1 day.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub busy_grace: Duration,
     /// The largest payload that may be written, in bytes. Default: 1 MiB.
     pub payload_bytes: usize,
 }
 
-/// The four ways to run an outbox.
+/// The modes of an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Mode {
-    /// Any number of engines on this table: hot path and poller. The default.
+    /// Any number of engines on this table, each with hot path and poller. The default.
     #[default]
     MultiNode,
-    /// The only engine on this table: what it has no route for is DEAD immediately.
+    /// The only engine on this table. An event without a route is DEAD immediately.
     SingleNode,
-    /// One worker, one attempt, poller only, in insertion order.
+    /// One worker, one attempt, poller only, in the order of insertion.
     Strict,
-    /// No engine here: a relay elsewhere or change data capture delivers.
+    /// No engine: a relay in another process, or change data capture, delivers.
     WriterOnly,
 }
 
-/// The bounded queues in front of the workers.
+/// The bounded queues between the store, the hot path and the workers.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -108,11 +108,11 @@ pub enum Mode {
 )]
 #[non_exhaustive]
 pub struct QueueConfig {
-    /// The most events waiting on the hot path. Default: 1000.
+    /// The most hot events that wait. Default: 1000.
     pub hot: usize,
-    /// The most events waiting that were claimed. Default: 1000.
+    /// The most claimed events that wait. Default: 1000.
     pub cold: usize,
-    /// The most bytes in both queues and in deliveries together; one event may exceed it. Default: 16 MiB.
+    /// The most bytes of events that wait or are being delivered. One event may exceed it. Default: 16 MiB.
     pub bytes: usize,
     /// Which queue comes first. Default: [`Fairness::Weighted`].
     pub fairness: Fairness,
@@ -126,11 +126,11 @@ pub enum Fairness {
     /// Two hot to one cold, so that neither starves. The default.
     #[default]
     Weighted,
-    /// Cold only when nothing is hot.
+    /// Cold events only while no hot event waits.
     HotFirst,
 }
 
-/// How the store is polled.
+/// The poller.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -142,18 +142,18 @@ pub struct PollerConfig {
     /// The longest pause between two polls. Default: 5 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub interval: Duration,
-    /// The pause after a poll that found something; it doubles up to `interval` while nothing is
-    /// found. Default: `interval`, so no adaptation.
+    /// The pause after a poll that found events. It doubles up to `interval` while nothing is found. Default:
+    /// `interval`, so the pause does not change.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub busy_interval: Option<Duration>,
     /// The most events per claim. Default: 50.
     pub batch: usize,
-    /// Leaves out events inserted less than this ago. Default: zero.
+    /// Ignores events that were inserted less than this ago. Default: zero.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub skip_recent: Duration,
 }
 
-/// How long an engine holds an event before another may take it.
+/// How long an engine holds an event before another engine may claim it.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -162,15 +162,15 @@ pub struct PollerConfig {
 )]
 #[non_exhaustive]
 pub struct LeaseConfig {
-    /// The lease of a claimed event; renewed every third of it. Default: 30 s.
+    /// The lease of a claimed event. It is renewed when a third of it is over. Default: 30 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub duration: Duration,
-    /// The lease that a row is born with on the hot path. Default: 10 s.
+    /// The lease with which a row is born on the hot path. Default: 10 s.
     #[cfg_attr(feature = "serde", serde(with = "duration"))]
     pub hot: Duration,
 }
 
-/// What becomes of old rows.
+/// What happens to old rows.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -179,16 +179,16 @@ pub struct LeaseConfig {
 )]
 #[non_exhaustive]
 pub struct PurgeConfig {
-    /// What becomes of a row when it is delivered. Default: kept.
+    /// What happens to a row when it is delivered. Default: kept.
     pub on_done: OnDone,
-    /// What becomes of DONE rows that were kept. Default: deleted after 7 days.
+    /// What happens to DONE rows that were kept. Default: deleted after 7 days.
     pub done: Retention,
-    /// What becomes of DEAD rows. Default: kept until an operator decides.
+    /// What happens to DEAD rows. Default: kept until an operator decides.
     pub dead: Retention,
-    /// Deletes rows of any status at this age. Writer-only mode alone. Default: never.
+    /// Deletes rows of any status at this age. Only in writer-only mode. Default: never.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub age: Option<Duration>,
-    /// Deletes rows of the archive at this age. Default: never.
+    /// Deletes archived rows at this age. Default: never.
     #[cfg_attr(feature = "serde", serde(with = "duration::option"))]
     pub archived: Option<Duration>,
     /// The pause between two purges. Default: 1 h.
@@ -198,19 +198,19 @@ pub struct PurgeConfig {
     pub batch: usize,
 }
 
-/// How long rows of one status are kept, and what follows.
+/// How long rows of one status are kept, and what happens to them then.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Retention {
-    /// What to do: `keep` (for ever), `delete` or `archive`.
+    /// The action: `keep` (for ever), `delete` or `archive`.
     pub action: OnDone,
-    /// After how long. Ignored by `keep`. Default: 7 days.
+    /// The age for the action. Ignored by `keep`. Default: 7 days.
     #[cfg_attr(feature = "serde", serde(default = "seven_days", with = "duration"))]
     pub after: Duration,
 }
 
-/// How metrics are named.
+/// The names of metrics.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -224,8 +224,8 @@ pub struct MetricsConfig {
 }
 
 impl Config {
-    /// Settings for a relay: larger batches, a longer drain, and polls every 50 ms while events
-    /// flow, slowing to 250 ms when idle.
+    /// Settings for a relay: larger batches, a longer drain, and polls every 50 ms while events flow, slowing down to
+    /// 250 ms when idle.
     pub fn relay() -> Self {
         Self {
             poller: PollerConfig {
@@ -239,8 +239,8 @@ impl Config {
         }
     }
 
-    /// Settings of the classic polling publisher: 10 events every 5 s by one worker, five attempts
-    /// with 100, 200, 400 and 800 ms between them, no jitter, DONE kept for 30 days.
+    /// Settings of the classic polling publisher: 10 events every 5 s by one worker, five attempts with 100, 200, 400
+    /// and 800 ms between them, no jitter, DONE rows kept for 30 days.
     pub fn kafka_polling() -> Self {
         Self {
             workers: Some(1),
@@ -257,7 +257,7 @@ impl Config {
         }
     }
 
-    /// Whether these settings make sense together; reports every problem at once.
+    /// Checks whether these settings are valid together. The error lists every problem.
     pub fn validate(&self) -> Result<(), ConfigError> {
         error::check(self)
     }
@@ -293,25 +293,25 @@ impl Default for QueueConfig {
 }
 
 impl QueueConfig {
-    /// The most events waiting on the hot path. Default: 1000.
+    /// Sets the most hot events that wait. Default: 1000.
     #[must_use]
     pub fn with_hot(self, hot: usize) -> Self {
         Self { hot, ..self }
     }
 
-    /// The most events waiting that were claimed. Default: 1000.
+    /// Sets the most claimed events that wait. Default: 1000.
     #[must_use]
     pub fn with_cold(self, cold: usize) -> Self {
         Self { cold, ..self }
     }
 
-    /// The most bytes in both queues and in deliveries together. Default: 16 MiB.
+    /// Sets the most bytes of events that wait or are being delivered. Default: 16 MiB.
     #[must_use]
     pub fn with_bytes(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// Which queue comes first. Default: [`Fairness::Weighted`].
+    /// Sets which queue comes first. Default: [`Fairness::Weighted`].
     #[must_use]
     pub fn with_fairness(self, fairness: Fairness) -> Self {
         Self { fairness, ..self }
@@ -345,37 +345,37 @@ impl Default for PurgeConfig {
 }
 
 impl PurgeConfig {
-    /// What becomes of a row when it is delivered. Default: kept.
+    /// Sets what happens to a row when it is delivered. Default: kept.
     #[must_use]
     pub fn with_on_done(self, on_done: OnDone) -> Self {
         Self { on_done, ..self }
     }
 
-    /// What becomes of DONE rows that were kept. Default: deleted after 7 days.
+    /// Sets what happens to DONE rows that were kept. Default: deleted after 7 days.
     #[must_use]
     pub fn with_done(self, done: Retention) -> Self {
         Self { done, ..self }
     }
 
-    /// What becomes of DEAD rows. Default: kept.
+    /// Sets what happens to DEAD rows. Default: kept.
     #[must_use]
     pub fn with_dead(self, dead: Retention) -> Self {
         Self { dead, ..self }
     }
 
-    /// Deletes rows of the archive at this age. Default: never.
+    /// Deletes archived rows at this age. Default: never.
     #[must_use]
     pub fn with_archived(self, age: Duration) -> Self {
         Self { archived: Some(age), ..self }
     }
 
-    /// The pause between two purges. Default: 1 h.
+    /// Sets the pause between two purges. Default: 1 h.
     #[must_use]
     pub fn with_interval(self, interval: Duration) -> Self {
         Self { interval, ..self }
     }
 
-    /// The most rows per statement. Default: 500.
+    /// Sets the most rows per statement. Default: 500.
     #[must_use]
     pub fn with_batch(self, batch: usize) -> Self {
         Self { batch, ..self }

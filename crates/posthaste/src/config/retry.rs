@@ -1,13 +1,13 @@
-//! How long to wait after a failed attempt, and how often to try.
+//! The retry policy: how often to try, and how long to wait after a failed attempt.
 
 use std::time::Duration;
 
 use crate::store::Backoff;
 
-/// Exponential backoff with jitter: min(`max_delay`, `base_delay` · 2^(n-1)) · random within
-/// `jitter`, after the n-th failure; DEAD at `max_attempts`.
+/// Exponential back-off with jitter: min(`max_delay`, `base_delay` · 2^(n-1)) · random within `jitter`, after the n-th
+/// failure; DEAD at `max_attempts`.
 ///
-/// Every input is safe: the arithmetic saturates.
+/// The arithmetic saturates, so every input is safe.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,51 +37,51 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The longest `max_delay` that a configuration may ask for: a year.
+    /// The longest `max_delay` that a configuration may have: a year.
     pub const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// Failed attempts until an event is DEAD; 1 means no retry. Default: 10.
+    /// Sets the failed attempts until an event is DEAD; 1 means no retry. Default: 10.
     #[must_use]
     pub fn with_max_attempts(self, max_attempts: u32) -> Self {
         Self { max_attempts, ..self }
     }
 
-    /// The delay after the first failure, before jitter; it doubles with each one. Default: 200 ms.
+    /// Sets the delay after the first failure, before jitter. It doubles with each failure. Default: 200 ms.
     #[must_use]
     pub fn with_base_delay(self, base_delay: Duration) -> Self {
         Self { base_delay, ..self }
     }
 
-    /// The longest delay, before jitter. Default: 60 s.
+    /// Sets the longest delay, before jitter. Default: 60 s.
     #[must_use]
     pub fn with_max_delay(self, max_delay: Duration) -> Self {
         Self { max_delay, ..self }
     }
 
-    /// The range of the random factor of a delay. Default: 0.5 to 1.5.
+    /// Sets the range of the random factor of a delay. Default: 0.5 to 1.5.
     #[must_use]
     pub fn with_jitter(self, low: f64, high: f64) -> Self {
         Self { jitter: (low, high), ..self }
     }
 
-    /// The delays without a random factor, for tests.
+    /// Removes the random factor. For tests.
     #[must_use]
     pub fn without_jitter(self) -> Self {
         self.with_jitter(1.0, 1.0)
     }
 
-    /// The delay after the failed attempt number `count` (1, 2, …), with jitter.
+    /// The delay after failed attempt number `count` (1, 2, …), with jitter.
     pub fn delay(&self, count: u32) -> Duration {
         self.capped(count).mul_f64(self.random_factor())
     }
 
-    /// The delays for every attempt, jitter applied, for the store to pick from.
+    /// The delays of every attempt, with jitter, from which the store picks.
     pub fn backoff(&self) -> Backoff {
         let counts = self.max_attempts.saturating_sub(1).clamp(1, Backoff::MAX_DELAYS as u32);
         Backoff::new(self.max_attempts, (1..=counts).map(|n| self.delay(n)).collect::<Vec<_>>())
     }
 
-    /// The same number of attempts, but always this delay.
+    /// The same number of attempts, always with this delay.
     pub(crate) fn backoff_of(&self, delay: Duration) -> Backoff {
         Backoff::new(self.max_attempts, [delay])
     }

@@ -1,4 +1,4 @@
-//! A configuration with every default of its mode filled in.
+//! Resolved settings: a configuration with every default of its mode filled in.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ const DEFAULT_WORKERS: usize = 4;
 const DEFAULT_NO_ROUTE_GRACE: Duration = Duration::from_secs(600);
 
 impl Config {
-    /// The same settings with what its mode makes of them: options that were left out have their default. A
-    /// writer-only outbox runs no engine, and its options stay left out.
+    /// The same configuration with the options that were left out set to the defaults of its mode. A writer-only outbox
+    /// runs no engine, so its options stay open.
     ///
     /// ```
     /// use posthaste::{Config, RetryPolicy};
@@ -38,7 +38,7 @@ impl Config {
     }
 }
 
-/// What the engine runs on. Unlike [`Config`] it has no options left open.
+/// The settings of a running engine. Unlike [`Config`] it has no open options.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) name: String,
@@ -64,13 +64,12 @@ impl Settings {
     /// The most settlements per statement.
     pub(crate) const SETTLE_BATCH_ROWS: usize = 1000;
 
-    /// How long a row stays parked when no engine brings it back. Engines whose route is open see what is
-    /// parked within a second, so this is for rows that none of them knows. It is long and not the
-    /// same for all, so that a large backlog of a closed route does not come round in front of
-    /// healthy ones.
+    /// How long a row stays parked if no engine brings it back. Engines whose route is open see parked rows within a
+    /// second, so this is for rows of routes that no engine has. It is long, and random per statement, so that a large
+    /// backlog of a closed route does not become due in front of healthy routes.
     const PARK_DURATION: Duration = Duration::from_secs(3600);
 
-    /// How long to park rows now.
+    /// A random duration for rows that are parked now.
     pub(crate) fn park_duration() -> Duration {
         Self::PARK_DURATION.mul_f64(0.75 + fastrand::f64() / 2.0)
     }

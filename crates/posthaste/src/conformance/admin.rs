@@ -1,22 +1,26 @@
-//! The operator's door: what is shown is what is there, and what is changed is on record.
+//! Operators' calls: they show what is in the store, and every change is audited.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use std::time::Duration;
 
-use super::kit::{HOUR, Kit, LEASE, MINUTE, delayed, died, failed, named, outcome, plain, row, sorted};
+use super::store_fixture::{
+    HOUR, LEASE, MINUTE, StoreFixture, delayed, died, failed, named, outcome, plain, row, sorted,
+};
 use super::{Defect, Harness};
-use crate::admin::{AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, Replay, Tolerance};
+use crate::admin::{
+    AuditEntry, Backlog, BacklogBy, Estimated, Filter, PageRequest, ParkReason, Replay, Tolerance,
+};
 use crate::event::{Event, EventId};
 use crate::row::{EventRow, Status};
 use crate::store::{OnDone, Purge, Purgeable, Settled, Settlement, Verdict};
 
-async fn count(k: &Kit<'_>, filter: Filter) -> u64 {
+async fn count(k: &StoreFixture<'_>, filter: Filter) -> u64 {
     k.admin.count(&filter).await.expect("count works")
 }
 
 /// All pages of a list, `limit` rows each.
-async fn pages(k: &Kit<'_>, filter: &Filter, limit: usize) -> Vec<EventRow> {
+async fn pages(k: &StoreFixture<'_>, filter: &Filter, limit: usize) -> Vec<EventRow> {
     let mut rows = Vec::new();
     let mut page = PageRequest::first(limit);
     loop {
@@ -28,7 +32,7 @@ async fn pages(k: &Kit<'_>, filter: &Filter, limit: usize) -> Vec<EventRow> {
     }
 }
 
-async fn audit(k: &Kit<'_>) -> Vec<AuditEntry> {
+async fn audit(k: &StoreFixture<'_>) -> Vec<AuditEntry> {
     k.admin.audit(&PageRequest::first(100)).await.expect("audit works").items
 }
 
@@ -42,7 +46,7 @@ fn plains(n: usize) -> Vec<Event> {
 
 // S1-01
 pub async fn stats_count_every_state(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.insert(&[row(plain()), row(plain()), delayed(HOUR)]).await;
     let leases = k.held(3).await;
     let t = h.now().await;
@@ -60,12 +64,12 @@ pub async fn stats_count_every_state(h: &dyn Harness) {
 }
 
 pub async fn stats_of_an_empty_store_are_zero(h: &dyn Harness) {
-    assert_eq!(Kit::new(h).admin.stats().await.expect("stats work"), crate::admin::Stats::default());
+    assert_eq!(StoreFixture::new(h).admin.stats().await.expect("stats work"), crate::admin::Stats::default());
 }
 
 // S3-131
 pub async fn count_follows_every_filter(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let event =
         Event::builder("OrderPlaced").aggregate("Order", "o-1").tenant_id("acme").json_text("1").build();
     let event = event.expect("a good event");
@@ -78,12 +82,12 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::status(Status::New)).await, 4);
     assert_eq!(count(&k, Filter::dead()).await, 1);
     assert_eq!(count(&k, Filter::id(event.id())).await, 1);
-    assert_eq!(count(&k, Filter::id("nobody")).await, 0);
+    assert_eq!(count(&k, Filter::id("unknown")).await, 0);
     assert_eq!(count(&k, Filter::default().with_event_type("OrderPlaced")).await, 1);
     assert_eq!(count(&k, Filter::default().with_aggregate_type("Order")).await, 1);
     assert_eq!(count(&k, Filter::default().with_aggregate_id("o-1")).await, 1);
     assert_eq!(count(&k, Filter::default().with_tenant_id("acme")).await, 1);
-    assert_eq!(count(&k, Filter::default().with_parked("mail")).await, 1);
+    assert_eq!(count(&k, Filter::default().with_parked(ParkReason::Route("mail"))).await, 1);
     // Text, not a pattern.
     assert_eq!(count(&k, Filter::default().with_error_containing("0% wrong_")).await, 1);
     assert_eq!(count(&k, Filter::default().with_error_containing("1%_")).await, 0);
@@ -91,8 +95,8 @@ pub async fn count_follows_every_filter(h: &dyn Harness) {
     assert_eq!(count(&k, both).await, 0, "every condition counts");
 }
 
-/// Only the end of a row has another clock than the store's: old ones ended two hours ago by it.
-async fn old_and_young(k: &Kit<'_>) -> (Vec<EventId>, Vec<EventId>) {
+/// Rows that differ only in when they ended: the old ones two hours ago by the store's clock.
+async fn old_and_young(k: &StoreFixture<'_>) -> (Vec<EventId>, Vec<EventId>) {
     let now = k.harness.now().await;
     let old = k.dead(vec![named("Order"), named("Mail")], "no", Some(now - 2 * HOUR)).await;
     k.done(1, Some(now - 2 * HOUR)).await;
@@ -106,9 +110,9 @@ fn older_than(age: Duration, filter: Filter) -> Filter {
     filter.with_older_than(age)
 }
 
-// T13: an old event that ended a minute ago is a minute old, and one that waits is as old as its row.
+// T13: an old event that ended a minute ago has the age of a minute, and one that waits has the age of its row.
 pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let (old, _) = old_and_young(&k).await;
     assert_eq!(count(&k, older_than(HOUR, Filter::default())).await, 3, "two DEAD and one DONE");
     assert_eq!(count(&k, older_than(HOUR, Filter::dead())).await, 2);
@@ -124,8 +128,8 @@ pub async fn filter_by_age_counts_from_the_end(h: &dyn Harness) {
     assert_eq!(k.in_order(listed), k.in_order(old));
 }
 
-pub async fn replay_all_keeps_to_the_age(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn replay_all_respects_the_age(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let (old, young) = old_and_young(&k).await;
     let filter = older_than(HOUR, Filter::default());
     let replayed = k.admin.replay_all(&filter, 10, &Replay::by("ann")).await.expect("replay works");
@@ -135,8 +139,8 @@ pub async fn replay_all_keeps_to_the_age(h: &dyn Harness) {
     assert_eq!(audit(&k).await[0].target, "older_than=1h");
 }
 
-pub async fn discard_keeps_to_the_age(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn discard_respects_the_age(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let (old, young) = old_and_young(&k).await;
     let filter = older_than(HOUR, Filter::dead());
     assert_eq!(k.admin.discard(&filter, 10, "ann").await.expect("discard works"), 2);
@@ -154,7 +158,7 @@ fn order(event_type: &str, tenant: Option<&str>) -> Event {
     event.build().expect("a good event")
 }
 
-async fn backlog(k: &Kit<'_>, by: BacklogBy, limit: usize) -> Backlog {
+async fn backlog(k: &StoreFixture<'_>, by: BacklogBy, limit: usize) -> Backlog {
     k.admin.backlog(by, limit).await.expect("backlog works")
 }
 
@@ -162,8 +166,8 @@ fn sizes(backlog: &Backlog) -> Vec<(Option<&str>, u64)> {
     backlog.groups.iter().map(|group| (group.key.as_deref(), group.count)).collect()
 }
 
-/// Three placed for acme, two paid without a tenant, one plain event for umbra, and rows that have ended.
-async fn pending_orders(k: &Kit<'_>) {
+/// Three placed orders for acme, two paid ones without a tenant, one plain event for umbra, and rows that have ended.
+async fn pending_orders(k: &StoreFixture<'_>) {
     let placed = || row(order("OrderPlaced", Some("acme")));
     let plain = Event::builder("Tested").tenant_id("umbra").json_text("{}").build().expect("a good event");
     k.insert(&[placed(), placed(), row(plain), row(order("OrderPaid", None))]).await;
@@ -175,8 +179,8 @@ async fn pending_orders(k: &Kit<'_>) {
     k.dead(plains(5), "no", None).await;
 }
 
-pub async fn backlog_groups_what_is_pending_largest_first(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn backlog_groups_pending_events_largest_first(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     pending_orders(&k).await;
     let by_type = backlog(&k, BacklogBy::Type, 10).await;
     let types =
@@ -188,8 +192,8 @@ pub async fn backlog_groups_what_is_pending_largest_first(h: &dyn Harness) {
     assert!(by_tenant.complete);
 }
 
-pub async fn backlog_tells_the_age_of_the_oldest(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn backlog_has_the_age_of_the_oldest_event(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let first = order("OrderPlaced", None);
     k.insert(&[row(first.clone())]).await;
     k.insert(&[row(order("OrderPlaced", None)).with_delay(Some(HOUR))]).await;
@@ -202,7 +206,7 @@ pub async fn backlog_tells_the_age_of_the_oldest(h: &dyn Harness) {
 }
 
 pub async fn backlog_that_was_cut_is_not_complete(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let empty = backlog(&k, BacklogBy::Type, 0).await;
     assert!(empty.groups.is_empty() && empty.complete, "nothing was left out");
     pending_orders(&k).await;
@@ -214,7 +218,7 @@ pub async fn backlog_that_was_cut_is_not_complete(h: &dyn Harness) {
 }
 
 pub async fn backlog_is_cut_to_the_largest_page(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let tenants = PageRequest::MAX_LIMIT + 1;
     let rows: Vec<_> = (0..tenants).map(|n| row(order("OrderPlaced", Some(&format!("t{n}"))))).collect();
     k.insert(&rows).await;
@@ -228,7 +232,7 @@ pub async fn backlog_is_cut_to_the_largest_page(h: &dyn Harness) {
 
 // S3-131
 pub async fn list_pages_have_no_gaps_and_no_repeats(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(25).await;
     let listed = async |filter, limit| k.in_order(row_ids(&pages(&k, &filter, limit).await));
     let written = k.in_order(written);
@@ -239,7 +243,7 @@ pub async fn list_pages_have_no_gaps_and_no_repeats(h: &dyn Harness) {
 }
 
 pub async fn list_page_is_cut_to_the_largest(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.many(PageRequest::MAX_LIMIT + 1).await;
     let page = k.admin.list(&Filter::default(), &PageRequest::first(usize::MAX)).await.expect("list works");
     assert_eq!(page.items.len(), PageRequest::MAX_LIMIT);
@@ -247,7 +251,7 @@ pub async fn list_page_is_cut_to_the_largest(h: &dyn Harness) {
 }
 
 pub async fn list_of_the_last_page_has_no_next(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.many(10).await;
     let list = async |page| k.admin.list(&Filter::default(), &page).await.expect("list works");
     assert_eq!(list(PageRequest::first(10)).await.next, None);
@@ -257,8 +261,8 @@ pub async fn list_of_the_last_page_has_no_next(h: &dyn Harness) {
 }
 
 // S3-07
-pub async fn list_shows_what_the_row_knows(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn list_shows_every_field_of_the_row(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let event =
         Event::builder("OrderPlaced").aggregate("Order", "o-1").tenant_id("acme").json_text("[1,2]").build();
     let lease = k.hold(vec![event.expect("a good event")]).await.remove(0);
@@ -276,7 +280,7 @@ pub async fn list_shows_what_the_row_knows(h: &dyn Harness) {
 }
 
 pub async fn archive_is_listed_by_its_status_only(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().archive, "archive") {
         return;
     }
@@ -291,23 +295,23 @@ pub async fn archive_is_listed_by_its_status_only(h: &dyn Harness) {
     assert!(listed.iter().all(|row| row.status == Status::Archived));
 }
 
-pub async fn get_answers_event_and_row(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn get_returns_event_and_row(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let event = Event::builder("Seen").header("a", "b").json_text("[1]").build().expect("a good event");
     k.insert(&[row(plain()), row(event.clone()), row(plain())]).await;
     let detail = k.admin.get(event.id()).await.expect("get works").expect("the row is there");
-    super::kit::assert_same(&detail.event, &event);
+    super::store_fixture::assert_same(&detail.event, &event);
     assert_eq!(&detail.row.id, event.id());
 }
 
 pub async fn get_of_an_unknown_id_is_none(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
-    assert!(k.admin.get(&EventId::from("nobody")).await.expect("get works").is_none());
+    assert!(k.admin.get(&EventId::from("unknown")).await.expect("get works").is_none());
 }
 
-pub async fn get_shows_what_is_malformed(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn get_shows_why_a_row_is_malformed(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     for defect in [Defect::BadHeaders, Defect::UnknownStatus, Defect::NegativeAttempts, Defect::NoPayload] {
         let Some(id) = h.insert_raw(defect).await else { continue };
         let malformed = k.row(&id).await.malformed.unwrap_or_default();
@@ -317,7 +321,7 @@ pub async fn get_shows_what_is_malformed(h: &dyn Harness) {
 }
 
 pub async fn dead_groups_are_counted_largest_first(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     let long = "x".repeat(300);
     k.dead(vec![named("A")], "refused", Some(t)).await;
@@ -336,10 +340,10 @@ pub async fn dead_groups_are_counted_largest_first(h: &dyn Harness) {
 }
 
 /// A DEAD row with everything in it that a replay has to reset.
-async fn battered(k: &Kit<'_>) -> EventId {
+async fn battered(k: &StoreFixture<'_>) -> EventId {
     let id = k.one().await;
     let mut t = k.now().await;
-    for verdict in [failed(10, &[1]), super::kit::deferred(MINUTE), died("broken")] {
+    for verdict in [failed(10, &[1]), super::store_fixture::deferred(MINUTE), died("broken")] {
         k.take_as_a_stranger(t).await;
         t = t + LEASE;
         let lease = k.take(t).await;
@@ -354,7 +358,7 @@ async fn battered(k: &Kit<'_>) -> EventId {
 
 // S3-131, S4-11, T7, S1-25
 pub async fn replay_resets_everything(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = battered(&k).await;
     let inserted_at = k.row(&id).await.inserted_at;
     let before = h.now().await;
@@ -370,8 +374,8 @@ pub async fn replay_resets_everything(h: &dyn Harness) {
 }
 
 // T7
-pub async fn replay_keeps_progress_unless_told(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn replay_keeps_progress_unless_it_is_reset(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let (kept, forgotten) = (battered(&k).await, battered(&k).await);
     k.admin.replay(&kept, &Replay::by("ann")).await.expect("replay works");
     let forget = Replay::by("ann").with_forget_progress(true);
@@ -382,11 +386,11 @@ pub async fn replay_keeps_progress_unless_told(h: &dyn Harness) {
 
 // S3-132, T7
 pub async fn replay_takes_dead_rows_only(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let mut others = k.done(1, None).await;
     others.push(k.one().await);
     others.push(k.held(1).await.remove(0).id);
-    others.push(EventId::from("nobody"));
+    others.push(EventId::from("unknown"));
     for id in &others {
         assert!(!k.admin.replay(id, &Replay::by("ann")).await.expect("replay works"));
     }
@@ -394,9 +398,9 @@ pub async fn replay_takes_dead_rows_only(h: &dyn Harness) {
     assert_eq!(k.row(&others[2]).await.locked_by.as_deref(), Some(k.owner.as_str()));
 }
 
-// T7: with the old count left in place the first error would kill it again.
-pub async fn replayed_row_can_fail_again_as_often(h: &dyn Harness) {
-    let k = Kit::new(h);
+// T7: with the old count left in place, the first error would make it DEAD again.
+pub async fn replayed_row_has_all_its_attempts_again(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let id = battered(&k).await;
     k.admin.replay(&id, &Replay::by("ann")).await.expect("replay works");
     let t = k.now().await;
@@ -410,8 +414,8 @@ pub async fn replayed_row_can_fail_again_as_often(h: &dyn Harness) {
 }
 
 // S3-132
-pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn replay_all_respects_limit_and_filter(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let orders = k.dead((0..5).map(|_| named("Order")).collect(), "timeout", None).await;
     k.dead(vec![named("Mail")], "timeout", None).await;
     let filter = Filter::default().with_event_type("Order");
@@ -427,8 +431,8 @@ pub async fn replay_all_keeps_limit_and_filter(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::dead()).await, 1);
 }
 
-pub async fn replay_all_takes_dead_rows_whatever_the_filter_says(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn replay_all_takes_only_dead_rows_whatever_the_filter(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.done(2, None).await;
     k.many(2).await;
     let replay = Replay::by("ann");
@@ -442,7 +446,7 @@ pub async fn replay_all_takes_dead_rows_whatever_the_filter_says(h: &dyn Harness
 }
 
 pub async fn concurrent_replays_change_each_row_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let dead = k.dead(plains(200), "no", None).await;
     let tasks: Vec<_> = ["ann", "bob"]
         .map(|actor| {
@@ -470,7 +474,7 @@ pub async fn concurrent_replays_change_each_row_once(h: &dyn Harness) {
 }
 
 pub async fn discard_takes_dead_rows_only(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.done(1, None).await;
     k.many(1).await;
     k.held(1).await;
@@ -482,8 +486,8 @@ pub async fn discard_takes_dead_rows_only(h: &dyn Harness) {
     assert_eq!(count(&k, Filter::default()).await, 3);
 }
 
-pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn discard_respects_limit_and_filter(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let orders = k.dead((0..3).map(|_| named("Order")).collect(), "no", None).await;
     let mail = k.dead(vec![named("Mail")], "no", None).await.remove(0);
     let filter = Filter::dead().with_event_type("Order");
@@ -493,8 +497,8 @@ pub async fn discard_keeps_limit_and_filter(h: &dyn Harness) {
     assert!(left.contains(&orders[2]) || !h.capabilities().insertion_order, "oldest first: {left:?}");
 }
 
-pub async fn pause_and_resume_answer_whether_they_changed(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn pause_and_resume_return_whether_they_changed_anything(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let paused = async || k.admin.stats().await.expect("stats work").paused;
     assert!(k.admin.pause("mail", "ann").await.expect("pause works"));
     assert!(!k.admin.pause("mail", "bob").await.expect("pause works"));
@@ -506,7 +510,7 @@ pub async fn pause_and_resume_answer_whether_they_changed(h: &dyn Harness) {
 }
 
 pub async fn audit_names_every_change(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let before = h.now().await;
     let dead = k.dead(plains(4), "no", None).await;
     k.admin.pause("mail", "ann").await.expect("pause works");
@@ -531,8 +535,8 @@ pub async fn audit_names_every_change(h: &dyn Harness) {
     assert!(entries.iter().all(|entry| (before..=after).contains(&entry.at)), "{before} {entries:?} {after}");
 }
 
-pub async fn audit_is_silent_about_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn call_that_changes_nothing_is_not_audited(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let purge = Purge::new(Purgeable::Done, HOUR, 10);
     k.admin.resume("mail", "ann").await.expect("resume works");
@@ -547,7 +551,7 @@ pub async fn audit_is_silent_about_nothing(h: &dyn Harness) {
 }
 
 pub async fn audit_pages_newest_first(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for n in 0..7 {
         k.admin.pause(&format!("route-{n}"), "ann").await.expect("pause works");
     }
@@ -564,7 +568,7 @@ pub async fn audit_pages_newest_first(h: &dyn Harness) {
 }
 
 pub async fn purge_of_an_operator_is_audited(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     k.done(2, Some(t)).await;
     k.dead(plains(1), "no", Some(t)).await;
@@ -577,7 +581,7 @@ pub async fn purge_of_an_operator_is_audited(h: &dyn Harness) {
 }
 
 pub async fn diagnosis_never_fails(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.admin.diagnose(&Tolerance::default()).await.expect("diagnose works");
     k.dead(plains(2), "no", None).await;
     for defect in [Defect::BadHeaders, Defect::UnknownStatus, Defect::NegativeAttempts, Defect::NoPayload] {

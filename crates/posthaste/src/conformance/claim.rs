@@ -1,12 +1,12 @@
-//! Claiming: what is due goes to one owner at a time.
+//! Claims: a due row goes to one owner at a time.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use std::time::Duration;
 
-use super::kit::{
-    HOUR, Kit, LEASE, MICRO, MINUTE, SECOND, claim_by, deferred, delayed, died, failed, ids, outcome, plain,
-    row, sorted,
+use super::store_fixture::{
+    HOUR, LEASE, MICRO, MINUTE, SECOND, StoreFixture, claim_by, deferred, delayed, died, failed, ids,
+    outcome, plain, row, sorted,
 };
 use super::{Defect, Harness};
 use crate::admin::Replay;
@@ -19,8 +19,8 @@ use crate::store::{
 use crate::time::Timestamp;
 
 // S0-08
-pub async fn empty_store_answers_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn claim_of_an_empty_store_returns_nothing(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let claimed = k.claim(k.now().await, 10).await;
     assert!(claimed.events.is_empty() && claimed.malformed.is_empty());
     assert!(claimed.paused.is_empty());
@@ -28,7 +28,7 @@ pub async fn empty_store_answers_nothing(h: &dyn Harness) {
 
 // S0-08, S3-67, S3-92, S1-14
 pub async fn oldest_due_comes_first(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let (late, soon, now) = (delayed(30 * SECOND), delayed(10 * SECOND), row(plain()));
     k.insert(&[late.clone(), soon.clone(), now.clone()]).await;
     let order = [&now, &soon, &late].map(|row| row.event.id().clone());
@@ -36,7 +36,7 @@ pub async fn oldest_due_comes_first(h: &dyn Harness) {
 }
 
 pub async fn rows_due_together_come_in_order_of_insertion(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -51,7 +51,7 @@ pub async fn rows_due_together_come_in_order_of_insertion(h: &dyn Harness) {
 
 // S1-11
 pub async fn retried_row_moves_behind_rows_that_were_due_earlier(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -65,7 +65,7 @@ pub async fn retried_row_moves_behind_rows_that_were_due_earlier(h: &dyn Harness
 
 // D27
 pub async fn strict_claim_follows_insertion_not_due_time(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -76,8 +76,8 @@ pub async fn strict_claim_follows_insertion_not_due_time(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(claim).await), order);
 }
 
-pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn strict_claim_skips_rows_that_are_not_due(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -88,8 +88,8 @@ pub async fn strict_claim_steps_over_rows_that_are_not_due(h: &dyn Harness) {
 }
 
 // T3
-pub async fn strict_claim_never_passes_a_leased_row(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn strict_claim_never_skips_a_leased_row(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -104,7 +104,7 @@ pub async fn strict_claim_never_passes_a_leased_row(h: &dyn Harness) {
 
 // S0-08, S0-09, S2-24, S1-12
 pub async fn limit_is_kept(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(5).await;
     let t = k.now().await;
     let first = ids(&k.claim(t, 2).await);
@@ -114,7 +114,7 @@ pub async fn limit_is_kept(h: &dyn Harness) {
 }
 
 pub async fn limit_of_zero_claims_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     assert!(k.claim(k.now().await, 0).await.events.is_empty());
     assert_eq!(k.row(&id).await.locked_by, None);
@@ -122,7 +122,7 @@ pub async fn limit_of_zero_claims_nothing(h: &dyn Harness) {
 
 // S2-31, S3-92, S1-12
 pub async fn row_is_due_exactly_at_its_time(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     k.settle(t, &lease, deferred(10 * SECOND)).await;
@@ -132,7 +132,7 @@ pub async fn row_is_due_exactly_at_its_time(h: &dyn Harness) {
 
 // S3-28, S3-94
 pub async fn claim_sets_the_lock(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let claim = k.request(t, 10);
@@ -149,7 +149,7 @@ pub async fn claim_sets_the_lock(h: &dyn Harness) {
 
 // T4
 pub async fn leased_row_is_not_claimed_again(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     k.take(t).await;
@@ -158,11 +158,11 @@ pub async fn leased_row_is_not_claimed_again(h: &dyn Harness) {
 
 // S3-95, S1-01
 pub async fn lapsed_lease_is_claimed_again(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let first = k.take(t).await;
-    let second = Kit::new(h);
+    let second = StoreFixture::new(h);
     let again = second.take(t + LEASE).await;
     assert_eq!((&again.id, again.seq), (&first.id, first.seq));
     assert_ne!(again.token, first.token);
@@ -170,8 +170,8 @@ pub async fn lapsed_lease_is_claimed_again(h: &dyn Harness) {
 }
 
 // S2-31, S3-67, S3-92, D9
-pub async fn recent_rows_are_left_out(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn recent_rows_are_skipped(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let inserted = k.row(&id).await.inserted_at;
     let claim = |at: Timestamp| k.request(at, 10).with_skip_recent(MINUTE);
@@ -182,7 +182,7 @@ pub async fn recent_rows_are_left_out(h: &dyn Harness) {
 // S3-97, S1-05, S1-29
 pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
     const TASKS: usize = 8;
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(1000).await;
     let t = k.now().await;
     let tasks: Vec<_> = (0..TASKS)
@@ -205,7 +205,7 @@ pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
     for task in tasks {
         seen.extend(task.await.expect("no claim panics"));
     }
-    // A store may answer nothing while others hold its locks, so some may be left.
+    // A store may return nothing while another claim holds its locks, so some rows may be left.
     loop {
         let rest = ids(&k.claim(t, 100).await);
         if rest.is_empty() {
@@ -219,14 +219,14 @@ pub async fn concurrent_claims_never_share_a_row(h: &dyn Harness) {
 
 // S0-12, S2-31, S3-92, S1-19
 pub async fn terminal_rows_are_not_claimed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.done(2, None).await;
     k.dead(vec![plain(), plain()], "no", None).await;
     assert!(k.claim(k.now().await + 24 * HOUR, 10).await.events.is_empty());
 }
 
 pub async fn lapsed_lease_of_another_owner_is_counted(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     k.take_as_a_stranger(t).await;
@@ -236,16 +236,16 @@ pub async fn lapsed_lease_of_another_owner_is_counted(h: &dyn Harness) {
 }
 
 pub async fn own_lapsed_lease_is_not_counted(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     k.take(t).await;
     k.take(t + LEASE).await;
-    assert_eq!(k.row(&id).await.lost_leases, 0, "only an answer was lost");
+    assert_eq!(k.row(&id).await.lost_leases, 0, "only a reply was lost");
 }
 
-/// Claims a lone row again and again, each time by another owner after the last one's lease.
-async fn lose(k: &Kit<'_>, mut t: Timestamp, times: u32) -> Timestamp {
+/// Claims the only row repeatedly, each time by another owner after the previous lease has lapsed.
+async fn lose(k: &StoreFixture<'_>, mut t: Timestamp, times: u32) -> Timestamp {
     k.take_as_a_stranger(t).await;
     for _ in 0..times {
         t = t + LEASE;
@@ -254,9 +254,9 @@ async fn lose(k: &Kit<'_>, mut t: Timestamp, times: u32) -> Timestamp {
     t
 }
 
-/// However often its owners die, a claim alone kills no row: it may never have been begun.
+/// Claims alone never make a row DEAD, however often its owners die, because its delivery may never have begun.
 pub async fn lapsed_leases_count_no_further_than_suspicion(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = lose(&k, k.now().await, MAX_LOST_LEASES + 2).await + LEASE;
     let claimed = k.claim(t, 10).await;
@@ -266,7 +266,7 @@ pub async fn lapsed_leases_count_no_further_than_suspicion(h: &dyn Harness) {
 }
 
 pub async fn started_suspects_count_beyond_suspicion(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = lose(&k, k.now().await, SUSPECT_LOST_LEASES).await + LEASE;
     let lease = k.take(t).await;
@@ -284,7 +284,7 @@ pub async fn started_suspects_count_beyond_suspicion(h: &dyn Harness) {
 }
 
 pub async fn suspects_do_not_hide_other_rows(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let unlucky = k.one().await;
     let t = lose(&k, k.now().await, MAX_LOST_LEASES).await + LEASE;
     let other = k.one().await;
@@ -292,10 +292,10 @@ pub async fn suspects_do_not_hide_other_rows(h: &dyn Harness) {
 }
 
 /// Rows with payloads of these sizes, each due before the next.
-async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
+async fn of_sizes(k: &StoreFixture<'_>, sizes: &[usize]) -> Vec<EventId> {
     let mut written = Vec::new();
     for size in sizes {
-        // One shard where a store has several: each may answer its first row whatever its size.
+        // One aggregate, so one shard in a store with several: each shard may return its first row whatever its size.
         let event = Event::builder("Tested").aggregate("Load", "one");
         let event = event.json_text(format!("\"{}\"", "x".repeat(size - 2))).build().expect("a good event");
         written.push(event.id().clone());
@@ -304,14 +304,14 @@ async fn of_sizes(k: &Kit<'_>, sizes: &[usize]) -> Vec<EventId> {
     written
 }
 
-/// What a claim of so many bytes brings, and whether it says that there was more.
-async fn claim_bytes(k: &Kit<'_>, at: Timestamp, max_bytes: usize) -> (Vec<EventId>, bool) {
+/// The ids that a claim of this many bytes returns, and whether it reports more rows.
+async fn claim_bytes(k: &StoreFixture<'_>, at: Timestamp, max_bytes: usize) -> (Vec<EventId>, bool) {
     let claimed = k.claim_with(k.request(at, 10).with_max_bytes(max_bytes)).await;
     (ids(&claimed), claimed.cut)
 }
 
 pub async fn claim_ends_before_the_row_that_does_not_fit(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = of_sizes(&k, &[100_000, 100_000, 100_000, 100_000]).await;
     let t = k.now().await;
     assert_eq!(claim_bytes(&k, t, 320_000).await, (written[..3].to_vec(), true));
@@ -323,7 +323,7 @@ pub async fn claim_ends_before_the_row_that_does_not_fit(h: &dyn Harness) {
 }
 
 pub async fn first_row_is_claimed_whatever_its_size(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = of_sizes(&k, &[300_000, 1_000]).await;
     let t = k.now().await;
     assert_eq!(claim_bytes(&k, t, 0).await, (written[..1].to_vec(), true));
@@ -331,7 +331,7 @@ pub async fn first_row_is_claimed_whatever_its_size(h: &dyn Harness) {
 }
 
 pub async fn large_row_is_not_overtaken_by_small_ones(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = of_sizes(&k, &[1_000, 300_000, 1_000]).await;
     let t = k.now().await;
     assert_eq!(claim_bytes(&k, t, 50_000).await, (written[..1].to_vec(), true));
@@ -340,7 +340,7 @@ pub async fn large_row_is_not_overtaken_by_small_ones(h: &dyn Harness) {
 }
 
 pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -355,29 +355,29 @@ pub async fn bytes_bound_strict_claims_too(h: &dyn Harness) {
     assert_eq!(ids(&k.claim_with(strict).await), written);
 }
 
-/// The wait of a delayed event is over when it is delivered, and the same on every store.
-pub async fn claimed_event_is_delayed_no_more(h: &dyn Harness) {
-    let k = Kit::new(h);
+/// A delayed event has no `available_at` when it is delivered, on every store.
+pub async fn claimed_event_has_no_delay(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let event = Event::builder("Tested").json_text("{}").deliver_after(MINUTE).build().expect("a good event");
     k.insert(&[row(event)]).await;
     let leased = k.claim(k.now().await + HOUR, 10).await.events.remove(0);
     assert_eq!((leased.event.available_at(), leased.event.is_delayed()), (None, false));
 }
 
-pub async fn names_that_rows_are_parked_for_are_answered(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn reasons_of_parked_rows_are_returned(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let leases = k.held(3).await;
     let t = k.now().await;
     assert_eq!(k.park(t, &leases[..2], "mail").await, 2);
     assert_eq!(k.park(t, &leases[2..], "search").await, 1);
-    let answered = k.admin.pause("unrelated", "ann").await;
-    answered.expect("an operator's call ends what was remembered");
+    let paused = k.admin.pause("unrelated", "ann").await;
+    paused.expect("an operator's call drops the cached list");
     assert!(k.claim(t, 0).await.parked.iter().eq(["mail", "search"]));
     assert_eq!(k.unpark(t, "mail", 10).await, 2);
 }
 
 pub async fn attempts_replays_and_progress_come_with_the_row(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     k.settle(t, &lease, died("no")).await;
@@ -392,7 +392,7 @@ pub async fn attempts_replays_and_progress_come_with_the_row(h: &dyn Harness) {
 }
 
 pub async fn claim_clears_parked(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     assert_eq!(k.park(t, std::slice::from_ref(&lease), "mail").await, 1);
@@ -400,8 +400,8 @@ pub async fn claim_clears_parked(h: &dyn Harness) {
     assert_eq!(k.row(&lease.id).await.parked, None);
 }
 
-/// Claims a row with this defect; none if the store refuses such rows.
-async fn malformed(k: &Kit<'_>, defect: Defect) -> Option<Malformed> {
+/// Claims a row with this defect. `None` if the store refuses such rows.
+async fn malformed(k: &StoreFixture<'_>, defect: Defect) -> Option<Malformed> {
     let Some(id) = k.harness.insert_raw(defect).await else {
         println!("skipped: this store refuses a row with {defect:?}");
         return None;
@@ -409,42 +409,42 @@ async fn malformed(k: &Kit<'_>, defect: Defect) -> Option<Malformed> {
     let t = k.now().await;
     let mut claimed = k.claim(t, 10).await;
     assert!(claimed.events.is_empty(), "{claimed:?}");
-    assert_eq!(claimed.malformed.len(), 1, "the row is answered as malformed");
+    assert_eq!(claimed.malformed.len(), 1, "the row is returned as malformed");
     let malformed = claimed.malformed.remove(0);
     assert_eq!(malformed.lease.id, id);
     assert!(!malformed.reason.trim().is_empty());
     let row = k.row(&id).await;
     assert_eq!(row.locked_by.as_deref(), Some(k.owner.as_str()), "it is leased as well");
     assert!(row.malformed.is_some(), "an operator sees it");
-    assert!(k.claim(t, 10).await.malformed.is_empty(), "and nobody else gets it");
+    assert!(k.claim(t, 10).await.malformed.is_empty(), "no other claim returns it");
     Some(malformed)
 }
 
 // S3-93
 pub async fn bad_headers_are_malformed(h: &dyn Harness) {
-    if let Some(malformed) = malformed(&Kit::new(h), Defect::BadHeaders).await {
+    if let Some(malformed) = malformed(&StoreFixture::new(h), Defect::BadHeaders).await {
         assert!(!malformed.reason.contains(Defect::SECRET), "{}", malformed.reason);
     }
 }
 
 // S3-93
 pub async fn unknown_status_is_malformed(h: &dyn Harness) {
-    malformed(&Kit::new(h), Defect::UnknownStatus).await;
+    malformed(&StoreFixture::new(h), Defect::UnknownStatus).await;
 }
 
 // S3-93
 pub async fn negative_attempts_are_malformed(h: &dyn Harness) {
-    malformed(&Kit::new(h), Defect::NegativeAttempts).await;
+    malformed(&StoreFixture::new(h), Defect::NegativeAttempts).await;
 }
 
 // S3-93
 pub async fn missing_payload_is_malformed(h: &dyn Harness) {
-    malformed(&Kit::new(h), Defect::NoPayload).await;
+    malformed(&StoreFixture::new(h), Defect::NoPayload).await;
 }
 
 // S3-93
-pub async fn malformed_row_never_hides_the_others(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn malformed_row_never_hides_other_rows(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let before = k.one().await;
     let defect = h.insert_raw(Defect::BadHeaders).await;
     let after = k.one().await;
@@ -456,7 +456,7 @@ pub async fn malformed_row_never_hides_the_others(h: &dyn Harness) {
 // S3-93
 pub async fn malformed_row_can_be_settled_as_dead(h: &dyn Harness) {
     for defect in [Defect::BadHeaders, Defect::UnknownStatus, Defect::NegativeAttempts, Defect::NoPayload] {
-        let k = Kit::new(h);
+        let k = StoreFixture::new(h);
         let Some(malformed) = malformed(&k, defect).await else { continue };
         let settled = k.settle(k.now().await, &malformed.lease, died(&malformed.reason)).await;
         assert!(matches!(settled, Settled::Dead { .. }), "{defect:?}: {settled:?}");
@@ -465,17 +465,17 @@ pub async fn malformed_row_can_be_settled_as_dead(h: &dyn Harness) {
     }
 }
 
-pub async fn paused_routes_are_answered(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn paused_routes_are_returned(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.admin.pause("mail", "ann").await.expect("pause works");
     assert!(becomes(&k, &["mail"]).await, "the pause is seen");
     k.admin.resume("mail", "ann").await.expect("resume works");
     assert!(becomes(&k, &[]).await, "its end is seen");
 }
 
-/// Whether claims answer these paused routes. A store may answer with what it knew a second ago,
-/// so this is the one place that waits.
-async fn becomes(k: &Kit<'_>, paused: &[&str]) -> bool {
+/// Whether claims return these paused routes. A store may return a list that is a second old, so this function waits
+/// for it.
+async fn becomes(k: &StoreFixture<'_>, paused: &[&str]) -> bool {
     for _ in 0..60 {
         if k.claim(k.now().await, 0).await.paused.iter().eq(paused.iter().copied()) {
             return true;
@@ -485,19 +485,19 @@ async fn becomes(k: &Kit<'_>, paused: &[&str]) -> bool {
     false
 }
 
-async fn oldest(k: &Kit<'_>, at: Timestamp) -> Option<Duration> {
+async fn oldest(k: &StoreFixture<'_>, at: Timestamp) -> Option<Duration> {
     k.store.oldest_pending(Some(at)).await.expect("oldest_pending works")
 }
 
 pub async fn oldest_pending_of_nothing_is_none(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     assert_eq!(oldest(&k, k.now().await).await, None);
     assert_eq!(k.store.oldest_pending(None).await.expect("oldest_pending works"), None);
 }
 
 // T11
 pub async fn oldest_pending_is_the_age_by_insertion(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let first = k.one().await;
     k.many(3).await;
     let inserted = k.row(&first).await.inserted_at;
@@ -505,12 +505,14 @@ pub async fn oldest_pending_is_the_age_by_insertion(h: &dyn Harness) {
 }
 
 pub async fn oldest_pending_counts_leased_and_retried_rows(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let inserted = k.row(&lease.id).await.inserted_at;
     let t = inserted + MINUTE;
     assert_eq!(oldest(&k, t).await, Some(MINUTE), "born leased");
-    for verdict in [failed(10, &[3600]), deferred(HOUR), super::kit::unreachable(HOUR, Some("mail"))] {
+    for verdict in
+        [failed(10, &[3600]), deferred(HOUR), super::store_fixture::unreachable(HOUR, Some("mail"))]
+    {
         let lease = k.held(1).await.remove(0);
         let settled = k.settle(t, &lease, verdict).await;
         assert_ne!(settled, Settled::Stale);
@@ -519,8 +521,8 @@ pub async fn oldest_pending_counts_leased_and_retried_rows(h: &dyn Harness) {
     assert!(oldest(&k, t).await.is_some_and(|age| age <= MINUTE), "rows that wait again");
 }
 
-pub async fn oldest_pending_leaves_out_the_first_delay(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn oldest_pending_ignores_the_first_delay(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let delayed = delayed(HOUR);
     k.insert(std::slice::from_ref(&delayed)).await;
     let inserted = k.row(delayed.event.id()).await.inserted_at;
@@ -530,8 +532,8 @@ pub async fn oldest_pending_leaves_out_the_first_delay(h: &dyn Harness) {
     assert_eq!(oldest(&k, inserted + 2 * HOUR).await, Some(2 * HOUR), "on lease");
 }
 
-pub async fn oldest_pending_leaves_out_terminal_rows(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn oldest_pending_ignores_terminal_rows(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.done(1, None).await;
     k.dead(vec![plain()], "no", None).await;
     assert_eq!(oldest(&k, k.now().await).await, None);

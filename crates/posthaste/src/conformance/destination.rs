@@ -1,4 +1,4 @@
-//! Destinations: every event arrives whole, with its id, and gets its own outcome.
+//! The destination suite: every event arrives complete, with its id, and gets its own outcome.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -11,25 +11,25 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use super::hostile_values;
-use super::kit::{named, plain, sorted};
+use super::store_fixture::{named, plain, sorted};
 use crate::destination::{Delivery, Destination, Outcome};
 use crate::event::{Event, EventId, Headers, Limits};
 use crate::trace::{TRACEPARENT, TraceContext};
 
-/// One destination under test, with nothing in it yet. Every case gets a fresh one.
+/// One destination under test, empty at first. Every case gets a fresh one.
 #[async_trait]
 pub trait DestinationHarness: Send + Sync {
     /// The destination.
     fn destination(&self) -> Arc<dyn Destination>;
 
-    /// What has arrived on the other side, in the order in which its consumer sees it, once there are at
-    /// least `n` messages. Fails after a while if there never are.
+    /// The messages that arrived, in the order in which the consumer sees them, once there are at least `n`. Fails
+    /// after a while if there are fewer.
     async fn received(&self, n: usize) -> Vec<Received>;
 
-    /// An event that the destination refuses while it takes others, if there is such a thing.
+    /// An event that the destination refuses although it accepts others, if there is one.
     fn refused(&self) -> Option<Event>;
 
-    /// An event with more bytes than the destination can ever take, if there is such a thing.
+    /// An event with more bytes than the destination ever accepts, if there is one.
     fn too_large(&self) -> Option<Event>;
 
     /// The server behind the destination, if there is one that can be stopped.
@@ -38,27 +38,28 @@ pub trait DestinationHarness: Send + Sync {
     /// What a consumer can see of an event.
     fn capabilities(&self) -> DestinationCapabilities;
 
-    /// Removes what the case left behind; called at its end, also when it failed.
+    /// Removes everything that the case left behind. Called at its end, even if it failed.
     async fn close(&self);
 }
 
-/// The server behind a destination: a broker that the case may stop, because nobody else uses it meanwhile.
+/// The server behind a destination: a broker that the case may stop, because no other test uses it at the same time.
 #[async_trait]
 pub trait Server: Send + Sync {
-    /// Makes the destination able to take events; called before the first one. What the server took before
-    /// it was stopped must still be there after it was started again.
+    /// Makes the destination able to accept events; called before the first one. Messages that the server accepted
+    /// before it was stopped must still exist after it was started again.
     async fn start(&self);
 
-    /// Ends it without a warning, and returns when it is gone.
+    /// Stops it without a warning, and returns when it is gone.
     async fn stop(&self);
 }
 
-/// What a consumer of a destination can see of an event. A case that needs more says so and is skipped.
+/// What a consumer of a destination can see of an event. A case that needs more prints that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DestinationCapabilities {
-    /// The event's aggregate id comes as the key of the message, or as what stands for a key there.
+    /// The event's aggregate id is the key of the message, or its equivalent in this protocol.
     pub key: bool,
-    /// The event's headers come with it.
+    /// The message has the event's headers.
     pub headers: bool,
     /// Events of one key are seen in the order in which they were delivered.
     pub order: bool,
@@ -67,18 +68,37 @@ pub struct DestinationCapabilities {
 impl DestinationCapabilities {
     /// Everything.
     pub const ALL: Self = Self { key: true, headers: true, order: true };
+
+    /// The same without keys.
+    #[must_use]
+    pub const fn without_key(self) -> Self {
+        Self { key: false, ..self }
+    }
+
+    /// The same without headers.
+    #[must_use]
+    pub const fn without_headers(self) -> Self {
+        Self { headers: false, ..self }
+    }
+
+    /// The same without an order within a key.
+    #[must_use]
+    pub const fn without_order(self) -> Self {
+        Self { order: false, ..self }
+    }
 }
 
 /// One message as its consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
-    /// The event's id, from wherever this destination carries it.
+    /// The event's id, from where this destination puts it.
     pub id: EventId,
     /// The event's payload.
     pub payload: Bytes,
-    /// The event's aggregate id, from wherever this destination carries it.
+    /// The event's aggregate id, from where this destination puts it.
     pub key: Option<String>,
-    /// All headers of the message, those of the destination's own included, in whatever case.
+    /// All headers of the message, including those that the destination adds, in any case.
     pub headers: Headers,
 }
 
@@ -97,14 +117,31 @@ impl From<&Delivery> for Received {
 }
 
 impl Received {
-    /// A header by its name, in whatever case.
+    /// A message with this event id and payload, without a key and headers.
+    pub fn new(id: impl Into<EventId>, payload: impl Into<Bytes>) -> Self {
+        Self { id: id.into(), payload: payload.into(), key: None, headers: Headers::new() }
+    }
+
+    /// Sets the event's aggregate id, if the message carries one.
+    #[must_use]
+    pub fn with_key(self, key: Option<String>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Sets all headers of the message.
+    #[must_use]
+    pub fn with_headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// A header by its name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let header = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         header.map(|(_, value)| value.as_str())
     }
 }
 
-/// Delivers in batches as large as the destination likes them; answers every outcome.
+/// Delivers in batches of the destination's size. Returns every outcome.
 async fn deliver(destination: &dyn Destination, events: &[Event]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for batch in events.chunks(destination.profile().batch.max(1)) {
@@ -197,7 +234,7 @@ pub async fn concurrent_calls_all_arrive(h: &dyn DestinationHarness) {
     assert_eq!(sorted(received), sorted(sent));
 }
 
-/// Delivery is at least once: the second time is no error.
+/// Delivery is at least once, so a repeat is not an error.
 pub async fn repeated_event_is_taken_again(h: &dyn DestinationHarness) {
     let event = plain();
     let destination = h.destination();
@@ -209,7 +246,7 @@ pub async fn repeated_event_is_taken_again(h: &dyn DestinationHarness) {
     assert!(h.received(1).await.iter().all(|message| message.id == *event.id()));
 }
 
-/// Ids repeat where the events of two tables go to one destination: the second one is no repeat.
+/// Ids repeat if the events of two tables go to one destination: the second event is not a repeat.
 pub async fn two_events_with_one_id_both_arrive(h: &dyn DestinationHarness) {
     let id = EventId::uuid_v7();
     let event = |n: u8| Event::builder("Counted").id(id.clone()).json(&n).build().expect("a good event");
@@ -280,13 +317,13 @@ pub async fn too_large_is_dead_not_retried(h: &dyn DestinationHarness) {
     let [Outcome::Done { .. }, Outcome::Dead(reason) | Outcome::Unsendable(reason), Outcome::Done { .. }] =
         outcomes.as_slice()
     else {
-        panic!("the large one is dead, and the others are delivered: {outcomes:?}");
+        panic!("only the large event is dead: {outcomes:?}");
     };
     assert!(reason.contains("bytes"), "the reason names a size: {reason}");
     assert_eq!(h.received(2).await.len(), 2);
 }
 
-/// Every value that a row can hold: it arrives as it is, or the event is dead with a reason.
+/// Every value that a row can hold either arrives unchanged, or the event is dead with a reason.
 pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
     let destination = h.destination();
     let mut sent = Vec::new();
@@ -300,15 +337,15 @@ pub async fn hostile_values_never_panic(h: &dyn DestinationHarness) {
                     assert!(!reason.is_empty() && reason.len() < 1_000, "{event:?}: {reason}");
                     assert!(!reason.chars().any(char::is_control), "{event:?}: {reason:?}");
                 }
-                // A place that does not exist: the event may wait for it.
-                Outcome::Retry(_) if event.topic().is_some() => {}
+                // A topic that does not exist: the event may wait for it.
+                Outcome::Failed(_) if event.topic().is_some() => {}
                 other => panic!("{event:?}: {other:?}"),
             }
         }
     }
     let good = plain();
     let outcome = deliver(&*destination, std::slice::from_ref(&good)).await.remove(0);
-    assert!(outcome.is_done(), "others go on: {outcome:?}");
+    assert!(outcome.is_done(), "other events are delivered: {outcome:?}");
     sent.push(good);
     let received = h.received(sent.len()).await;
     for event in sent {
@@ -355,7 +392,7 @@ pub async fn delivers_after_broker_restart(h: &dyn DestinationHarness) {
     }
 }
 
-/// Delivers one event; a server that has just started may refuse it for a while.
+/// Delivers one event. A server that has just started may refuse it for a while.
 async fn settle_in(destination: &dyn Destination) -> EventId {
     let event = plain();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);

@@ -1,9 +1,9 @@
-//! Values that a row can hold and that some protocol cannot carry, or takes for something else.
+//! Values that a row can hold and that some protocols cannot carry or interpret differently.
 
 use crate::event::{Event, EventId, EventParts, Headers};
 use crate::time::Timestamp;
 
-/// Each value stands in each field in turn, among good values.
+/// Events with each value in each field in turn, among valid values.
 pub(super) fn events() -> Vec<Event> {
     let values = values();
     let mut events = Vec::new();
@@ -17,7 +17,7 @@ pub(super) fn events() -> Vec<Event> {
     events
 }
 
-/// The fields that can hold a value. The topic comes last: it is what leads an event elsewhere.
+/// The fields that can hold a value. The topic is last, because it changes where an event goes.
 const FIELDS: &[fn(&mut EventParts, &str)] = &[
     |parts, value| parts.event_type = value.into(),
     |parts, value| parts.aggregate_type = value.into(),

@@ -1,38 +1,37 @@
-//! The suites that every store, every Writer and every destination must pass, ours and yours.
+//! The suites that every store, every Writer and every destination must pass.
 //!
-//! Implement [`Harness`] (or [`WriterHarness`], or [`DestinationHarness`]), then write one line in a test
-//! file:
+//! Implement [`Harness`] (or [`WriterHarness`], or [`DestinationHarness`]), then write one line in a test file:
 //!
 //! ```ignore
 //! posthaste::store_conformance!(MyHarness::new().await);
 //! posthaste::store_conformance!(MyHarness::new().await, #[ignore = "needs a server"]);
 //! ```
 //!
-//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The cases of
-//! stores take their time from the requests (`now: Some(t)`), and no case sleeps.
+//! Each case becomes a `#[test]` of its own with a fresh harness, named `verb::claim`. The store cases pass the time in
+//! their requests (`now: Some(t)`), and no case sleeps.
 
 pub mod admin;
 mod case_list;
 pub mod claim;
 pub mod destination;
 pub mod diagnose;
-pub mod hook;
+pub mod give_up_after;
 mod hostile_values;
-pub mod identity;
-mod kit;
 pub mod park;
 pub mod purge;
-pub mod put_off;
 pub mod receipt;
 pub mod release;
 pub mod renew;
 pub mod round_trip;
+pub mod row_identity;
 pub mod savepoint;
 pub mod settle;
+mod store_fixture;
 pub mod transaction;
 pub mod write;
 mod writer_fixture;
 mod writer_harness;
+pub mod writer_hook;
 mod writer_script;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -56,35 +55,34 @@ use crate::writer::NewRow;
 /// One empty store under test. Every case gets a fresh one.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// The engine's door.
+    /// The store under test, as the engine uses it.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// The operator's door of the same store.
+    /// The same store, as operators use it.
     fn admin(&self) -> Arc<dyn Admin>;
 
     /// The store's own clock.
     async fn now(&self) -> Timestamp;
 
-    /// Inserts rows with the store's real INSERT in a real transaction, which then ends like this.
-    /// Answers the rows' `seq`s, none where the id existed already.
+    /// Inserts rows with the store's real INSERT in a real transaction, which then ends as given. Returns the rows'
+    /// `seq`s; `None` for an id that existed already.
     async fn insert(&self, rows: &[NewRow], end: TxEnd) -> Result<Vec<Option<i64>>, StoreError>;
 
-    /// Inserts a committed, due row with this defect, as a foreign program would; none if the
-    /// store refuses such a row.
+    /// Inserts a committed, due row with this defect, as another program would. `None` if the store refuses such a row.
     async fn insert_raw(&self, defect: Defect) -> Option<EventId>;
 
-    /// Deletes the row with this number and makes the store give the number to its next row, as a
-    /// database does that lost the end of its log. False if no number is ever given twice here.
+    /// Deletes the row with this number and makes the store assign the number to its next row, as a database does that
+    /// lost the end of its log. Returns `false` if the store never assigns a number twice.
     async fn give_again(&self, seq: i64) -> bool;
 
     /// What this store can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Removes what the case left behind; called at its end, also when it failed.
+    /// Removes everything that the case left behind. Called at its end, even if it failed.
     async fn close(&self);
 }
 
-/// How a transaction ends.
+/// How a transaction ends. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxEnd {
     /// It commits.
@@ -95,12 +93,13 @@ pub enum TxEnd {
     SavepointRolledBack,
 }
 
-/// What a foreign program may get wrong in a row.
+/// A mistake that another program may make in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Defect {
     /// Headers with the text [`Defect::SECRET`] in them that are not a JSON object of text to text.
     BadHeaders,
-    /// A status code that nobody knows.
+    /// A status code that is not defined.
     UnknownStatus,
     /// Attempts below zero.
     NegativeAttempts,
@@ -111,28 +110,47 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// Stands in bad headers, and must not stand in the reason.
+    /// A text in the bad headers, which the reason of the malformed row must not contain.
     pub const SECRET: &'static str = "sEcret";
 }
 
-/// What a store can do. A case that needs more says so and is skipped.
+/// What a store can do. A case that needs more prints that it was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
-    /// A part of a transaction can be rolled back.
+    /// Part of a transaction can be rolled back to a savepoint.
     pub savepoints: bool,
     /// There is an archive.
     pub archive: bool,
-    /// Rows have a `seq` that grows with each insert, and limits take the oldest first. A store that is
-    /// divided into shards may mix rows that were inserted at the same moment.
+    /// Rows have a `seq` that grows with each insert, and limits take the oldest rows first. A store that is divided
+    /// into shards may mix rows that were inserted at the same moment.
     pub insertion_order: bool,
 }
 
 impl Capabilities {
     /// Everything.
     pub const ALL: Self = Self { savepoints: true, archive: true, insertion_order: true };
+
+    /// The same without savepoints.
+    #[must_use]
+    pub const fn without_savepoints(self) -> Self {
+        Self { savepoints: false, ..self }
+    }
+
+    /// The same without an archive.
+    #[must_use]
+    pub const fn without_archive(self) -> Self {
+        Self { archive: false, ..self }
+    }
+
+    /// The same without an order of insertion.
+    #[must_use]
+    pub const fn without_insertion_order(self) -> Self {
+        Self { insertion_order: false, ..self }
+    }
 }
 
-/// Runs one case of the stores' suite; called by the macro.
+/// Runs one case of the store suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_store<H: Harness>(
     case: &str,
@@ -147,7 +165,7 @@ pub fn run_store<H: Harness>(
     });
 }
 
-/// Runs one case of the Writers' suite; called by the macro.
+/// Runs one case of the Writer suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_writer<H: WriterHarness>(
     case: &str,
@@ -163,7 +181,7 @@ pub fn run_writer<H: WriterHarness>(
     });
 }
 
-/// Runs one case of the destinations' suite; called by the macro.
+/// Runs one case of the destination suite. Called by the macro.
 #[doc(hidden)]
 pub fn run_destination<H: DestinationHarness>(
     case: &str,
@@ -178,7 +196,7 @@ pub fn run_destination<H: DestinationHarness>(
     });
 }
 
-/// The runtime is the suite's own, so that a test crate needs no Tokio macros.
+/// Runs a case on the suite's own runtime, so that a test crate needs no Tokio macros.
 fn block_on(case: &str, test: impl Future<Output = std::thread::Result<()>>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.unwrap_or_else(|error| panic!("{case}: no runtime: {error}"));

@@ -1,11 +1,11 @@
-//! Purging: what ended long ago goes, and nothing else.
+//! Purges: rows that ended long ago are removed, and no others.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use std::time::Duration;
 
 use super::Harness;
-use super::kit::{HOUR, Kit, MICRO, SECOND, delayed, outcome, plain, row};
+use super::store_fixture::{HOUR, MICRO, SECOND, StoreFixture, delayed, outcome, plain, row};
 use crate::event::Event;
 use crate::row::Status;
 use crate::store::{OnDone, Purge, Purgeable, Verdict};
@@ -17,13 +17,13 @@ fn purge(what: Purgeable, at: Timestamp) -> Purge {
     Purge::new(what, DAY, 100).at(at)
 }
 
-async fn run(k: &Kit<'_>, purge: Purge) -> u64 {
+async fn run(k: &StoreFixture<'_>, purge: Purge) -> u64 {
     k.store.purge_batch(&purge).await.expect("the purge works")
 }
 
 // S3-122, S3-123, T13
 pub async fn old_done_rows_are_deleted(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     let id = k.done(1, Some(t)).await.remove(0);
     assert_eq!(run(&k, purge(Purgeable::Done, t + DAY - MICRO)).await, 0);
@@ -33,7 +33,7 @@ pub async fn old_done_rows_are_deleted(h: &dyn Harness) {
 
 // S1-24, T13
 pub async fn done_and_dead_are_purged_apart(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     let done = k.done(1, Some(t)).await.remove(0);
     let dead = k.dead(vec![plain()], "no", Some(t)).await.remove(0);
@@ -45,7 +45,7 @@ pub async fn done_and_dead_are_purged_apart(h: &dyn Harness) {
 
 // S3-123, T6, D18: an old event that ended a minute ago stays.
 pub async fn age_counts_from_the_end_not_from_the_beginning(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let long_ago = Timestamp::from_micros(1_000_000_000_000_000);
     let old = || Event::builder("Old").occurred_at(long_ago).json_text("1").build().expect("a good event");
     let end = k.now().await + 10 * DAY;
@@ -62,10 +62,10 @@ pub async fn age_counts_from_the_end_not_from_the_beginning(h: &dyn Harness) {
 }
 
 pub async fn pending_rows_are_never_purged_by_status(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.insert(&[row(plain()), delayed(HOUR)]).await;
     let lease = k.held(2).await.remove(0);
-    k.settle(k.now().await, &lease, super::kit::failed(10, &[1])).await;
+    k.settle(k.now().await, &lease, super::store_fixture::failed(10, &[1])).await;
     let later = k.now().await + 1000 * DAY;
     for what in [Purgeable::Done, Purgeable::Dead] {
         assert_eq!(run(&k, purge(what, later)).await, 0);
@@ -76,7 +76,7 @@ pub async fn pending_rows_are_never_purged_by_status(h: &dyn Harness) {
 
 // S3-21, S3-99, S3-130
 pub async fn any_purges_by_insertion_whatever_the_status(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let first = k.one().await;
     let inserted = k.row(&first).await.inserted_at;
     k.done(1, None).await;
@@ -91,7 +91,7 @@ pub async fn any_purges_by_insertion_whatever_the_status(h: &dyn Harness) {
 
 // S3-124, S3-126
 pub async fn limit_is_kept_and_the_oldest_go_first(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let t = k.now().await;
     let younger = k.done(1, Some(t + HOUR)).await.remove(0);
     let older = k.done(2, Some(t)).await;
@@ -110,7 +110,7 @@ pub async fn limit_is_kept_and_the_oldest_go_first(h: &dyn Harness) {
 
 // S0-27
 pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().archive, "archive") {
         return;
     }
@@ -127,9 +127,9 @@ pub async fn purged_rows_can_be_archived(h: &dyn Harness) {
     assert_eq!((stats.done, stats.dead, stats.archived), (0, 0, 2));
 }
 
-/// Ten days later, so that a store which keeps its archive in days has whole ones to drop.
+/// Ten days later, so that a store that keeps its archive in days has whole days to drop.
 pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().archive, "archive") {
         return;
     }
@@ -146,8 +146,8 @@ pub async fn old_archived_rows_are_deleted(h: &dyn Harness) {
     assert_eq!(k.row(&kept).await.status, Status::Done);
 }
 
-pub async fn purging_nothing_answers_zero(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn purging_nothing_returns_zero(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let t = k.now().await + 1000 * DAY;
     for what in [Purgeable::Done, Purgeable::Dead, Purgeable::Any, Purgeable::Archived] {
         assert_eq!(run(&k, purge(what, t)).await, 0);

@@ -1,4 +1,4 @@
-//! The receipt's door, in a transaction of the service's own: nothing is delivered on somebody's word alone.
+//! Receipts, in transactions of the service: an event is delivered only if its commit is confirmed.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -17,7 +17,7 @@ pub async fn outside_a_transaction_is_refused(h: &dyn WriterHarness) {
         return;
     };
     assert!(matches!(answer, Err(WriteError::Store(StoreError::NoTransaction))), "{answer:?}");
-    // The question has left nothing open.
+    // The lookup left nothing open.
     h.run(commit([write("kept")])).await.expect("the commit works");
     assert_eq!(h.scene().stored().await, ["kept"]);
     assert_eq!(h.scene().delivered().await, ["kept"]);
@@ -36,14 +36,14 @@ pub async fn dropped_receipt_is_delivered_within_the_hot_lease(h: &dyn WriterHar
 pub async fn receipt_of_a_rolled_back_transaction_delivers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let lie = h.insert(vec![event("undone")], OwnEnd::Rollback).await.expect("the insert works");
-    // Its number may be given away again.
+    // Its number may be assigned again.
     h.run(commit([write("kept")])).await.expect("the commit works");
     s.outbox().committed(lie);
     assert_eq!(s.delivered().await, ["kept"]);
     assert_eq!(s.stored().await, ["kept"]);
 }
 
-/// Its COMMIT may well have answered `Ok`.
+/// Its COMMIT may have returned `Ok`.
 pub async fn receipt_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let lie = h.insert(vec![event("undone")], OwnEnd::Aborted).await.expect("the insert works");
@@ -52,13 +52,13 @@ pub async fn receipt_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHa
     assert!(s.stored().await.is_empty());
 }
 
-// T12: somebody else may still roll it back.
+// T12: other code may still roll it back.
 pub async fn receipt_of_a_savepoint_is_only_a_wake_up(h: &dyn WriterHarness) {
     let s = h.scene();
     let direct = h.insert(vec![event("direct")], OwnEnd::Commit).await.expect("the insert works");
     let nested = h.insert(events(&["nested-1", "nested-2"]), OwnEnd::SavepointReleased).await;
     let nested = nested.expect("the insert works");
-    // Nobody holds its rows, so a poll finds them; the other's is held, as long as its receipt lives.
+    // No engine holds its rows, so a poll finds them. The other rows are held for as long as their receipt exists.
     assert_eq!(s.delivered().await, ["nested-1", "nested-2"]);
     s.outbox().committed(nested);
     s.outbox().committed(direct);
@@ -78,7 +78,7 @@ pub async fn receipt_of_a_rolled_back_savepoint_delivers_nothing(h: &dyn WriterH
     assert_eq!(s.stored().await, ["kept"]);
 }
 
-pub async fn receipt_names_what_it_wrote_and_what_existed(h: &dyn WriterHarness) {
+pub async fn receipt_lists_written_ids_and_duplicates(h: &dyn WriterHarness) {
     let s = h.scene();
     h.run(commit([write("b")])).await.expect("the commit works");
     let single = h.insert(vec![event("b")], OwnEnd::Commit).await.expect("the insert works");

@@ -1,16 +1,16 @@
-//! Releasing: what cannot be worked on goes back at once, as if it had not been claimed.
+//! Releases: a released row is due immediately, as if it had not been claimed.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::kit::{Kit, LEASE, MINUTE, SECOND, failed, ids, plain, row, sorted};
+use super::store_fixture::{LEASE, MINUTE, SECOND, StoreFixture, failed, ids, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::row::Status;
 use crate::store::{Lease, LeaseToken, Settled, Verdict};
 use crate::writer::NewLease;
 
 // T5
-pub async fn released_row_is_due_at_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn released_row_is_due_immediately(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let written = k.many(3).await;
     let t = k.now().await;
     let leases: Vec<Lease> = k.claim(t, 10).await.events.into_iter().map(|leased| leased.lease).collect();
@@ -18,12 +18,12 @@ pub async fn released_row_is_due_at_once(h: &dyn Harness) {
     assert_eq!(k.release(later, &leases).await, 3);
     let row = k.row(&written[0]).await;
     assert_eq!((row.available_at, row.locked_by, row.locked_at), (later, None, None));
-    assert_eq!(sorted(ids(&Kit::new(h).claim(later, 10).await)), sorted(written));
+    assert_eq!(sorted(ids(&StoreFixture::new(h).claim(later, 10).await)), sorted(written));
 }
 
 // T4
 pub async fn only_held_rows_are_released(h: &dyn Harness) {
-    let (k, other) = (Kit::new(h), Kit::new(h));
+    let (k, other) = (StoreFixture::new(h), StoreFixture::new(h));
     let leases = k.held(3).await;
     let t = k.now().await;
     let before = k.row(&leases[0].id).await;
@@ -37,7 +37,7 @@ pub async fn only_held_rows_are_released(h: &dyn Harness) {
 }
 
 pub async fn released_row_does_not_count_as_lost(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     for _ in 0..3 {
@@ -49,18 +49,18 @@ pub async fn released_row_does_not_count_as_lost(h: &dyn Harness) {
 }
 
 pub async fn releasing_twice_changes_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     assert_eq!(k.release(t, std::slice::from_ref(&lease)).await, 1);
-    let current = Kit::new(h).take(t).await;
+    let current = StoreFixture::new(h).take(t).await;
     assert_eq!(k.release(t, &[lease]).await, 0);
     assert_eq!(k.row(&current.id).await.available_at, t + LEASE);
 }
 
-/// Receipts of transactions that rolled back are released without anybody knowing that they did.
+/// The engine releases receipts of transactions that rolled back without knowing that they did.
 pub async fn release_of_a_rolled_back_row_changes_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let token = LeaseToken::random();
     let lease = NewLease::new(k.owner.clone(), token, LEASE);
     let new = row(plain()).with_lease(Some(lease));
@@ -71,7 +71,7 @@ pub async fn release_of_a_rolled_back_row_changes_nothing(h: &dyn Harness) {
 }
 
 pub async fn release_keeps_the_rest_of_the_row(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;

@@ -1,15 +1,15 @@
-//! Renewing: a lease lasts as long as its owner says, and a row that is not there is not answered.
+//! Renewals: a lease lasts as long as its owner renews it, and a renewal returns only rows that exist.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
-use super::kit::{HOUR, Kit, LEASE, MICRO, SECOND, deferred, plain, row, sorted};
+use super::store_fixture::{HOUR, LEASE, MICRO, SECOND, StoreFixture, deferred, plain, row, sorted};
 use super::{Harness, TxEnd};
 use crate::event::EventId;
 use crate::store::{Lease, LeaseToken, Verdict};
 use crate::writer::{NewLease, NewRow};
 
 pub async fn renewing_moves_the_end(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -21,12 +21,12 @@ pub async fn renewing_moves_the_end(h: &dyn Harness) {
 }
 
 // T4
-pub async fn only_held_leases_are_answered(h: &dyn Harness) {
-    let (k, other) = (Kit::new(h), Kit::new(h));
+pub async fn only_held_leases_are_returned(h: &dyn Harness) {
+    let (k, other) = (StoreFixture::new(h), StoreFixture::new(h));
     let leases = k.held(3).await;
     let before = k.row(&leases[0].id).await;
     let wrong_token = Lease { token: LeaseToken::random(), ..leases[0].clone() };
-    let unknown = Lease::new(EventId::from("nobody"), 4711, leases[0].token);
+    let unknown = Lease::new(EventId::from("unknown"), 4711, leases[0].token);
     let t = k.now().await;
     assert!(other.renew(t, &leases).await.is_empty(), "another owner");
     let held = k.renew(t, &[wrong_token, leases[1].clone(), unknown, leases[2].clone()]).await;
@@ -35,8 +35,8 @@ pub async fn only_held_leases_are_answered(h: &dyn Harness) {
     assert_eq!(k.row(&leases[0].id).await.available_at, before.available_at);
 }
 
-pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn lapsed_lease_that_was_not_taken_over_is_renewed(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -46,18 +46,18 @@ pub async fn lapsed_lease_that_nobody_took_is_renewed(h: &dyn Harness) {
 }
 
 // T4
-pub async fn lapsed_lease_that_somebody_took_is_not_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn lapsed_lease_that_was_taken_over_is_not_renewed(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.one().await;
     let t = k.now().await;
     let lost = k.take(t).await;
-    let current = Kit::new(h).take(t + LEASE).await;
+    let current = StoreFixture::new(h).take(t + LEASE).await;
     assert!(k.renew(t + LEASE, &[lost]).await.is_empty());
     assert_eq!(k.row(&current.id).await.available_at, t + 2 * LEASE);
 }
 
 pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let leases = k.held(4).await;
     let t = k.now().await;
     k.settle(t, &leases[0], Verdict::Done).await;
@@ -67,10 +67,10 @@ pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {
     assert!(k.renew(t, &leases).await.is_empty());
 }
 
-/// This is how the engine learns which rows of an unproven commit exist.
+/// The engine uses this to find out which rows of an unproven commit exist.
 // T9
-pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn renewal_returns_which_rows_were_committed(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let token = LeaseToken::random();
     let lease = NewLease::new(k.owner.clone(), token, LEASE);
     let rows = [plain(), plain()].map(|event| row(event).with_lease(Some(lease.clone())));
@@ -84,7 +84,7 @@ pub async fn renewal_tells_which_rows_were_committed(h: &dyn Harness) {
 }
 
 pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -95,7 +95,7 @@ pub async fn renewing_does_not_count_as_a_loss(h: &dyn Harness) {
     assert_eq!((row.lost_leases, row.attempts), (0, 0));
 }
 
-pub async fn renewing_nothing_answers_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn renewing_nothing_returns_nothing(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     assert!(k.renew(k.now().await, &[]).await.is_empty());
 }

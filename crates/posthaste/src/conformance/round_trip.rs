@@ -1,14 +1,14 @@
-//! Round trips: what a Writer stores is what was written, one event or many.
+//! Round trips: a Writer stores exactly what was written, one event or many.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use super::WriterHarness;
-use super::kit::{HOUR, assert_same};
+use super::store_fixture::{HOUR, assert_same};
 use super::writer_script::{OwnEnd, Step, commit, write_all};
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Nothing that a row can hold is left out of them, or nothing is in them that can be.
+/// Events whose values are hard to store: every field set, and only the required ones.
 fn samples() -> Vec<Event> {
     let builder = |event_type: &str| Event::builder(event_type);
     let full = builder("OrderPlaced")

@@ -1,4 +1,4 @@
-//! Savepoints: what is rolled back in one is never delivered, whoever opened it.
+//! Savepoints: an event that is rolled back in one is never delivered, whether the Writer or the service opened it.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -8,7 +8,7 @@ use super::writer_script::{End, SavepointEnd, Step, commit, ending, savepoint, w
 use SavepointEnd::{Drop, Release, Rollback};
 
 // T12
-pub async fn rolled_back_savepoint_takes_its_event_along(h: &dyn WriterHarness) {
+pub async fn rolled_back_savepoint_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([
         write("before"),
@@ -26,12 +26,12 @@ pub async fn rolled_back_savepoint_takes_its_event_along(h: &dyn WriterHarness) 
     let place_of = |line: &str| hooks.iter().position(|call| call == line);
     assert!(
         place_of("after_rollback dropped-1,dropped-2") < place_of("before_write after"),
-        "at once: {hooks:?}"
+        "immediately: {hooks:?}"
     );
 }
 
 // T12
-pub async fn released_savepoint_hands_its_events_up(h: &dyn WriterHarness) {
+pub async fn released_savepoint_passes_its_events_up(h: &dyn WriterHarness) {
     let s = h.scene();
     let inner = savepoint(Release, [write("kept-1"), write_all(&["kept-2", "kept-3"])]);
     h.run(commit([inner.clone()])).await.expect("the commit works");
@@ -60,7 +60,7 @@ pub async fn nested_savepoints_end_from_the_inside(h: &dyn WriterHarness) {
 }
 
 // S2-12, T12: through the connection, behind the back of the transaction.
-pub async fn raw_savepoint_that_is_rolled_back_takes_its_event_along(h: &dyn WriterHarness) {
+pub async fn raw_savepoint_that_is_rolled_back_undoes_its_event(h: &dyn WriterHarness) {
     let s = h.scene();
     let undone = Step::Undone(vec![write("undone-1"), write_all(&["undone-2", "undone-3"])]);
     h.run(commit([write("before"), undone])).await.expect("the commit works");
@@ -71,8 +71,8 @@ pub async fn raw_savepoint_that_is_rolled_back_takes_its_event_along(h: &dyn Wri
     assert_eq!(s.calls_of("after_commit"), ["before"]);
 }
 
-/// A database may give the number of a row that was rolled back to the next one.
-pub async fn event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor(h: &dyn WriterHarness) {
+/// A database may assign the number of a row that was rolled back to the next row.
+pub async fn event_of_a_rolled_back_savepoint_is_not_mistaken_for_the_next_row(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([Step::Undone(vec![write("undone")]), write("kept")]);
     h.run(script).await.expect("the commit works");
@@ -82,7 +82,7 @@ pub async fn event_of_a_rolled_back_savepoint_is_not_taken_for_its_successor(h: 
     assert_eq!(s.calls_of("after_commit"), ["kept"]);
 }
 
-/// Written, taken back and written again under the same id, as a retried step would.
+/// An event that is written, rolled back and written again under the same id, as a retried step would do.
 pub async fn event_that_is_written_again_after_a_rollback_is_delivered_once(h: &dyn WriterHarness) {
     let s = h.scene();
     let raw = commit([Step::Undone(vec![write("again-1")]), write_all(&["other", "again-1"])]);
@@ -94,8 +94,8 @@ pub async fn event_that_is_written_again_after_a_rollback_is_delivered_once(h: &
     assert_eq!(s.calls_of("after_commit"), ["other,again-1", "again-2"]);
 }
 
-/// The way back heals what a failed statement has aborted.
-pub async fn failed_statement_in_a_savepoint_harms_nothing_around_it(h: &dyn WriterHarness) {
+/// Rolling back recovers a transaction that a failed statement has aborted.
+pub async fn failed_statement_in_a_savepoint_affects_nothing_around_it(h: &dyn WriterHarness) {
     let s = h.scene();
     let script = commit([
         write("before"),

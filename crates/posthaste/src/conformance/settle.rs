@@ -1,11 +1,11 @@
-//! Settling: the store decides, on its own count and clock, and only for those who hold the row.
+//! Settlements: the store decides, by its own count and clock, and only for the owner that holds the row.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use std::time::Duration;
 
-use super::kit::{
-    HOUR, Kit, LEASE, MINUTE, SECOND, deferred, died, failed, ids, outcome, plain, put_off, sorted,
+use super::store_fixture::{
+    HOUR, LEASE, MINUTE, SECOND, StoreFixture, deferred, died, failed, ids, outcome, plain, put_off, sorted,
     unreachable,
 };
 use super::{Defect, Harness};
@@ -25,8 +25,8 @@ fn all_but_done() -> [Verdict; 4] {
     [failed(10, &[5]), deferred(SECOND), died("no"), unreachable(SECOND, Some("mail"))]
 }
 
-/// A lease that was lost: its row is held by the second lease now.
-async fn lost_and_current(k: &Kit<'_>) -> (Lease, Lease) {
+/// A lost lease, and the second lease under which its row is held now.
+async fn lost_and_current(k: &StoreFixture<'_>) -> (Lease, Lease) {
     k.one().await;
     let t = k.now().await;
     let lost = k.take(t).await;
@@ -36,7 +36,7 @@ async fn lost_and_current(k: &Kit<'_>) -> (Lease, Lease) {
 
 // S0-11, S3-63, S1-19
 pub async fn done_is_final(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     assert_eq!(k.settle(t, &lease, Verdict::Done).await, Settled::Done);
@@ -47,7 +47,7 @@ pub async fn done_is_final(h: &dyn Harness) {
 
 // T4, S0-13
 pub async fn done_is_accepted_from_a_lost_lease_while_pending(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let (lost, current) = lost_and_current(&k).await;
     let t = k.now().await + HOUR;
     assert_eq!(k.settle(t, &lost, Verdict::Done).await, Settled::Done);
@@ -59,7 +59,7 @@ pub async fn done_is_accepted_from_a_lost_lease_while_pending(h: &dyn Harness) {
 
 // T4
 pub async fn done_is_accepted_after_a_release(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     k.release(t, std::slice::from_ref(&lease)).await;
@@ -69,7 +69,7 @@ pub async fn done_is_accepted_after_a_release(h: &dyn Harness) {
 
 // S0-12, S0-14, S1-20
 pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let leases = k.held(2).await;
     let t = k.now().await;
     k.settle(t, &leases[0], Verdict::Done).await;
@@ -87,15 +87,15 @@ pub async fn done_on_a_terminal_row_is_stale(h: &dyn Harness) {
 
 // S1-20
 pub async fn done_on_an_unknown_row_is_stale(h: &dyn Harness) {
-    let k = Kit::new(h);
-    let lease = Lease::new(EventId::from("nobody"), 4711, LeaseToken::random());
+    let k = StoreFixture::new(h);
+    let lease = Lease::new(EventId::from("unknown"), 4711, LeaseToken::random());
     assert_eq!(k.settle(k.now().await, &lease, Verdict::Done).await, Settled::Stale);
 }
 
 // T4, S0-19
 pub async fn lost_lease_changes_nothing(h: &dyn Harness) {
     for verdict in all_but_done() {
-        let k = Kit::new(h);
+        let k = StoreFixture::new(h);
         let (lost, current) = lost_and_current(&k).await;
         let before = k.row(&lost.id).await;
         assert_eq!(k.settle(k.now().await, &lost, verdict.clone()).await, Settled::Stale, "{verdict:?}");
@@ -107,7 +107,7 @@ pub async fn lost_lease_changes_nothing(h: &dyn Harness) {
 
 // T4
 pub async fn foreign_owner_changes_nothing(h: &dyn Harness) {
-    let (k, other) = (Kit::new(h), Kit::new(h));
+    let (k, other) = (StoreFixture::new(h), StoreFixture::new(h));
     let lease = k.held(1).await.remove(0);
     let before = k.row(&lease.id).await;
     for verdict in all_but_done() {
@@ -116,10 +116,10 @@ pub async fn foreign_owner_changes_nothing(h: &dyn Harness) {
     assert_eq!(format!("{:?}", k.row(&lease.id).await), format!("{before:?}"));
 }
 
-// S0-22, T4: a repeated call after a lost answer must not count twice.
+// S0-22, T4: a repeated call after a lost reply must not count twice.
 pub async fn verdict_consumes_the_lease(h: &dyn Harness) {
     for verdict in every_verdict() {
-        let k = Kit::new(h);
+        let k = StoreFixture::new(h);
         let lease = k.held(1).await.remove(0);
         let t = k.now().await;
         assert_ne!(k.settle(t, &lease, verdict.clone()).await, Settled::Stale, "{verdict:?}");
@@ -133,7 +133,7 @@ pub async fn verdict_consumes_the_lease(h: &dyn Harness) {
 
 // S0-12, S0-19, S3-63..S3-66, S1-22, S1-28
 pub async fn nothing_settles_a_terminal_row(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for terminal in [Verdict::Done, died("no")] {
         let lease = k.held(1).await.remove(0);
         let t = k.now().await;
@@ -148,7 +148,7 @@ pub async fn nothing_settles_a_terminal_row(h: &dyn Harness) {
 
 // S0-17, S0-18, S3-64, S1-22, S1-23, S1-26
 pub async fn failure_takes_the_delay_of_the_stores_count(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let mut t = k.now().await;
     for (attempts, secs) in [(1, 5), (2, 7), (3, 11)] {
@@ -165,8 +165,8 @@ pub async fn failure_takes_the_delay_of_the_stores_count(h: &dyn Harness) {
     }
 }
 
-/// Fails a lone row `times` times with these delays; answers the last answer.
-async fn fail(k: &Kit<'_>, times: u32, max_attempts: u32, delays: &[u64]) -> Settled {
+/// Fails the only row `times` times with these delays. Returns the last result.
+async fn fail(k: &StoreFixture<'_>, times: u32, max_attempts: u32, delays: &[u64]) -> Settled {
     let mut t = k.now().await;
     let mut settled = Settled::Stale;
     for _ in 0..times {
@@ -179,21 +179,21 @@ async fn fail(k: &Kit<'_>, times: u32, max_attempts: u32, delays: &[u64]) -> Set
 
 // S1-23
 pub async fn last_delay_serves_all_further_attempts(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.one().await;
     let settled = fail(&k, 5, 10, &[1, 2]).await;
     assert_eq!(settled, Settled::Retry { attempts: 5, delay: 2 * SECOND });
 }
 
-pub async fn no_delays_means_at_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn no_delays_means_immediately(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.one().await;
     assert_eq!(fail(&k, 2, 10, &[]).await, Settled::Retry { attempts: 2, delay: Duration::ZERO });
 }
 
 // S0-17, S4-14, T6, , S1-24D18
-pub async fn death_comes_exactly_at_max_attempts(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn row_is_dead_exactly_at_max_attempts(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     assert_eq!(fail(&k, 2, 3, &[1]).await, Settled::Retry { attempts: 2, delay: SECOND });
     let t = k.now().await + 24 * HOUR;
@@ -204,15 +204,15 @@ pub async fn death_comes_exactly_at_max_attempts(h: &dyn Harness) {
     assert_eq!((row.last_error.as_deref(), row.locked_by), (Some("it failed"), None));
 }
 
-pub async fn one_attempt_dies_at_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn one_attempt_is_dead_after_its_first_failure(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.one().await;
     assert_eq!(fail(&k, 1, 1, &[1]).await, Settled::Dead { attempts: 1 });
 }
 
 // S0-18
-pub async fn lowered_max_attempts_kill_at_the_next_failure(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn lowered_max_attempts_apply_at_the_next_failure(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     k.one().await;
     fail(&k, 3, 10, &[1]).await;
     let t = k.now().await + 24 * HOUR;
@@ -221,7 +221,7 @@ pub async fn lowered_max_attempts_kill_at_the_next_failure(h: &dyn Harness) {
 }
 
 pub async fn full_attempts_do_not_overflow(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let Some(id) = h.insert_raw(Defect::FullAttempts).await else {
         println!("skipped: this store refuses a row with full attempts");
         return;
@@ -235,7 +235,7 @@ pub async fn full_attempts_do_not_overflow(h: &dyn Harness) {
 }
 
 pub async fn long_delay_does_not_overflow(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let leases = k.held(3).await;
     let t = k.now().await;
     let backoff = Backoff::new(10, [Duration::MAX]);
@@ -247,7 +247,7 @@ pub async fn long_delay_does_not_overflow(h: &dyn Harness) {
 
 // S3-66, S3-77, T8
 pub async fn deferral_spends_no_attempt(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     assert_eq!(k.settle(t, &lease, deferred(MINUTE)).await, Settled::Waiting { delay: MINUTE });
@@ -262,7 +262,7 @@ pub async fn deferral_spends_no_attempt(h: &dyn Harness) {
 
 // S3-66, T8
 pub async fn deferral_of_a_retried_row_keeps_its_attempts(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     fail(&k, 2, 10, &[1]).await;
     let t = k.now().await + 24 * HOUR;
@@ -274,7 +274,7 @@ pub async fn deferral_of_a_retried_row_keeps_its_attempts(h: &dyn Harness) {
 
 // S3-65
 pub async fn dead_verdict_keeps_the_attempts(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     fail(&k, 2, 10, &[1]).await;
     let t = k.now().await + 24 * HOUR;
@@ -287,7 +287,7 @@ pub async fn dead_verdict_keeps_the_attempts(h: &dyn Harness) {
 
 // T10
 pub async fn unreachable_spends_no_attempt_and_keeps_the_status(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let t = k.now().await;
     let lease = k.take(t).await;
@@ -295,7 +295,7 @@ pub async fn unreachable_spends_no_attempt_and_keeps_the_status(h: &dyn Harness)
     let row = k.row(&id).await;
     assert_eq!((row.status, row.attempts, row.deferrals), (Status::New, 0, 0));
     assert_eq!((row.available_at, row.parked, row.done_at), (t + MINUTE, None, None));
-    assert_eq!(row.last_error.as_deref(), Some("nobody there"));
+    assert_eq!(row.last_error.as_deref(), Some("connection refused"));
 
     let t = t + MINUTE;
     let lease = k.take(t).await;
@@ -307,8 +307,8 @@ pub async fn unreachable_spends_no_attempt_and_keeps_the_status(h: &dyn Harness)
 }
 
 // T10
-pub async fn unreachable_parks_if_asked(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn unreachable_parks_on_request(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let t = k.now().await;
     k.settle(t, &lease, unreachable(MINUTE, Some("mail"))).await;
@@ -318,7 +318,7 @@ pub async fn unreachable_parks_if_asked(h: &dyn Harness) {
 
 // S3-64, S3-65, S3-96
 pub async fn every_verdict_clears_the_lock(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for verdict in every_verdict() {
         let lease = k.held(1).await.remove(0);
         k.settle(k.now().await, &lease, verdict.clone()).await;
@@ -329,7 +329,7 @@ pub async fn every_verdict_clears_the_lock(h: &dyn Harness) {
 
 // S0-11, S0-17, S1-19, S1-22
 pub async fn error_is_cleared_by_done_and_kept_by_retry(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     fail(&k, 1, 10, &[1]).await;
     assert_eq!(k.row(&id).await.last_error.as_deref(), Some("it failed"));
@@ -343,7 +343,7 @@ pub async fn error_is_cleared_by_done_and_kept_by_retry(h: &dyn Harness) {
 
 // S0-20, S3-68
 pub async fn longest_error_comes_back(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let error = "🎟".repeat(LAST_ERROR_MAX_LENGTH);
     let leases = k.held(2).await;
     let backoff = Backoff::new(10, [SECOND]);
@@ -360,7 +360,7 @@ fn delivered_to(lease: &Lease, verdict: Verdict, names: &[&str]) -> Settlement {
 }
 
 pub async fn progress_grows_and_stays(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let mut t = k.now().await;
     for names in [&["mail", "audit"][..], &["mail"], &[], &["crm, \"quoted\""]] {
@@ -373,7 +373,7 @@ pub async fn progress_grows_and_stays(h: &dyn Harness) {
 }
 
 pub async fn progress_grows_with_every_verdict(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     for verdict in every_verdict() {
         let lease = k.held(1).await.remove(0);
         k.settle_all(None, &[delivered_to(&lease, verdict.clone(), &["mail"])], OnDone::Keep).await;
@@ -382,7 +382,7 @@ pub async fn progress_grows_with_every_verdict(h: &dyn Harness) {
 }
 
 pub async fn progress_of_a_lost_lease_is_not_kept(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let (lost, _) = lost_and_current(&k).await;
     let settled = k.settle_all(None, &[delivered_to(&lost, failed(10, &[1]), &["mail"])], OnDone::Keep).await;
     assert_eq!(settled, [Settled::Stale]);
@@ -390,7 +390,7 @@ pub async fn progress_of_a_lost_lease_is_not_kept(h: &dyn Harness) {
 }
 
 pub async fn done_row_can_be_deleted(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let done = [outcome(&lease, Verdict::Done)];
     assert_eq!(k.settle_all(None, &done, OnDone::Delete).await, [Settled::Done]);
@@ -400,7 +400,7 @@ pub async fn done_row_can_be_deleted(h: &dyn Harness) {
 
 // S0-12, S0-27
 pub async fn done_row_can_be_archived(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().archive, "archive") {
         return;
     }
@@ -415,8 +415,8 @@ pub async fn done_row_can_be_archived(h: &dyn Harness) {
 }
 
 // S0-12, S1-24: an archived or deleted row is what DONE may become; DEAD waits for an operator.
-pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn dead_row_is_neither_deleted_nor_archived(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let leases = k.held(4).await;
     let settlements: Vec<Settlement> = [died("no"), failed(1, &[]), failed(9, &[1]), deferred(SECOND)]
         .into_iter()
@@ -432,8 +432,8 @@ pub async fn death_is_neither_deleted_nor_archived(h: &dyn Harness) {
 }
 
 // S0-14, S0-22, S2-24, S1-28
-pub async fn answers_come_in_the_order_of_the_request(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn results_are_in_the_order_of_the_request(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let leases = k.held(7).await;
     let foreign = Lease { token: LeaseToken::random(), ..leases[3].clone() };
     let settlements = [
@@ -460,7 +460,7 @@ pub async fn answers_come_in_the_order_of_the_request(h: &dyn Harness) {
 
 // S1-01
 pub async fn thousand_outcomes_in_one_call(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(1000).await;
     let t = k.now().await;
     let claimed = k.claim(t, 1000).await;
@@ -470,20 +470,20 @@ pub async fn thousand_outcomes_in_one_call(h: &dyn Harness) {
     let settlements: Vec<Settlement> = claimed.events.iter().enumerate().map(settlement).collect();
     let settled = k.settle_all(Some(t), &settlements, OnDone::Keep).await;
     for (n, settled) in settled.iter().enumerate() {
-        assert_eq!(*settled == Settled::Done, n.is_multiple_of(2), "answer {n}: {settled:?}");
+        assert_eq!(*settled == Settled::Done, n.is_multiple_of(2), "result {n}: {settled:?}");
     }
     for status in [Status::Done, Status::Retry] {
         assert_eq!(k.admin.count(&Filter::status(status)).await.expect("count works"), 500, "{status}");
     }
 }
 
-pub async fn settling_nothing_answers_nothing(h: &dyn Harness) {
-    assert!(Kit::new(h).settle_all(None, &[], OnDone::Keep).await.is_empty());
+pub async fn settling_nothing_returns_nothing(h: &dyn Harness) {
+    assert!(StoreFixture::new(h).settle_all(None, &[], OnDone::Keep).await.is_empty());
 }
 
 // S0-18, S1-05, S1-26
 pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.hold(vec![plain()]).await.remove(0);
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -502,9 +502,9 @@ pub async fn concurrent_settlements_count_once(h: &dyn Harness) {
     assert_eq!((counted, k.row(&lease.id).await.attempts), (1, 1));
 }
 
-/// Its owner lived to tell: whatever killed the others was not this event.
+/// Its owner survived, so this event did not kill the earlier ones.
 pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let mut t = k.now().await;
     for verdict in [failed(10, &[1]), deferred(SECOND)] {
@@ -518,9 +518,9 @@ pub async fn settled_row_that_stays_pending_has_lost_no_lease(h: &dyn Harness) {
     }
 }
 
-/// Where nothing was delivered nothing is proven: only the start that was counted for it is taken back.
-pub async fn row_that_reached_nobody_keeps_its_lost_leases(h: &dyn Harness) {
-    let k = Kit::new(h);
+/// An event that was not delivered proves nothing: only its own counted start is taken back.
+pub async fn row_that_was_not_delivered_keeps_its_lost_leases(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let id = k.one().await;
     let mut t = k.now().await;
     k.take_as_a_stranger(t).await;

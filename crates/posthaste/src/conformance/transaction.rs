@@ -1,4 +1,4 @@
-//! A Writer's transaction: what is stored and delivered, for every way in which it can end.
+//! Transactions of a Writer: what is stored and delivered, for every way in which they can end.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
@@ -38,7 +38,7 @@ pub async fn hot_path_delivers_after_commit(h: &dyn WriterHarness) {
     assert_eq!(s.delivered().await, ["batch-1", "batch-2", "by-receipt", "single"], "once each");
 }
 
-/// What somebody did in between changes nothing: the commit has to prove its rows, and finds them.
+/// Statements of the service in between change nothing: the commit has to prove its rows and finds them.
 pub async fn event_is_delivered_hot_whatever_the_service_does_after_it(h: &dyn WriterHarness) {
     let s = h.scene();
     h.run(commit([Step::Business, write("first"), Step::Business])).await.expect("the commit works");
@@ -66,7 +66,7 @@ pub async fn event_and_business_data_end_together(h: &dyn WriterHarness) {
     assert_eq!(s.delivered().await, ["kept"]);
 }
 
-/// A COMMIT may answer `Ok` where nothing was committed; the answer of the Writer is the truth.
+/// A COMMIT may return `Ok` although nothing was committed. The Writer must report that.
 pub async fn commit_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     for steps in [vec![write("undone"), Step::Abort], vec![write_all(&["undone", "undone-2"]), Step::Abort]] {
@@ -75,22 +75,23 @@ pub async fn commit_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHar
         assert!(rolled_back, "{answer:?}");
     }
     assert_eq!(s.calls_of("after_rollback"), ["undone", "undone,undone-2"]);
-    // What comes next on the same connection begins anew.
+    // The next transaction on the same connection is not affected.
     h.run(commit([write("kept")])).await.expect("the commit works");
     assert_eq!(s.delivered().await, ["kept"]);
     assert_eq!(s.stored().await, ["kept"]);
     assert_eq!(s.calls_of("after_commit"), ["kept"]);
 }
 
-/// Also where no event stands for it: what else was written in that transaction is gone. Without events not
+/// Even if no event was written, because other writes of that transaction are lost. Without events not every database
+/// can tell how it ended, but none may report it as committed.
 /// every database can tell how it ended, but none may call it committed.
-pub async fn aborted_transaction_without_events_is_not_called_committed(h: &dyn WriterHarness) {
+pub async fn aborted_transaction_without_events_is_not_reported_as_committed(h: &dyn WriterHarness) {
     let answer = h.run(commit([Step::Business, Step::Abort])).await;
     assert!(matches!(answer, Err(ScriptError::Commit(_))), "{answer:?}");
     assert_eq!(h.business_rows().await.unwrap_or(0), 0);
 }
 
-/// It must neither be written by itself nor be mistaken for written.
+/// The event must be neither written outside the transaction nor reported as written.
 pub async fn write_into_an_aborted_transaction_is_refused(h: &dyn WriterHarness) {
     let s = h.scene();
     for late in [write("late"), write_all(&["late", "later"])] {
@@ -102,7 +103,7 @@ pub async fn write_into_an_aborted_transaction_is_refused(h: &dyn WriterHarness)
     assert!(s.calls_of("after_commit").is_empty());
 }
 
-pub async fn failed_statement_aborts_or_harms_nothing(h: &dyn WriterHarness) {
+pub async fn failed_statement_aborts_or_changes_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let answer = h.run(commit([write("before"), Step::FailedStatement])).await;
     if h.capabilities().failed_statement_aborts {
@@ -117,8 +118,8 @@ pub async fn failed_statement_aborts_or_harms_nothing(h: &dyn WriterHarness) {
     }
 }
 
-/// The Writer's own INSERT is a statement that can fail like any other, and its caller may go on.
-pub async fn failed_write_is_neither_committed_nor_called_so(h: &dyn WriterHarness) {
+/// The Writer's own INSERT can fail like any other statement, and its caller may continue.
+pub async fn failed_write_is_neither_committed_nor_reported_as_committed(h: &dyn WriterHarness) {
     let s = h.scene();
     let answer = h.run(commit([write("good"), failed_write("bad")])).await;
     if h.capabilities().failed_statement_aborts {
@@ -149,7 +150,7 @@ pub async fn write_after_a_failed_write_is_refused_or_kept(h: &dyn WriterHarness
     assert_eq!(s.delivered().await, s.stored().await, "what is stored, and nothing else");
 }
 
-/// Its rows would never be found by the engine that believes to hold them.
+/// The engine would wait for rows that it can never find.
 pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
     let s = h.scene();
     for way in [Way::Transaction, Way::Receipt] {
@@ -166,7 +167,7 @@ pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
         }
         assert_eq!(elsewhere.stored, 0, "{way:?}");
     }
-    // Nothing of it stays with the Writer.
+    // The Writer keeps nothing of it.
     h.run(commit([write("kept")])).await.expect("the commit works");
     assert_eq!(s.stored().await, ["kept"]);
     assert_eq!(s.delivered().await, ["kept"]);
@@ -174,7 +175,7 @@ pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
 }
 
 // S2-21, S3-51
-pub async fn write_answers_the_ids(h: &dyn WriterHarness) {
+pub async fn write_returns_the_ids(h: &dyn WriterHarness) {
     let script = commit([write("a"), write_all(&["c", "b"]), write_all(&[]), write("d")]);
     let ids = h.run(script).await.expect("the commit works");
     assert_eq!(ids, ["a", "c", "b", "d"].map(EventId::from));
@@ -184,10 +185,10 @@ pub async fn write_answers_the_ids(h: &dyn WriterHarness) {
 pub async fn existing_id_is_a_no_op(h: &dyn WriterHarness) {
     let s = h.scene();
     h.run(commit([write("b")])).await.expect("the commit works");
-    // The one that exists stands in the middle: the numbers of the others do not follow each other.
+    // The id that exists is in the middle, so the numbers of the others are not consecutive.
     let script = commit([write("b"), write_all(&["a", "b", "c", "c"]), write_all(&["a", "b"]), write("c")]);
     let ids = h.run(script).await.expect("the commit works");
-    assert_eq!(ids, ["b", "a", "b", "c", "a", "b", "c"].map(EventId::from), "answered like any other");
+    assert_eq!(ids, ["b", "a", "b", "c", "a", "b", "c"].map(EventId::from), "returned like any other id");
     s.wait_for(3).await;
     assert_eq!(s.delivered().await, ["a", "b", "c"], "once each");
     let deliveries = s.recorder().deliveries();
@@ -196,8 +197,8 @@ pub async fn existing_id_is_a_no_op(h: &dyn WriterHarness) {
     assert_eq!(s.calls_of("after_commit"), ["b", "a,c"]);
 }
 
-/// The second waits for the first and sees what it has committed, or its own insert vanishes.
-pub async fn same_id_written_at_once_is_stored_once(h: &dyn WriterHarness) {
+/// The second transaction waits for the first and sees what it committed, or its own insert has no effect.
+pub async fn same_id_written_concurrently_is_stored_once(h: &dyn WriterHarness) {
     let s = h.scene();
     let ids = ["same", "same", "same", "other"];
     for answer in join_all(ids.map(|id| h.run(commit([write(id)])))).await {
@@ -207,7 +208,7 @@ pub async fn same_id_written_at_once_is_stored_once(h: &dyn WriterHarness) {
     assert_eq!(s.stored().await, ["other", "same"]);
 }
 
-/// Nobody holds what is written then: the next engine finds it at once.
+/// No engine holds what is written then, so the next engine finds it immediately.
 pub async fn events_wait_while_no_engine_runs(h: &dyn WriterHarness) {
     let s = h.scene();
     s.outbox().shutdown().await;

@@ -1,10 +1,12 @@
-//! INSERT: what is written is what is read, and a rolled-back row never was.
+//! INSERT: a row is read as it was written, and a row that was rolled back never existed.
 
 #![allow(missing_docs, reason = "the name of a case is the claim that it proves")]
 
 use std::time::Duration;
 
-use super::kit::{HOUR, Kit, MICRO, MINUTE, SECOND, assert_same, delayed, ids, plain, row};
+use super::store_fixture::{
+    HOUR, MICRO, MINUTE, SECOND, StoreFixture, assert_same, delayed, ids, plain, row,
+};
 use super::{Harness, TxEnd};
 use crate::event::{Event, GLOBAL, Limits};
 use crate::row::Status;
@@ -12,9 +14,9 @@ use crate::store::{LeaseToken, OnDone, Owner, Verdict};
 use crate::time::Timestamp;
 use crate::writer::NewLease;
 
-/// Writes one event, reads it by a claim and by an operator's look, and compares.
+/// Writes one event, reads it by a claim and as an operator, and compares.
 async fn comes_back(h: &dyn Harness, event: Event) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.insert(&[row(event.clone())]).await;
     let claimed = k.claim(k.now().await, 10).await;
     assert_eq!(claimed.events.len(), 1, "{claimed:?}");
@@ -26,14 +28,14 @@ async fn comes_back(h: &dyn Harness, event: Event) {
 
 // S0-03, S3-55, S1-16
 pub async fn committed_rows_can_be_claimed(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(3).await;
     assert_eq!(k.in_order(ids(&k.claim(k.now().await, 10).await)), k.in_order(written));
 }
 
 // S0-04, S4-15
-pub async fn rolled_back_rows_never_were(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn rolled_back_rows_do_not_exist(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let event = plain();
     h.insert(&[row(event.clone())], TxEnd::Rollback).await.expect("the insert works");
     assert!(k.find(event.id()).await.is_none());
@@ -41,8 +43,8 @@ pub async fn rolled_back_rows_never_were(h: &dyn Harness) {
 }
 
 // T12
-pub async fn rows_of_a_rolled_back_savepoint_never_were(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn rows_of_a_rolled_back_savepoint_do_not_exist(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().savepoints, "savepoints") {
         return;
     }
@@ -53,7 +55,7 @@ pub async fn rows_of_a_rolled_back_savepoint_never_were(h: &dyn Harness) {
 }
 
 pub async fn seqs_grow_with_each_insert(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     if k.lacks(h.capabilities().insertion_order, "insertion order") {
         return;
     }
@@ -64,7 +66,7 @@ pub async fn seqs_grow_with_each_insert(h: &dyn Harness) {
 
 // S1-17
 pub async fn id_that_exists_is_not_inserted_again(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let first = Event::builder("First").id("same").json_text("1").build().expect("a good event");
     let second = Event::builder("Second").id("same").json_text("2").build().expect("a good event");
     assert!(k.insert(&[row(first.clone())]).await[0].is_some());
@@ -77,7 +79,7 @@ pub async fn id_that_exists_is_not_inserted_again(h: &dyn Harness) {
 }
 
 pub async fn id_twice_in_one_insert_is_inserted_once(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let event = plain();
     let seqs = k.insert(&[row(event.clone()), row(event.clone())]).await;
     assert_eq!(seqs.iter().flatten().count(), 1, "{seqs:?}");
@@ -85,17 +87,17 @@ pub async fn id_twice_in_one_insert_is_inserted_once(h: &dyn Harness) {
 }
 
 pub async fn id_of_a_deleted_row_can_be_written_again(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let event = plain();
     let lease = k.hold(vec![event.clone()]).await.remove(0);
-    let done = [super::kit::outcome(&lease, Verdict::Done)];
+    let done = [super::store_fixture::outcome(&lease, Verdict::Done)];
     k.settle_all(None, &done, OnDone::Delete).await;
     assert!(k.insert(&[row(event.clone())]).await[0].is_some());
     assert_eq!(k.row(event.id()).await.status, Status::New);
 }
 
 pub async fn id_of_a_rolled_back_row_can_be_written_again(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let event = plain();
     h.insert(&[row(event.clone())], TxEnd::Rollback).await.expect("the insert works");
     assert!(k.insert(&[row(event.clone())]).await[0].is_some());
@@ -176,7 +178,7 @@ pub async fn sixty_four_headers_come_back(h: &dyn Harness) {
 
 // S0-03, S0-05, S2-22, S3-62
 pub async fn new_row_starts_from_zero(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let before = h.now().await;
     let id = k.one().await;
     let after = h.now().await;
@@ -191,8 +193,8 @@ pub async fn new_row_starts_from_zero(h: &dyn Harness) {
 }
 
 // T11, S3-36
-pub async fn delay_counts_from_the_stores_clock(h: &dyn Harness) {
-    let k = Kit::new(h);
+pub async fn delay_counts_by_the_stores_clock(h: &dyn Harness) {
+    let k = StoreFixture::new(h);
     let event = Event::builder("Delayed")
         .occurred_at(Timestamp::from_micros(1_000_000_000_000_000))
         .json_text("1")
@@ -208,7 +210,7 @@ pub async fn delay_counts_from_the_stores_clock(h: &dyn Harness) {
 
 // T11
 pub async fn producers_clock_in_the_future_delays_nothing(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let tomorrow = h.now().await + 24 * HOUR;
     let event = Event::builder("Early").occurred_at(tomorrow).json_text("1").build().expect("a good event");
     k.insert(&[row(event.clone())]).await;
@@ -217,7 +219,7 @@ pub async fn producers_clock_in_the_future_delays_nothing(h: &dyn Harness) {
 
 // S3-36, S3-92
 pub async fn delayed_row_is_not_claimed_before_its_time(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let delayed = delayed(MINUTE);
     k.insert(std::slice::from_ref(&delayed)).await;
     let due = k.row(delayed.event.id()).await.available_at;
@@ -226,7 +228,7 @@ pub async fn delayed_row_is_not_claimed_before_its_time(h: &dyn Harness) {
 }
 
 pub async fn longest_delay_is_no_error(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     k.insert(&[delayed(Duration::MAX)]).await;
     let in_fifty_years = k.now().await + 50 * 365 * 24 * HOUR;
     assert!(k.claim(in_fifty_years, 10).await.events.is_empty());
@@ -234,7 +236,7 @@ pub async fn longest_delay_is_no_error(h: &dyn Harness) {
 
 // T1
 pub async fn born_leased_row_is_held_until_its_lease_ends(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let lease = k.held(1).await.remove(0);
     let row = k.row(&lease.id).await;
     assert_eq!(row.locked_by.as_deref(), Some(k.owner.as_str()));
@@ -247,7 +249,7 @@ pub async fn born_leased_row_is_held_until_its_lease_ends(h: &dyn Harness) {
 
 // T1
 pub async fn born_leased_row_counts_its_lease_from_the_statement(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let owner = Owner::from("writer");
     let lease = NewLease::new(owner, LeaseToken::random(), 10 * SECOND);
     let new = row(plain()).with_lease(Some(lease));
@@ -259,12 +261,15 @@ pub async fn born_leased_row_counts_its_lease_from_the_statement(h: &dyn Harness
 }
 
 pub async fn thousand_rows_in_one_insert(h: &dyn Harness) {
-    let k = Kit::new(h);
+    let k = StoreFixture::new(h);
     let written = k.many(1000).await;
     assert_eq!(k.admin.stats().await.expect("stats work").new, 1000);
-    assert_eq!(super::kit::sorted(ids(&k.claim(k.now().await, 2000).await)), super::kit::sorted(written));
+    assert_eq!(
+        super::store_fixture::sorted(ids(&k.claim(k.now().await, 2000).await)),
+        super::store_fixture::sorted(written)
+    );
 }
 
 pub async fn inserting_nothing_is_no_error(h: &dyn Harness) {
-    assert!(Kit::new(h).insert(&[]).await.is_empty());
+    assert!(StoreFixture::new(h).insert(&[]).await.is_empty());
 }

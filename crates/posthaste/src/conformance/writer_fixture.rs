@@ -1,25 +1,23 @@
-//! The surroundings of a Writer under test: an engine, what it delivered, and which hooks ran.
+//! The fixture of the Writer cases: an engine, its deliveries, and the calls of its hooks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::kit::HOUR;
+use super::store_fixture::HOUR;
 use crate::admin::{Admin, Filter, PageRequest};
 use crate::error::BoxError;
 use crate::event::{Event, EventId};
+use crate::mutex::lock;
 use crate::outbox::Outbox;
 use crate::recorder::Recorder;
 use crate::route::{Route, Routes};
 use crate::row::EventDetail;
 use crate::store::Store;
-use crate::sync::lock;
 use crate::writer_hook::WriterHook;
 
-/// A running engine on one store that only the hot path and the wake-ups of commits can wake, and that
-/// remembers everything.
+/// A running engine on one store. Only the hot path and the wake-ups of commits can wake it, and it records everything.
 ///
-/// Its hook refuses events of the type [`Scene::REFUSED`] and leaves out those of the type
-/// [`Scene::SUPPRESSED`].
+/// Its hook refuses events of the type [`Scene::REFUSED`] and removes those of the type [`Scene::SUPPRESSED`].
 #[derive(Debug)]
 pub struct Scene {
     outbox: Outbox,
@@ -30,12 +28,12 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A type of events that the hook refuses.
+    /// The type of events that the hook refuses.
     pub const REFUSED: &'static str = "Refused";
-    /// A type of events that the hook leaves out.
+    /// The type of events that the hook removes.
     pub const SUPPRESSED: &'static str = "Suppressed";
-    /// A type of events that the database refuses: the harness has put a constraint or a trigger on the
-    /// table, as a service may do.
+    /// The type of events that the database refuses: the harness adds a constraint or a trigger to the table, as a
+    /// service may do.
     pub const UNWRITABLE: &'static str = "Unwritable";
 
     /// An engine on this store.
@@ -43,7 +41,7 @@ impl Scene {
         Self::on(Arc::new(store.clone()), Arc::new(store))
     }
 
-    /// The outbox that the Writer under test is for.
+    /// The outbox of the Writer under test.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -56,7 +54,7 @@ impl Scene {
         Self { outbox: builder.start().expect("a good configuration"), recorder, log, store, admin }
     }
 
-    /// A second engine on the same store, as another process has one.
+    /// A second engine on the same store, as in another process.
     pub(super) fn another(&self) -> Self {
         Self::on(Arc::clone(&self.store), Arc::clone(&self.admin))
     }
@@ -65,15 +63,15 @@ impl Scene {
         &self.recorder
     }
 
-    /// Waits until everything that can be delivered is, then answers what was, sorted, repeats included.
+    /// Waits until everything that can be delivered is delivered. Returns the ids, sorted, repeats included.
     pub(super) async fn delivered(&self) -> Vec<String> {
-        soon("the engine is idle", self.outbox.idle()).await.expect("the store answers");
+        soon("the engine is idle", self.outbox.idle()).await.expect("the call works");
         let mut ids: Vec<String> = self.recorder.ids().iter().map(ToString::to_string).collect();
         ids.sort();
         ids
     }
 
-    /// Waits until so many deliveries were made without anybody asking for them.
+    /// Waits until there were this many deliveries, without polling for them.
     pub(super) async fn wait_for(&self, n: usize) {
         soon("it is delivered", self.recorder.wait_for(n)).await;
     }
@@ -81,7 +79,7 @@ impl Scene {
     /// The ids in the table, sorted.
     pub(super) async fn stored(&self) -> Vec<String> {
         let page = PageRequest::first(PageRequest::MAX_LIMIT);
-        let rows = self.admin.list(&Filter::default(), &page).await.expect("the store answers");
+        let rows = self.admin.list(&Filter::default(), &page).await.expect("the call works");
         let mut ids: Vec<String> = rows.items.iter().map(|row| row.id.to_string()).collect();
         ids.sort();
         ids
@@ -89,7 +87,7 @@ impl Scene {
 
     /// The row of this event.
     pub(super) async fn row(&self, id: &EventId) -> EventDetail {
-        let row = self.admin.get(id).await.expect("the store answers");
+        let row = self.admin.get(id).await.expect("the call works");
         row.unwrap_or_else(|| panic!("event {id} is stored"))
     }
 
@@ -105,7 +103,7 @@ impl Scene {
     }
 }
 
-/// Notes every call of a hook.
+/// A hook that records its calls.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -139,7 +137,7 @@ impl WriterHook for Log {
     }
 }
 
-/// Waits for something that has to happen soon.
+/// Waits for an event that must happen soon.
 async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     let patience = Duration::from_secs(30);
     tokio::time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))

@@ -1,110 +1,110 @@
-//! What a service does in one transaction, as data, so that every driver plays it in its own idiom.
+//! Scripts: what a service does in one transaction, as data, so that every driver plays it in its own idiom.
 
 use crate::error::{BoxError, CommitError, StoreError, WriteError};
 use crate::event::Event;
 
-/// One transaction: what happens in it, and how it ends.
+/// One transaction: its steps, and how it ends. Exhaustive, because a harness must play all of it.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// How it ends.
     pub end: End,
 }
 
-/// Something that a service does in its transaction.
+/// One step of a service in its transaction. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Writes one event: `tx.write(event)`.
     Write(Event),
-    /// Writes events in one go: `tx.write_all(events)`.
+    /// Writes events in one call: `tx.write_all(events)`.
     WriteAll(Vec<Event>),
-    /// Writes an event of the type [`Scene::UNWRITABLE`](super::Scene::UNWRITABLE), `tx.write(event)`, which
-    /// the database refuses. Its error is swallowed.
+    /// Writes an event of the type [`Scene::UNWRITABLE`](super::Scene::UNWRITABLE) with `tx.write(event)`. The database
+    /// refuses it, and the error is ignored.
     FailedWrite(Event),
-    /// Runs steps in a savepoint of the Writer's own: `tx.savepoint()`, or what the driver has for it.
+    /// Runs steps in a savepoint of the Writer: `tx.savepoint()`, or the driver's equivalent.
     Savepoint {
-        /// What happens in it.
+        /// The steps in it.
         steps: Vec<Step>,
         /// How it ends.
         end: SavepointEnd,
     },
-    /// Runs steps between `SAVEPOINT mine` and `ROLLBACK TO mine`, which the service sends itself, as texts
-    /// on the connection; the events are written by the transaction around it.
+    /// Runs steps between `SAVEPOINT mine` and `ROLLBACK TO mine`, which the service sends as text on the connection.
+    /// The transaction around it writes the events.
     Undone(Vec<Step>),
-    /// Adds a row to a table of the service's own.
+    /// Adds a row to a table of the service.
     Business,
-    /// A statement of the service that fails. Its error is swallowed.
+    /// A statement of the service that fails. Its error is ignored.
     FailedStatement,
-    /// The transaction is lost in the database's own way, and nobody tells the driver: by a failed
-    /// statement where that aborts it, by a statement that rolls back (`INSERT OR ROLLBACK`), or as the
-    /// victim of a deadlock. Its error is swallowed.
+    /// Makes the database end the transaction without the driver noticing: by a failed statement where that aborts it,
+    /// by a statement that rolls back (`INSERT OR ROLLBACK`), or as the victim of a deadlock. The error is ignored.
     Abort,
 }
 
-/// How a transaction ends.
+/// How a transaction ends. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It commits.
     Commit,
     /// It rolls back.
     Rollback,
-    /// It is left unfinished: dropped, or where a driver has nothing to drop, left by a panic.
+    /// It is left unfinished: dropped, or left by a panic if the driver has nothing to drop.
     Drop,
 }
 
-/// How a savepoint ends.
+/// How a savepoint ends. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavepointEnd {
-    /// What was written in it belongs to what is around it.
+    /// Released: its writes belong to the transaction or savepoint around it.
     Release,
-    /// What was written in it never was.
+    /// Rolled back: its writes are undone.
     Rollback,
     /// It is left unfinished, as [`End::Drop`].
     Drop,
 }
 
-/// How a transaction of the service's own ends, after events were inserted through the receipt's door.
+/// How a transaction that the service began ends, after events were inserted into it. Exhaustive, because a harness
+/// must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnEnd {
     /// It commits.
     Commit,
     /// It rolls back.
     Rollback,
-    /// The events were inserted in a savepoint of the service's own, which is released; then it commits.
+    /// The events were inserted in a savepoint of the service, which is released; then the transaction commits.
     SavepointReleased,
-    /// The events were inserted in a savepoint of the service's own, which is rolled back; then it commits.
+    /// The events were inserted in a savepoint of the service, which is rolled back; then the transaction commits.
     SavepointRolledBack,
-    /// It is lost as by [`Step::Abort`], and its COMMIT is sent all the same.
+    /// It is ended as by [`Step::Abort`], and its COMMIT is sent anyway.
     Aborted,
 }
 
-/// Which of a Writer's doors an event goes through.
+/// How an event is written. Exhaustive, because a harness must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A transaction of the Writer's own.
+    /// In a transaction of the Writer.
     Transaction,
-    /// A transaction that the service began itself.
+    /// In a transaction that the service began.
     Receipt,
 }
 
-/// What became of an event that was written on a connection to another database.
+/// The result of writing an event on a connection to another database. Exhaustive, because a harness makes it.
 #[derive(Debug)]
 pub struct Elsewhere {
-    /// What the first call answered that was not `Ok`.
+    /// The result of the first call that did not succeed.
     pub answer: Result<(), WriteError>,
-    /// How many events the outbox there has, after a COMMIT was sent all the same.
+    /// The number of events in that database's outbox after a COMMIT was sent anyway.
     pub stored: u64,
 }
 
-/// Why a script did not come to its end. What was open is rolled back.
+/// Why a script did not complete. What was open is rolled back. Exhaustive: a write, the commit, or anything else.
 #[derive(Debug)]
 pub enum ScriptError {
     /// A write was refused.
     Write(WriteError),
-    /// The commit said so.
+    /// The commit failed.
     Commit(CommitError),
-    /// Anything else; a case that does not expect it fails with it.
+    /// Any other error. A case that does not expect it fails with it.
     Driver(BoxError),
 }
 

@@ -1,12 +1,12 @@
-//! Whether a route's destination is there.
+//! The circuit breaker of a route: decides whether its destination can be reached.
 //!
-//! A pure state machine: it is told what happened and says what to do. It opens at once when a
-//! connection fails, otherwise when three different events got no answer with no success between
-//! them. While open it lets one event through now and then; any answer closes it.
+//! A pure state machine: the caller reports results, and the breaker returns what to do. It opens immediately when a
+//! connection fails. Otherwise it opens when three different events got no reply with no success in between. While it
+//! is open, one event at a time is sent as a probe, after 1 s, then 2 s, up to 10 s; any reply closes it.
 //!
-//! One event that makes a healthy destination look dead must not close it for everyone: an event
-//! that is unreachable again after others were delivered becomes an *outlier*. An outlier cannot
-//! open the breaker alone, waits longer each time, and after ten such times spends attempts.
+//! A single event that makes a healthy destination look unreachable must not close the route for all events. An event
+//! that is unreachable again after other events were delivered is an *outlier*. An outlier cannot open the breaker by
+//! itself, waits longer each time, and spends attempts after ten times.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,36 +15,40 @@ use tokio::time::Instant;
 
 use crate::event::EventId;
 
-/// Different events without an answer that open the breaker.
+/// Different events without a reply that open the breaker.
 const OPEN_AFTER_EVENTS: usize = 3;
 const FIRST_PROBE_DELAY: Duration = Duration::from_secs(1);
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(10);
-/// From this many unreachable results on, with deliveries between them, an attempt is spent.
+/// After this many unreachable results with deliveries in between, an event spends attempts.
 const MAX_UNREACHABLE_TIMES: u32 = 10;
-/// The most outliers remembered. A forgotten one starts again, which delays its end and no more.
+/// The most outliers remembered. A forgotten one counts from the beginning, which only delays its end.
 const MAX_OUTLIERS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
+    /// `Some` while the breaker is open.
     open: Option<Open>,
-    /// Events that got no answer since the last success.
+    /// Events that got no reply since the last success. At most [`OPEN_AFTER_EVENTS`].
     streak: Vec<EventId>,
+    /// Every event that was unreachable and has not been delivered since.
     outliers: HashMap<EventId, Outlier>,
-    /// Counts deliveries, to know whether one lay between two failures.
+    /// Counts deliveries, to know whether there was one between two failures.
     delivered: u64,
 }
 
 #[derive(Debug)]
 struct Open {
+    /// When the next probe may be sent.
     next_probe: Instant,
+    /// The delay before the probe after that one, doubled with each failed probe.
     wait: Duration,
 }
 
 #[derive(Debug)]
 struct Outlier {
-    /// Unreachable results with deliveries of others in between.
+    /// Unreachable results that had deliveries of other events in between.
     times: u32,
-    /// Unreachable results in all.
+    /// Unreachable results in total.
     tries: u32,
     /// The count of deliveries at the last of them.
     delivered: u64,
@@ -53,26 +57,26 @@ struct Outlier {
 /// How an event could not be delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
-    /// There was no connection at all.
+    /// There was no connection, as opposed to no reply on one.
     pub(crate) connection: bool,
-    /// It was sent to see whether the destination is back.
+    /// The event was a probe.
     pub(crate) probe: bool,
 }
 
 /// What to do with an event that could not be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Wait for the route.
+    /// Wait until the route reopens.
     Park,
-    /// It showed that nobody is there: wait for the route apart from the others, so that the next probe
-    /// is another event.
+    /// The event showed that the destination is unreachable. Wait until the route reopens, apart from the other events,
+    /// so that the next probe is another event.
     ParkProbed,
-    /// It showed that more than once, and may be what is wrong: wait by oneself, also when the route is
-    /// reopened.
+    /// The event showed that more than once and may be the cause. Wait for a time of its own, even if the route
+    /// reopens.
     PostponeProbed,
-    /// The route is fine, wait by oneself; this is the n-th time.
+    /// The route is fine. Wait for a time of its own; this is the n-th time.
     Postpone(u32),
-    /// The event is to blame: it spends an attempt.
+    /// The event is the cause: it spends an attempt.
     Spend,
 }
 
@@ -81,13 +85,13 @@ impl Breaker {
         self.open.is_some()
     }
 
-    /// When the next probe may go; none while closed.
+    /// When the next probe may be sent. `None` while closed.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         self.open.as_ref().map(|open| open.next_probe)
     }
 
-    /// Whether an event may be the probe now. Taking the chance moves the next one on by `within`,
-    /// the time in which this one must answer.
+    /// Whether an event may be the probe now. If so, the next probe is due after `within`, the time in which this one
+    /// has to get a reply, plus the current delay.
     pub(crate) fn try_probe(&mut self, now: Instant, within: Duration) -> bool {
         match &mut self.open {
             Some(open) if open.next_probe <= now => {
@@ -98,39 +102,39 @@ impl Breaker {
         }
     }
 
-    /// The probe told nothing: the next event may be one at once.
+    /// The probe gave no information: the next event may be a probe immediately.
     pub(crate) fn probe_again(&mut self, now: Instant) {
         if let Some(open) = &mut self.open {
             open.next_probe = now;
         }
     }
 
-    /// There was no event to probe with: the next look waits as after a probe that failed.
+    /// There was no event to probe with: the next probe is due as after one that failed.
     pub(crate) fn postpone_probe(&mut self, now: Instant) {
         if self.is_open() {
             self.open(now);
         }
-        // Out of step with other nodes: one of them may have taken the only event just before each time.
+        // Out of step with other nodes, or one of them could take the only event just before, each time.
         if let Some(open) = &mut self.open {
             open.next_probe = now + open.wait.mul_f64(0.5 + fastrand::f64() / 2.0);
         }
     }
 
-    /// The destination took an event. Answers true if that closed the breaker.
+    /// The destination accepted an event. Returns whether that closed the breaker.
     pub(crate) fn delivered(&mut self, id: &EventId) -> bool {
         self.delivered += 1;
         self.outliers.remove(id);
         self.answered()
     }
 
-    /// The destination answered, if only to refuse. Answers true if that closed the breaker.
+    /// The destination replied, even if it refused. Returns whether that closed the breaker.
     pub(crate) fn answered(&mut self) -> bool {
         self.streak.clear();
         self.open.take().is_some()
     }
 
-    /// The destination was not there for this event. Only a probe's failure makes the next probe
-    /// wait longer: events that were under way when the breaker opened tell nothing new.
+    /// The destination was unreachable for this event. Only a failed probe makes the next probe wait longer, because
+    /// events that were under way when the breaker opened give no new information.
     pub(crate) fn unreachable(&mut self, id: &EventId, failed: Failed, now: Instant) -> Advice {
         let (times, tries) = self.count(id);
         if times > MAX_UNREACHABLE_TIMES {
@@ -139,10 +143,10 @@ impl Breaker {
         self.advise(id, failed, now, (times, tries))
     }
 
-    /// The destination has more than it can take and wants to be left alone for `pause`. One event alone
-    /// does not close the route, as one of many queues may be full; and none spends an attempt.
+    /// The destination is overloaded and asks for a pause. One event by itself does not close the route, because one of
+    /// several queues may be full. No event spends an attempt.
     pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
-        // A try, but none that speaks against the event: an outage that follows must not find it guilty.
+        // Counts as a try, but not against the event: an outage afterwards must not treat it as an outlier.
         let (times, tries) = self.count(id);
         if let Some(outlier) = self.outliers.get_mut(id) {
             outlier.times = 1;
@@ -161,7 +165,7 @@ impl Breaker {
         }
         let is_outlier = times > 1;
         let opens = (failed.connection && !is_outlier) || self.streak.len() >= OPEN_AFTER_EVENTS;
-        // The event that opened it waits like a probe: next time another one is asked.
+        // The event that opened the breaker waits like a probe, so that the next probe is another event.
         let told = if self.is_open() { failed.probe } else { opens };
         if told {
             self.open(now);
@@ -174,13 +178,14 @@ impl Breaker {
         }
     }
 
-    /// Opens, or waits twice as long for the next probe if it is open.
+    /// Opens. If it is open, doubles the delay of the next probe.
     pub(crate) fn open(&mut self, now: Instant) {
         let wait = self.open.as_ref().map_or(FIRST_PROBE_DELAY, |open| (open.wait * 2).min(MAX_PROBE_DELAY));
         self.open = Some(Open { next_probe: now + wait, wait });
     }
 
-    /// How often this event was unreachable: with deliveries of others in between, and in all.
+    /// Counts an unreachable result. Returns how many this event had with deliveries of other events in between, and in
+    /// total.
     fn count(&mut self, id: &EventId) -> (u32, u32) {
         if self.outliers.len() >= MAX_OUTLIERS && !self.outliers.contains_key(id) {
             self.outliers.clear();
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_event_without_an_answer_waits_longer_each_time() {
+    fn single_event_without_a_reply_waits_longer_each_time() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         for n in 1..5 {
@@ -217,9 +222,8 @@ mod tests {
         }
     }
 
-    // Design 8, breaker
     #[test]
-    fn opens_at_once_on_a_failed_connection_and_after_three_events_without_an_answer() {
+    fn opens_immediately_on_a_failed_connection_and_after_three_events_without_a_reply() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         assert_eq!(breaker.unreachable(&id(1), REFUSED, now), Advice::ParkProbed);
@@ -234,7 +238,7 @@ mod tests {
         breaker.unreachable(&id(2), SILENT, now);
         breaker.delivered(&id(9));
         breaker.unreachable(&id(3), SILENT, now);
-        assert!(!breaker.is_open(), "a success between starts the count anew");
+        assert!(!breaker.is_open(), "a success in between resets the count");
         breaker.unreachable(&id(4), SILENT, now);
         breaker.unreachable(&id(5), SILENT, now);
         assert!(breaker.is_open());

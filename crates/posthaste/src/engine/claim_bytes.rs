@@ -1,21 +1,21 @@
-//! The size of claims.
+//! The size of claims in bytes, adapted to the speed of the store.
 //!
-//! A claim that takes longer than `store_timeout` is lost, and what it has leased waits until those leases end. Where
-//! the line or the server is slow, every claim of large events would end like that. So the next one asks for half as
-//! much, and for more again when claims come quickly.
+//! A claim that takes longer than `store_timeout` is lost, and the rows that it leased wait until the leases lapse. On
+//! a slow line or server, every claim of large events would end like that. So the next claim asks for half the bytes,
+//! and for more again when claims are fast.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
-/// The most bytes of one claim, so that not much more is in memory while it is read than the queues may hold.
+/// The most bytes per claim. While a claim is read, it is in memory in addition to the queues.
 const MAX_CLAIM_BYTES: usize = 16 * 1024 * 1024;
 
-/// Less is not asked for: events would come one by one.
+/// The fewest bytes per claim. With less, events would come one by one.
 const MIN_CLAIM_BYTES: usize = 64 * 1024;
 
-/// How many bytes the next claim may bring.
+/// How many bytes the next claim may return.
 #[derive(Debug)]
 pub(super) struct ClaimBytes(Mutex<usize>);
 
@@ -30,13 +30,13 @@ impl ClaimBytes {
         *lock(&self.0)
     }
 
-    /// A claim of so many bytes has not come in time.
+    /// A claim that asked for this many bytes timed out.
     pub(super) fn was_lost(&self, asked: usize) {
         *lock(&self.0) = (asked.min(MAX_CLAIM_BYTES) / 2).max(MIN_CLAIM_BYTES);
     }
 
-    /// A claim that was as large as it might be took so long. If one of twice as many bytes came in half the time that
-    /// is waited for it, the next one may have them.
+    /// A claim that returned as many bytes as it asked for took this long. If twice the bytes would arrive within half
+    /// the timeout, the next claim may ask for them.
     pub(super) fn was_full(&self, asked: usize, took: Duration, store_timeout: Duration) {
         let mut limit = lock(&self.0);
         if took * 4 < store_timeout {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_grow_again_when_they_come_quickly() {
+    fn claims_grow_again_when_they_are_fast() {
         let bytes = ClaimBytes::default();
         bytes.was_lost(8 * MIB);
         bytes.was_full(4 * MIB, Duration::from_secs(2), TIMEOUT);

@@ -1,8 +1,7 @@
 //! The confirmer: looks up commits that only the caller vouches for.
 //!
-//! One batched statement asks the store which of these rows exist: renewing a lease answers
-//! exactly those that are committed and still ours. Only they become hot; the others were rolled
-//! back, or will be found by the poller.
+//! One batched statement reads which rows exist: a renewal returns exactly the leases whose rows are committed
+//! and still held. Only those become hot. The others were rolled back, or the poller finds them.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,28 +10,32 @@ use tokio::time::Instant;
 
 use super::{EngineState, hot_path, lease_renewer};
 use crate::event::Event;
+use crate::mutex::lock;
 use crate::store::Lease;
-use crate::sync::lock;
 
-/// The events whose commits are to be looked up. Fed by the hot path, emptied by [`run`].
+/// Events whose commits have to be looked up. Filled by the hot path, emptied by [`run`].
 #[derive(Debug, Default)]
 pub(crate) struct Confirmer {
     inner: Mutex<Inner>,
+    /// Wakes [`run`].
     work: Notify,
+    /// Wakes all that wait until every commit is looked up.
     idle: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Committed events, as their callers say, each with its lease and the end of it.
     waiting: Vec<(Event, Lease, Instant)>,
-    /// What waits and what is being asked for, in bytes.
+    /// Bytes of the events that wait and of those being looked up.
     bytes: usize,
+    /// Whether a lookup is under way. Set by `take`, reset by `answered`.
     asking: bool,
 }
 
 impl Confirmer {
-    /// Bounded like the hot queue it feeds, and by a quarter of its bytes; what is too much goes
-    /// back to the poller.
+    /// Adds an event. Bounded like the hot queue that it feeds, and by a quarter of the queue's bytes; beyond that the
+    /// row is released to the poller.
     pub(crate) fn add(&self, engine: &EngineState, event: Event, lease: Lease, until: Instant) {
         let mut inner = self.lock();
         let limits = &engine.settings.queue;
@@ -110,7 +113,7 @@ async fn confirm(engine: &EngineState, waiting: Vec<(Event, Lease, Instant)>) {
         .collect();
     let leases: Vec<Lease> = in_time.iter().map(|(_, lease)| lease.clone()).collect();
     let Some(held) = lease_renewer::renew(engine, &leases, false).await else {
-        // If only the answer was lost, the rows are leased for longer than the hot lease now.
+        // If only the reply was lost, the rows now have a lease that is longer than the hot lease.
         engine.write_back.release(leases, Instant::now());
         return;
     };

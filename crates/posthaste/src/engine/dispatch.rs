@@ -1,4 +1,4 @@
-//! Where claimed events go: into the queue, to be parked because their route cannot take them, or back.
+//! Dispatch of claimed events: each is queued, parked because its route cannot take it, settled as DEAD, or released.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::error::cut_error;
 use crate::route::ParkReason;
 use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlement, Verdict};
 
-/// What became of the events of a claim.
+/// The result of placing a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Placed {
-    /// Something went back for want of room.
+    /// Some events were released because there was no room.
     pub(super) full: bool,
-    /// There were events, and each was parked: this engine can do nothing with them now.
+    /// There were events and all of them were parked, so this engine can do nothing with them now.
     pub(super) all_parked: bool,
 }
 
-/// Places what a claim brought.
+/// Places the events of a claim.
 ///
-/// Whatever must not be half done is done before the first await: a poll that is dropped after it
-/// only leaves leases to lapse.
+/// Everything that must not be half done happens before the first await. If the poll is dropped after that, the leases
+/// of the rest lapse.
 pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant) -> Placed {
     engine.set_paused(&claimed.paused);
     engine.note_parked(&claimed.parked);
@@ -51,7 +51,7 @@ pub(super) async fn place(engine: &EngineState, claimed: Claimed, until: Instant
     placed
 }
 
-/// What the queue did not take.
+/// Events that the queue did not take.
 #[derive(Default)]
 struct Placement {
     /// To be parked, by route.
@@ -62,17 +62,17 @@ struct Placement {
     suspects: Vec<Lease>,
     /// To be settled as DEAD.
     given_up: Vec<Settlement>,
-    /// Strict mode: a suspect is queued, and nothing may come behind it.
+    /// Strict mode: a suspect is queued, and no event may be queued behind it.
     closed_by_suspect: bool,
 }
 
 impl Placement {
     fn add(&mut self, engine: &EngineState, leased: Leased, until: Instant) {
-        // A copy that waits or runs here already goes on, under the new lease.
+        // A copy that already waits or runs here continues, under the new lease.
         if engine.inflight.adopt(&leased.lease, until) {
             return;
         }
-        // In strict mode what comes behind an event that has to wait waits too.
+        // Strict mode: events behind one that has to wait are released too.
         if engine.settings.is_strict() && (!self.to_release.is_empty() || self.closed_by_suspect) {
             self.to_release.push(leased.lease);
             return;
@@ -88,7 +88,7 @@ impl Placement {
             self.park_or_release(engine, route, leased.lease);
             return;
         }
-        // Noted before it is queued, because a worker may take it at once.
+        // Entered before it is queued, because a worker may take it immediately.
         if !engine.inflight.admit(&leased.lease, until) {
             engine.inflight.adopt(&leased.lease, until);
             return;
@@ -115,7 +115,7 @@ impl Placement {
         }
     }
 
-    /// A suspect waits in a slot of its own until this engine has lived long enough for it.
+    /// Puts a suspect into its slot, where it waits until this engine has lived long enough.
     fn add_suspect(&mut self, engine: &EngineState, item: QueuedEvent, lease: Lease) {
         let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
         match engine.queue.push_suspect(item, not_before) {
@@ -134,7 +134,7 @@ impl Placement {
         }
     }
 
-    /// Strict mode parks nothing: what has to wait goes back, and stays the first.
+    /// Strict mode parks nothing: an event that has to wait is released and stays the first.
     fn park_or_release(&mut self, engine: &EngineState, route: usize, lease: Lease) {
         if engine.settings.is_strict() {
             self.to_release.push(lease);
@@ -163,7 +163,7 @@ fn item(leased: Leased, route: usize, probe: bool) -> QueuedEvent {
     }
 }
 
-/// Rows that cannot be read become DEAD, with the reason.
+/// A row that cannot be read becomes DEAD, with the reason.
 fn undecodable(engine: &EngineState, row: Malformed) -> Settlement {
     tracing::error!(
         outbox = %engine.settings.name,

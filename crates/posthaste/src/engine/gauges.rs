@@ -1,12 +1,12 @@
-//! The gauge sampler: reads the depths of the queues and the lag of the store. A task apart from the poller,
-//! so that a slow count never keeps events waiting.
+//! The gauge sampler: reads the depths of the queues and the lag of the store. It is not part of the poller, so that a
+//! slow count does not delay events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::EngineState;
 
-/// The shortest pause between two readings.
+/// The shortest pause between two samples.
 const MIN_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until it is cancelled.

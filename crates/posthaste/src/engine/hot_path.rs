@@ -1,4 +1,4 @@
-//! The hot path: which rows are born leased to this engine, and what happens to them after a commit.
+//! The hot path: which rows are born leased to this engine, and what happens to them after the commit.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -12,10 +12,10 @@ use crate::destination::{Delivery, Source};
 use crate::event::Event;
 use crate::store::{Lease, Owner};
 
-/// How long after its receipt was dropped a row is given back: its transaction may still be open.
+/// How long after its receipt was dropped a row is released. Its transaction may still be open.
 const ABANDONED_RELEASE_DELAY: Duration = Duration::from_secs(1);
 
-/// The way from a Writer to its engine, if that runs. Empty until the outbox starts.
+/// The connection from a Writer to the engine. Empty until the outbox is started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HotPath(Arc<OnceLock<Arc<EngineState>>>);
 
@@ -24,17 +24,18 @@ pub(crate) struct HotPath(Arc<OnceLock<Arc<EngineState>>>);
 pub(crate) struct Written {
     pub(crate) event: Event,
     pub(crate) seq: i64,
-    /// What its delivery is held back by; none if it was due at once.
+    /// How long its delivery is delayed; `None` if it was due immediately.
     pub(crate) delay: Option<Duration>,
+    /// The lease that the row was born with, if it was.
     pub(crate) lease: Option<Lease>,
 }
 
 /// Who vouches for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The driver's `Tx` saw the rows before it committed.
+    /// The driver's `Tx` saw the rows in its transaction before it committed.
     Proven,
-    /// The caller said so: the engine looks before it delivers.
+    /// Only the caller says so. The engine looks the rows up before it delivers them.
     CallersWord,
 }
 
@@ -43,8 +44,8 @@ impl HotPath {
         let _ = self.0.set(engine);
     }
 
-    /// The owner and length of the lease that this event's row shall be born with. None if it is
-    /// better left to a poller: then nothing has to be released afterwards.
+    /// Owner and duration of the lease that this event's row is born with. `None` if the row is better left to a
+    /// poller; then nothing has to be released afterwards.
     pub(crate) fn lease_for(&self, event: &Event) -> Option<(Owner, Duration)> {
         let engine = self.running()?;
         let route = engine.routes.find(event);
@@ -54,7 +55,7 @@ impl HotPath {
         Some((engine.owner.clone(), engine.settings.lease.hot))
     }
 
-    /// These rows were committed, or so their caller says. Never blocks and never fails.
+    /// These rows were committed, according to `proof`. Never blocks and never fails.
     pub(crate) fn committed(&self, written: Vec<Written>, asked_at: Instant, proof: Proof) {
         let Some(engine) = self.running() else { return };
         let now = Instant::now();
@@ -78,14 +79,14 @@ impl HotPath {
         }
     }
 
-    /// So many ids existed already when they were written.
+    /// This many ids existed already when they were written.
     pub(crate) fn duplicates(&self, count: usize) {
         if let Some(engine) = self.running() {
             engine.metrics.write_duplicates.increment(count as u64);
         }
     }
 
-    /// A receipt was dropped: nobody will say what became of these rows.
+    /// A receipt was dropped, so the outcome of its transaction is unknown.
     pub(crate) fn abandoned(&self, leases: Vec<Lease>) {
         if let Some(engine) = self.running() {
             engine.write_back.release(leases, Instant::now() + ABANDONED_RELEASE_DELAY);
@@ -97,8 +98,7 @@ impl HotPath {
     }
 }
 
-/// Puts a committed event into the hot queue; if there is no place for it, its row goes back to
-/// the poller.
+/// Adds a committed event to the hot queue. If there is no room, its row is released to the poller.
 pub(super) fn offer(engine: &EngineState, event: Event, lease: &Lease, until: Instant, since: Instant) {
     let route = engine.routes.find(&event);
     if engine.is_closed(route) {

@@ -1,9 +1,9 @@
-//! Which events this engine holds, from enqueue to settlement, and until when.
+//! The table of events that this engine holds, from enqueue to settlement, with the end of each lease.
 //!
-//! One table does two things: it keeps a hot and a cold copy of a row from both running, and it
-//! tells the lease renewer which leases to renew. Two rows can have the same id, so a row is known by id
-//! and number together. Ends of leases are judged on the monotonic clock,
-//! from the instant before the statement that took them was sent.
+//! It serves two purposes: a hot and a cold copy of the same row never run at the same time, and the lease renewer
+//! knows which leases to extend. Two rows can have the same id, so a row is identified by id and `seq` together. The
+//! ends of leases are on the monotonic clock and count from the instant before the statement that took the lease was
+//! sent, so they are never later than the store's.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,27 +14,32 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::event::EventId;
+use crate::mutex::lock;
 use crate::store::{Lease, LeaseToken};
-use crate::sync::lock;
 
-/// What names a row: see [`Lease`].
+/// Identifies a row: see [`Lease`].
 type Key = (EventId, i64);
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
+    /// Every held event. Written by the hot path, the poller, the workers, the lease renewer and the settler.
     held: Mutex<HashMap<Key, Held>>,
+    /// Wakes all that wait for the table to become empty.
     emptied: Notify,
+    /// Wakes the lease renewer when the first event enters.
     filled: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    /// The token under which the store knows the lease now.
     token: LeaseToken,
+    /// When the lease lapses. An event is not started after this instant.
     until: Instant,
 }
 
 impl InFlight {
-    /// Notes an event; false, and nothing changes, if it is held already.
+    /// Adds an event. Returns `false` and changes nothing if it is held already.
     pub(crate) fn admit(&self, lease: &Lease, until: Instant) -> bool {
         let mut all = self.lock();
         let first = all.is_empty();
@@ -48,8 +53,8 @@ impl InFlight {
         true
     }
 
-    /// An event was claimed: if it is held already the new lease replaces the old one, because the
-    /// store knows only that one, and the copy that is here goes on under it. Answers whether.
+    /// An event was claimed. If it is held already, its new lease replaces the old one, because the store knows only
+    /// the new one, and the copy in this process continues under it. Returns whether it was held.
     pub(crate) fn adopt(&self, lease: &Lease, until: Instant) -> bool {
         match self.lock().get_mut(&key(lease)) {
             None => false,
@@ -60,7 +65,7 @@ impl InFlight {
         }
     }
 
-    /// The lease of an event that is about to be started; none, and forgotten, if it has lapsed.
+    /// The lease of an event that is about to be started. `None` if it has lapsed; then the event is forgotten.
     pub(crate) fn start(&self, id: &EventId, seq: i64, now: Instant) -> Option<Lease> {
         let mut held = self.lock();
         let key = (id.clone(), seq);
@@ -73,8 +78,8 @@ impl InFlight {
         None
     }
 
-    /// The lease that an event is held by now. It may have lapsed and been taken again by this
-    /// engine while the event ran; the store knows only the new one.
+    /// The lease under which an event is held now. It may have lapsed and been claimed again by this engine while the
+    /// event ran; the store knows only the new one.
     pub(crate) fn current(&self, lease: Lease) -> Lease {
         match self.lock().get(&key(&lease)) {
             Some(held) => Lease { token: held.token, ..lease },
@@ -82,8 +87,8 @@ impl InFlight {
         }
     }
 
-    /// Forgets events whose outcome is written. Answers the leases that replaced theirs meanwhile:
-    /// nobody works on those.
+    /// Forgets events whose outcome is written. Returns the leases that replaced theirs in the meantime: no worker has
+    /// those, so the caller releases them.
     pub(crate) fn finish<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) -> Vec<Lease> {
         let mut held = self.lock();
         let mut newer = Vec::new();
@@ -96,7 +101,7 @@ impl InFlight {
         newer
     }
 
-    /// Forgets these rows, whatever became of them.
+    /// Forgets these rows, whatever their outcome.
     pub(crate) fn forget<'a>(&self, rows: impl IntoIterator<Item = (&'a EventId, i64)>) {
         let mut held = self.lock();
         for (id, seq) in rows {
@@ -105,12 +110,12 @@ impl InFlight {
         self.note_if_empty(&held);
     }
 
-    /// Whether an event is still held, by the monotonic clock.
+    /// Whether an event is still held at `now`.
     pub(crate) fn holds(&self, lease: &Lease, now: Instant) -> bool {
         self.lock().get(&key(lease)).is_some_and(|held| held.until > now)
     }
 
-    /// Every lease that ends within `margin` and has not ended.
+    /// Every lease that has not ended and ends within `margin`.
     pub(crate) fn ending_within(&self, margin: Duration, now: Instant) -> Vec<Lease> {
         let soon = now + margin;
         let held = self.lock();
@@ -120,7 +125,7 @@ impl InFlight {
             .collect()
     }
 
-    /// These leases last until then. One that was replaced meanwhile is left alone.
+    /// These leases now end at `until`. A lease that was replaced in the meantime is not changed.
     pub(crate) fn renewed<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, until: Instant) {
         let mut held = self.lock();
         for lease in leases {
@@ -130,7 +135,7 @@ impl InFlight {
         }
     }
 
-    /// The store says that these are held by somebody else: they end now.
+    /// Another owner holds these leases: they end now.
     pub(crate) fn lost<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, now: Instant) {
         self.renewed(leases, now);
     }

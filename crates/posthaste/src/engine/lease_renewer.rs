@@ -13,7 +13,7 @@ pub(crate) async fn run(engine: Arc<EngineState>) {
     let lease = &engine.settings.lease;
     let tick = lease.duration.min(lease.hot) / 3;
     loop {
-        // An idle engine has no timer here.
+        // An idle engine runs no timer here.
         engine.inflight.occupied().await;
         tokio::time::sleep(tick).await;
         renew_ending(&engine).await;
@@ -30,8 +30,8 @@ async fn renew_ending(engine: &EngineState) {
     }
 }
 
-/// Renews these leases and returns which of them are still ours; none if the store cannot say. `start`
-/// counts their deliveries as begun.
+/// Renews these leases and returns those that this engine still holds. `None` if the store failed. `start` counts the
+/// deliveries of these events as begun.
 pub(super) async fn renew(engine: &EngineState, leases: &[Lease], start: bool) -> Option<HashSet<Lease>> {
     if leases.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! The life cycle of the engine: starts its parts, and stops them in the right order.
+//! The life cycle of the engine: starts its tasks, restarts one that panicked, and stops them in the right order.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{EngineState, commit_confirmer, gauges, lease_renewer, poller, purger, settler, worker};
 use crate::config::Mode;
 
-/// How long the last write-backs may take after the drain.
+/// How long the last writes to the store may take after the drain.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running engine. Dropped, it stops at once, and what it held is delivered after its leases
-/// have lapsed; [`shutdown`](Self::shutdown) is the good way.
+/// A running engine. Dropping it stops every task immediately; the events that it held are delivered after their leases
+/// have lapsed. [`shutdown`](Self::shutdown) finishes them first.
 #[derive(Debug)]
 pub(crate) struct Engine {
     state: Arc<EngineState>,
@@ -26,7 +26,7 @@ pub(crate) struct Engine {
     purger: Option<AbortOnDropHandle<()>>,
     poller: Option<AbortOnDropHandle<()>>,
     settler: Option<AbortOnDropHandle<()>>,
-    /// Stop by being dropped.
+    /// Tasks that are stopped by dropping their handles.
     background: Vec<AbortOnDropHandle<()>>,
     stop_poller: CancellationToken,
     stop_settler: CancellationToken,
@@ -36,10 +36,10 @@ pub(crate) struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Events that were waiting and went back to the store.
+    /// Events that were waiting and were released to the store.
     pub released: usize,
-    /// Events that were still being delivered at the end of the drain. They are delivered again
-    /// when their leases have lapsed.
+    /// Events that were still being delivered at the end of the drain. They are delivered again when their leases have
+    /// lapsed.
     pub abandoned: usize,
 }
 
@@ -81,7 +81,7 @@ impl Engine {
         ];
     }
 
-    /// Runs one part; a panic, which only a store's code can cause, is logged and it starts again.
+    /// Runs one task. A panic is logged and the task starts again after a second; only a store's code can cause one.
     fn spawn<F, Fut>(&self, part: &'static str, run: F) -> AbortOnDropHandle<()>
     where
         F: Fn(Arc<EngineState>) -> Fut + Send + 'static,
@@ -96,19 +96,20 @@ impl Engine {
         }))
     }
 
-    /// Stops the hot path and claiming, lets the workers go on until the drain limit, gives back what is
-    /// queued, and writes every outcome.
+    /// Stops the hot path and claims, lets the workers continue until the drain limit, releases what is still queued,
+    /// and writes every outcome.
     pub(crate) async fn shutdown(self) -> ShutdownReport {
         self.stop(|state| state.give_back_queued(&state.queue.drain())).await
     }
 
-    /// The same, but the workers only finish what they have begun: what is queued goes back at once,
-    /// to whoever comes after this engine.
+    /// The same, but the workers only finish what they have begun. Queued events are released immediately, for the next
+    /// engine.
     pub(crate) async fn retire(self) -> ShutdownReport {
         self.stop(|state| state.give_back_queued(&state.queue.close())).await
     }
 
-    /// `begin` tells the queue, and answers how many events it gave back.
+    /// Stops the tasks in this order: purger, poller, workers, settler, background tasks. `begin` stops the queue and
+    /// returns how many events it released.
     async fn stop(mut self, begin: impl FnOnce(&EngineState) -> usize) -> ShutdownReport {
         let state = Arc::clone(&self.state);
         state.stopping.store(true, Ordering::Release);
@@ -118,13 +119,13 @@ impl Engine {
         let released = begin(&state);
         state.metrics.close_breakers();
         let workers = timeout_at(deadline, async { while self.workers.join_next().await.is_some() {} });
-        // What a claim still brings is refused by the queue and goes back.
+        // The queue refuses what a claim still returns, so those rows are released.
         let _ =
             tokio::join!(workers, finish(self.poller.take(), deadline.max(Instant::now() + FLUSH_TIMEOUT)));
 
         let released = released + state.give_back_queued(&state.queue.close());
 
-        // Aborted workers end at their next await. One that blocks its thread has none, and is left behind.
+        // Aborted workers end at their next await. A worker that blocks its thread has none and is left behind.
         self.workers.abort_all();
         let aborted = async { while self.workers.join_next().await.is_some() {} };
         let _ = timeout_at(deadline.max(Instant::now() + FLUSH_TIMEOUT), aborted).await;
@@ -143,14 +144,14 @@ impl Engine {
     }
 }
 
-/// Whatever ends an engine, nothing is born leased to it any more.
+/// However an engine ends, no row is born leased to it afterwards.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.state.stopping.store(true, Ordering::Release);
     }
 }
 
-/// Waits for a part to end by itself, and ends it when it is late.
+/// Waits until a task ends by itself, and stops it at the deadline.
 async fn finish(part: Option<AbortOnDropHandle<()>>, until: Instant) {
     if let Some(part) = part {
         let _ = timeout_at(until, part).await;

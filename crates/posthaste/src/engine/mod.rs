@@ -1,14 +1,19 @@
-//! The engine: from a commit or a claim to a settled outcome.
+//! The engine: delivers events, from a commit or a claim to a settled outcome.
 //!
-//! [`EngineState`] is shared by the tasks; [`Engine`] starts and stops them. The engine holds no user's
-//! transaction and sees no driver's type.
+//! [`EngineState`] is shared by the engine's tasks; [`Engine`] starts and stops the tasks. The engine never sees a
+//! user's transaction or a driver's type.
+//!
+//! # Locks
+//!
+//! `polling` is held for a whole poll, across awaits. Every other lock is a `std` mutex inside one of the parts below.
+//! A `std` mutex is held for a few instructions, never across an await, and no two of them at the same time, so there
+//! is no order in which they have to be taken.
 
+mod attempt;
 mod breaker;
 mod claim_bytes;
 mod commit_confirmer;
 mod dispatch;
-mod event_queue;
-mod fan_out_outcome;
 mod gauges;
 mod hot_path;
 mod inflight;
@@ -26,6 +31,7 @@ mod spans;
 mod suspect_event;
 mod verdict;
 mod warn_limit;
+mod work_queue;
 mod worker;
 mod write_back_buffer;
 
@@ -49,29 +55,40 @@ use crate::route::RouteTable;
 use crate::store::{Lease, Notifier, Owner, Store};
 use route_state::RouteStates;
 
-/// The state of a running engine, shared by its tasks.
+/// State of a running engine, shared by its tasks.
 pub(crate) struct EngineState {
     pub(crate) settings: Settings,
+    /// `locked_by` of every row that this engine leases. Random per engine, so that a restarted process does not take
+    /// over its own old leases.
     owner: Owner,
     store: Arc<dyn Store>,
     routes: RouteTable,
     interceptors: Vec<Arc<dyn Interceptor>>,
     metrics: Metrics,
+    /// Per route: its breaker, whether an operator paused it, and whether parked rows wait for it.
     route_states: RouteStates,
-    queue: event_queue::Queue,
+    /// Events that wait for a worker. Filled by the hot path and the poller, emptied by the workers.
+    queue: work_queue::WorkQueue,
+    /// Every event that this engine holds, from enqueue to settlement, with the end of its lease.
     inflight: inflight::InFlight,
+    /// Outcomes, parks and releases on their way to the store. Emptied by the settler.
     write_back: write_back_buffer::WriteBackBuffer,
+    /// Events whose commit only the caller vouches for. Filled by the hot path, emptied by the confirmer.
     confirmer: commit_confirmer::Confirmer,
+    /// When events are due again that this engine deferred or that failed here. Read by the poller.
     retry_timer: retry_timer::RetryTimer,
-    /// Notified when this process knows of something to claim.
+    /// Wakes the poller: this process knows of rows to claim, or of a route to unpark.
     poll_notifier: Notifier,
-    /// One poll at a time.
+    /// Serialises polls: the poller and `Outbox::poll_once` never claim at the same time. Strict order depends on it.
     polling: tokio::sync::Mutex<()>,
+    /// How many bytes the next claim may return.
     claim_bytes: claim_bytes::ClaimBytes,
+    /// Reasons for which rows are parked and that belong to no route of this engine.
     others_parked: Mutex<route_state::OthersParked>,
-    /// When this engine began to live.
+    /// When this engine was created. A suspect is started only after the engine has lived for a while.
     started: Instant,
     warn_limit: warn_limit::WarnLimit,
+    /// Set when shutdown begins or the engine is dropped, and never reset. From then on no row is born leased.
     stopping: AtomicBool,
 }
 
@@ -87,7 +104,7 @@ impl EngineState {
             owner: Owner::of_this_process(&settings.name),
             metrics,
             route_states: RouteStates::new(routes.entries().len()),
-            queue: event_queue::Queue::new(settings.queue.clone(), &routes, settings.is_strict()),
+            queue: work_queue::WorkQueue::new(settings.queue.clone(), &routes, settings.is_strict()),
             inflight: inflight::InFlight::default(),
             write_back: write_back_buffer::WriteBackBuffer::default(),
             confirmer: commit_confirmer::Confirmer::default(),
@@ -106,12 +123,12 @@ impl EngineState {
         }
     }
 
-    /// One poll.
+    /// Polls once.
     pub(crate) async fn poll_once(&self) -> Result<Polled, StoreError> {
         poller::poll(self).await
     }
 
-    /// One purge.
+    /// Purges once.
     pub(crate) async fn purge_once(&self) -> Result<u64, StoreError> {
         purger::purge(self).await
     }
@@ -141,14 +158,15 @@ impl EngineState {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// A call to the store, bounded in time and counted when it fails.
+    /// Calls the store. Limits the time to `store_timeout`, turns a panic of the store into an error, and counts and
+    /// logs errors.
     async fn call<T>(
         &self,
         what: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let limit = self.settings.store_timeout;
-        // A panic in a store's code is an error like any other: what the caller holds is not lost.
+        // A panic in a store's code becomes an error, so that the caller does not lose the events that it holds.
         let call = AssertUnwindSafe(call).catch_unwind();
         let result = match timeout(limit, call).await {
             Ok(Ok(result)) => result,
@@ -162,7 +180,7 @@ impl EngineState {
         result
     }
 
-    /// The outcomes of these events are written. What was claimed again meanwhile goes back.
+    /// The outcomes of these events are written. An event that this engine claimed again in the meantime is released.
     fn finished<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let newer = self.inflight.finish(leases);
         if !newer.is_empty() {
@@ -170,13 +188,13 @@ impl EngineState {
         }
     }
 
-    /// Gives back events that were claimed but not started.
+    /// Releases events that were claimed but not started.
     fn give_back(&self, leases: Vec<Lease>) {
         self.inflight.forget(leases.iter().map(|lease| (&lease.id, lease.seq)));
         self.write_back.release(leases, Instant::now());
     }
 
-    /// Gives back what was queued, as far as it is still ours; answers how many.
+    /// Releases queued events whose lease this engine still holds. Returns how many.
     fn give_back_queued(&self, items: &[queued_event::QueuedEvent]) -> usize {
         let now = Instant::now();
         let leases: Vec<Lease> =

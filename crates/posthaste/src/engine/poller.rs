@@ -1,4 +1,5 @@
-//! Claims due events from the store. Alone it is enough: everything else only makes it faster.
+//! The poller: claims due events from the store. Everything else only makes delivery faster; the poller alone is
+//! enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,31 +16,30 @@ use crate::store::{Claim, Notifier};
 /// The most parked events that one statement brings back.
 const MAX_UNPARKED_ROWS: usize = 512;
 
-/// An engine that could do nothing with what it found ignores hints for so long. What it parked another engine
-/// may bring back and deliver; if this one were woken for it, the two could hand the same events to each
-/// other without end.
+/// How long an engine ignores hints after a poll whose events were all parked. Another engine may bring them back and
+/// deliver them; if that woke this engine, the two could hand the same events to each other without end.
 const IGNORE_HINTS_FOR: Duration = Duration::from_millis(500);
 
-/// Between two pages of rows that are parked under names of others.
+/// The pause between two pages of rows that are parked under names of no route of this engine.
 pub(super) const OTHERS_UNPARK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A probe that is late by so much is looked for beside a backlog too.
+/// A probe that is overdue by this much is looked for even while there is a backlog.
 const PROBE_OVERDUE_AFTER: Duration = Duration::from_secs(10);
 
-/// What one poll did.
+/// The result of one poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Polled {
-    /// Rows that were claimed, whatever became of them.
+    /// Rows that were claimed, whatever happened to them.
     pub(crate) claimed: usize,
-    /// There is probably more: poll again at once.
+    /// There is probably more: poll again immediately.
     pub(crate) again: bool,
-    /// There was no room: poll again when there is.
+    /// The queue had no room: poll again when it has.
     pub(crate) full: bool,
-    /// There was something, and all of it was parked.
+    /// There were events, and all of them were parked.
     pub(crate) all_parked: bool,
 }
 
-/// Runs until it is told to stop. A poll that has begun is finished, so that no claim is lost.
+/// Runs until `stop` is cancelled. A poll that has begun is finished, so that no claim is lost.
 pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     let wake = engine.store.wake();
     let (busy, idle) = (engine.settings.busy_interval(), engine.settings.poller.interval);
@@ -47,7 +47,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     let mut ignore_hints_until = Instant::now();
     while !stop.is_cancelled() {
         if engine.settings.is_strict() {
-            // Nothing may be claimed while something older is still on its way.
+            // Nothing may be claimed while an older event is still on its way.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -63,7 +63,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
             ignore_hints_until = Instant::now() + jittered(idle.min(IGNORE_HINTS_FOR));
         }
         if let Ok(Polled { again: true, .. }) = polled {
-            // A store that answers at once must not keep the others from running.
+            // A store that returns immediately must not keep other tasks from running.
             tokio::task::yield_now().await;
             continue;
         }
@@ -75,16 +75,15 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     }
 }
 
-/// The pause, or up to a quarter less. A hint wakes every node at the same moment: with equal pauses one
-/// of them would be the first at each poll from then on, and take every event that only another has a
-/// route for.
+/// The pause, shortened by up to a quarter. A hint wakes every node at the same moment: with equal pauses, one of them
+/// would be the first at each poll from then on, and take every event for which only another node has a route.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
 
-/// Waits for whatever comes first: the interval, a hint, a retry's time or a probe's time. After a
-/// poll that had no room, only the interval and room count; after one that failed, the interval alone: a
-/// store in trouble is not asked more often. Hints do not count before `ignore_hints_until`.
+/// Waits for whatever comes first: the interval, a hint, the time of a retry or of a probe. After a poll that had no
+/// room, only the interval and room count. After a poll that failed, only the interval counts, so that a store with a
+/// problem is not called more often. Hints are ignored before `ignore_hints_until`.
 async fn wait(
     engine: &EngineState,
     pause: Duration,
@@ -116,7 +115,7 @@ async fn woken(wake: Option<&Notifier>) {
     }
 }
 
-/// One poll: claims what fits, places it, and brings parked events of reopened routes back.
+/// Polls once: claims what fits, places it, and brings parked events of reopened routes back.
 pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let _alone = engine.polling.lock().await;
     if engine.settings.is_strict() && !engine.is_quiet() {
@@ -151,7 +150,7 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     if suspects && engine.queue.wants_suspect() {
         unparked += u64::from(unpark_one(engine, ParkReason::Suspect).await?);
     }
-    // A backlog of other routes keeps nobody waiting for a probe for long.
+    // A backlog of other routes must not delay a probe for long.
     let overdue = engine.next_probe().is_some_and(|at| at + PROBE_OVERDUE_AFTER <= Instant::now());
     let probing = (!full_batch || overdue) && find_probes(engine).await?;
     Ok(Polled {
@@ -162,11 +161,11 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     })
 }
 
-/// Brings back one parked event for each probe that found none. Answers whether there is one.
+/// Brings back one parked event for each probe that found none. Returns whether there is one.
 async fn find_probes(engine: &EngineState) -> Result<bool, StoreError> {
     let mut found = false;
     for route in engine.routes_to_probe() {
-        // Where no other event waits, one that was a probe before is the probe again.
+        // If no other event waits, one that was a probe before is the probe again.
         let [waiting, probed] = ParkReason::of_route(engine.route_name(route));
         if unpark_one(engine, waiting).await? || unpark_one(engine, probed).await? {
             found = true;
@@ -181,8 +180,8 @@ async fn unpark_one(engine: &EngineState, reason: ParkReason<'_>) -> Result<bool
     Ok(engine.unpark(&reason.to_string(), 1).await? > 0)
 }
 
-/// How many events to claim. While every route is closed nothing is claimed but a probe; strict
-/// mode waits for any closed route, because nothing may overtake its events.
+/// How many events to claim. While every route is closed, only a probe is claimed. Strict mode claims nothing else
+/// while any route is closed, because no event may be overtaken.
 fn limit(engine: &EngineState, room: usize) -> usize {
     let batch = rounded_limit(engine.settings.poller.batch.min(room), engine.settings.poller.batch);
     let closed = engine.closed_routes();
@@ -190,8 +189,8 @@ fn limit(engine: &EngineState, room: usize) -> usize {
     if all_closed || (closed > 0 && engine.settings.is_strict()) {
         return match engine.routes_to_probe().len() {
             0 => 0,
-            // The one route's first event is the probe. With several, the event wanted may lie
-            // behind others.
+            // With one closed route, its first event is the probe. With several, the event for the probe may be behind
+            // other events.
             1 if closed == 1 => 1,
             _ if engine.settings.is_strict() => 1,
             _ => batch,
@@ -206,7 +205,7 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
     for route in engine.reopened_routes() {
         let limit = rounded_limit(engine.queue.cold_room_of(route).min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
         if limit == 0 {
-            // Comes back to it when the route has drained.
+            // Tries again when the route has drained.
             engine.set_crowded(route);
             continue;
         }
@@ -224,9 +223,9 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
     Ok(total)
 }
 
-/// Brings back what is parked under names that are no route of this engine, each name once: the route may
-/// have been renamed, or the event may have a route now. A page a second: another engine that has the route and
-/// finds it closed may park them again.
+/// Brings back what is parked under names of no route of this engine, each name once: the route may have been renamed,
+/// or the event may have a route now. One page per second, because another engine that has the route and finds it
+/// closed may park the events again.
 async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
@@ -241,8 +240,8 @@ async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The whole batch, or the next smaller power of two. Stores write limits into their statements, and
-/// a driver's cache should not fill with a statement for every number.
+/// The whole batch, or the next smaller power of two. Stores write the limit into their statements, and a driver's
+/// cache should not fill with one statement per number.
 fn rounded_limit(wanted: usize, batch: usize) -> usize {
     match wanted {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Removes old rows in batches, so that no statement holds locks for long.
+//! The purger: removes old rows, in batches, so that no statement holds locks for long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use crate::config::{Mode, PurgeConfig, Retention};
 use crate::error::StoreError;
 use crate::store::{OnDone, Purge, Purgeable};
 
-/// The first purge comes within this time.
+/// The first purge runs within this time.
 const MAX_FIRST_PURGE_DELAY: Duration = Duration::from_secs(60);
 
-/// Runs until it is cancelled. Fixed delay: the next purge counts from the end of the last.
+/// Runs until it is cancelled. The next purge waits for the interval after the end of the last.
 pub(crate) async fn run(engine: Arc<EngineState>) {
     let interval = engine.settings.purge.interval;
-    // Soon after the start, or a process that restarts often would never purge; not at once, or
+    // Soon after the start, because a process that restarts often would never purge otherwise. Not immediately, because
     // nodes that start together would purge together.
     let mut pause = interval.min(MAX_FIRST_PURGE_DELAY).mul_f64(fastrand::f64());
     loop {
         tokio::time::sleep(std::mem::replace(&mut pause, interval)).await;
-        // A failure is logged where it happens, and the next purge tries again.
+        // A failure is logged by `call`, and the next purge tries again.
         if let Ok(rows @ 1..) = purge(&engine).await {
             tracing::info!(outbox = %engine.settings.name, rows, "old events purged");
         }
     }
 }
 
-/// One purge: batches until one comes back short. Answers how many rows went.
+/// Purges once, in batches, until a batch is not full. Returns how many rows were removed.
 pub(crate) async fn purge(engine: &EngineState) -> Result<u64, StoreError> {
     let mut total = 0;
     for (what, older_than, archive) in jobs(engine.settings.mode, &engine.settings.purge) {
@@ -51,7 +51,7 @@ async fn all(engine: &EngineState, request: &Purge) -> Result<u64, StoreError> {
     }
 }
 
-/// What to purge. A writer-only outbox does not know what was delivered, so it goes by age alone.
+/// What to purge. A writer-only outbox does not know what was delivered, so it purges by age only.
 fn jobs(mode: Mode, purge: &PurgeConfig) -> impl Iterator<Item = (Purgeable, Duration, bool)> {
     let of = |what, retention: &Retention| {
         let wanted = mode != Mode::WriterOnly && retention.action != OnDone::Keep;

@@ -1,4 +1,4 @@
-//! An event in a queue, with what the engine knows of it.
+//! A queued event, with what the engine knows about it.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,19 @@ use crate::store::SUSPECT_LOST_LEASES;
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedEvent {
     pub(crate) delivery: Delivery,
-    /// Its row's number in the store.
+    /// `seq` of its row.
     pub(crate) seq: i64,
+    /// How often a lease of the row lapsed; from [`SUSPECT_LOST_LEASES`] on the event is a suspect.
     pub(crate) lost_leases: u32,
+    /// Index into the route table; the number of routes for an event without a route.
     pub(crate) route: usize,
+    /// Destinations of a fan-out that have the event already.
     pub(crate) progress: BTreeSet<String>,
-    /// Lets it pass an open breaker, to see whether the destination is back.
+    /// It may pass an open breaker, to find out whether the destination is reachable again.
     pub(crate) probe: bool,
-    /// Since when it has been waiting, on the monotonic clock.
+    /// When it was inserted, on the monotonic clock. The latency histogram counts from here.
     pub(crate) since: Instant,
-    /// Its place among all that came before it; set by the queue.
+    /// Its number in the order of arrival. Set by the queue.
     pub(crate) arrival: u64,
 }
 
@@ -30,12 +33,12 @@ impl QueuedEvent {
         self.delivery.event.id()
     }
 
-    /// What names its row.
+    /// The id and `seq` of its row.
     pub(crate) fn row(&self) -> (&EventId, i64) {
         (self.id(), self.seq)
     }
 
-    /// Whether it may be what kills its owners.
+    /// Whether it may be what kills the processes that own it.
     pub(crate) fn is_suspect(&self) -> bool {
         self.lost_leases >= SUSPECT_LOST_LEASES
     }

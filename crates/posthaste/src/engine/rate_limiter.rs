@@ -1,11 +1,11 @@
-//! The rate limiter of a route: at most so many events per second.
+//! The rate limiter of a route: the most events per second.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Spaces events out evenly. Timers tick in milliseconds, so up to [`MAX_CATCH_UP`](Self::MAX_CATCH_UP)
-/// of missed time may be made good at once.
+/// Spaces events out evenly. Timers tick in milliseconds, so events that are up to [`MAX_CATCH_UP`](Self::MAX_CATCH_UP)
+/// late may start together.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     per_event: Duration,
@@ -25,7 +25,7 @@ impl RateLimiter {
         self.free_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now))
     }
 
-    /// So many events start now.
+    /// This many events start at `now`.
     pub(crate) fn spend(&mut self, events: usize, now: Instant) {
         let earliest = now.checked_sub(Self::MAX_CATCH_UP).unwrap_or(now);
         let from = self.free_at.map_or(now, |at| at.max(earliest));

@@ -1,5 +1,5 @@
-//! The retry timer: when events become due that this engine itself deferred, so that the poller need not
-//! wait for its next interval.
+//! The retry timer: when events that this engine deferred or that failed here are due again, so that the poller does
+//! not have to wait for its next interval.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
-/// The most instants remembered; beyond that the poller's interval serves.
+/// The most instants remembered. Events beyond that are found at the poller's interval.
 const MAX_INSTANTS: usize = 10_000;
 
-/// Set by the settler and the workers, awaited by the poller.
+/// Filled by the settler and the workers, awaited by the poller.
 #[derive(Debug, Default)]
 pub(crate) struct RetryTimer {
     times: Mutex<BinaryHeap<Reverse<Instant>>>,
@@ -33,7 +33,7 @@ impl RetryTimer {
         }
     }
 
-    /// Waits until the next instant has come, and forgets all that have.
+    /// Waits until the next instant is reached, and forgets all that are in the past.
     pub(crate) async fn next(&self) {
         loop {
             let earlier = self.earlier.notified();

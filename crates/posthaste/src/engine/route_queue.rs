@@ -1,4 +1,4 @@
-//! The queue of one route: its events that wait for a worker, hot and cold.
+//! The queue of one route: its hot and cold events that wait for a worker.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,28 +9,37 @@ use super::queued_event::QueuedEvent;
 use super::rate_limiter::RateLimiter;
 use crate::destination::Source;
 
-/// One call of a destination gets at most so many bytes, if it gets more than one event: publishers make
-/// copies of what they send, and each worker has its own.
+/// The most bytes per call of a destination, unless a single event is larger. Publishers copy what they send, and each
+/// worker has such a copy.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// The waiting events of one route, and what limits how fast they start.
+/// The waiting events of one route, and the limits on how fast they start.
 #[derive(Debug)]
 pub(super) struct RouteQueue {
+    /// Events straight from a commit, oldest first.
     pub(super) hot: VecDeque<QueuedEvent>,
+    /// Claimed events, in the order of their claim.
     pub(super) cold: VecDeque<QueuedEvent>,
+    /// Deliveries of this route under way.
     pub(super) running: usize,
-    /// Of what waits and of what runs.
+    /// Bytes of the events that wait and of those that are being delivered.
     pub(super) bytes: usize,
+    /// The most deliveries at the same time.
     pub(super) concurrency: usize,
+    /// The most events per delivery.
     batch: usize,
     rate_limiter: Option<RateLimiter>,
 }
 
-/// Whether a route can start something.
+/// Whether a route can start a delivery.
 pub(super) enum Readiness {
+    /// No event of this source waits.
     Empty,
+    /// As many deliveries are under way as the route allows.
     Busy,
+    /// The rate limit allows the next event at this instant.
     At(Instant),
+    /// A delivery can start now.
     Ready,
 }
 
@@ -67,7 +76,7 @@ impl RouteQueue {
         }
     }
 
-    /// Takes up to a batch, the given side first.
+    /// Takes up to a batch, beginning with events of the given source.
     pub(super) fn start(&mut self, side: Source, now: Instant) -> Vec<QueuedEvent> {
         let (first, second) = match side {
             Source::Hot => (&mut self.hot, &mut self.cold),
@@ -86,7 +95,7 @@ impl RouteQueue {
         items
     }
 
-    /// A delivery of so many events begins.
+    /// A delivery of this many events begins.
     pub(super) fn begin(&mut self, events: usize, now: Instant) {
         self.running += 1;
         if let Some(limiter) = &mut self.rate_limiter {

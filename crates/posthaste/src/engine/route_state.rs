@@ -1,4 +1,4 @@
-//! The state of each route: whether its breaker or an operator has closed it, and whether it was reopened.
+//! The state of each route: closed by its breaker or by an operator, reopened, or crowded.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -11,27 +11,29 @@ use super::breaker::Breaker;
 use super::poller::OTHERS_UNPARK_INTERVAL;
 use crate::config::Settings;
 use crate::error::StoreError;
+use crate::mutex::lock;
 use crate::route::ParkReason;
 use crate::store::{Claimed, Lease, Park, Unpark};
-use crate::sync::lock;
 
-/// The changing part of every route. Events without a route have none: nothing closes them.
+/// The state of every route, by index. Events without a route have none, because nothing closes them.
 #[derive(Debug)]
 pub(super) struct RouteStates(Vec<RouteState>);
 
 #[derive(Debug)]
 struct RouteState {
+    /// Whether the destination is reachable. Written by the workers with each outcome, and by the poller for probes.
     breaker: Mutex<Breaker>,
+    /// Whether an operator has paused the route. Written by each poll from the store's reply.
     paused: AtomicBool,
-    /// Was closed or crowded, and may have parked rows that should come back.
+    /// Was closed or crowded, so parked rows may have to come back. Set where the route reopens, reset by the poller.
     reopened: AtomicBool,
-    /// Has its full share of the queue; what came beyond it is parked until it drains.
+    /// Uses its full share of the queue; further events are parked until it drains.
     crowded: AtomicBool,
 }
 
 impl RouteStates {
     pub(super) fn new(routes: usize) -> Self {
-        // An engine before this one may have parked rows: at the start every route is asked once.
+        // A previous engine may have parked rows, so every route is unparked once at the start.
         let state = || RouteState {
             breaker: Mutex::default(),
             paused: AtomicBool::new(false),
@@ -56,17 +58,20 @@ impl RouteState {
     }
 }
 
-/// Names that rows are parked for and that are no route of this engine.
+/// Names for which rows are parked and that are no route of this engine, for example after a rename.
 #[derive(Debug, Default)]
 pub(super) struct OthersParked {
+    /// Names whose rows have to be brought back.
     waiting: BTreeSet<String>,
+    /// Names whose rows were all brought back. Kept, so that each name is handled only once.
     done: BTreeSet<String>,
-    /// Not before then is the next page asked for.
+    /// The next page of rows is brought back at this instant at the earliest.
     next: Option<Instant>,
 }
 
 impl OthersParked {
-    /// Routes may have been renamed any number of times; as many names as a claim names are enough.
+    /// Adds a name. Bounded by the number of names that a claim returns, because routes may have been renamed any
+    /// number of times.
     fn see(&mut self, name: &str) {
         let full = self.waiting.len() + self.done.len() >= Claimed::MAX_PARKED_NAMES;
         if !full && !self.done.contains(name) {
@@ -75,8 +80,8 @@ impl OthersParked {
     }
 }
 
-/// Held while parked events of a route are brought back. Unless all came back, the route stays marked as reopened
-/// when the guard is dropped: after a short answer, an error, and a poll that was dropped.
+/// Held while parked events of a route are brought back. Unless all came back, dropping the guard marks the route as
+/// reopened again: after a full page, an error, or a poll that was dropped.
 pub(super) struct UnparkGuard<'a>(Option<&'a RouteState>);
 
 impl UnparkGuard<'_> {
@@ -95,7 +100,7 @@ impl Drop for UnparkGuard<'_> {
 }
 
 impl EngineState {
-    /// The name of a route, as it stands in `parked`.
+    /// The name of a route, as it is in `parked`.
     pub(super) fn route_name(&self, route: usize) -> &str {
         self.routes.get(route).map_or("", |route| &route.name)
     }
@@ -105,7 +110,7 @@ impl EngineState {
         self.route_states.0.get(route).is_some_and(RouteState::is_paused)
     }
 
-    /// Whether nothing of this route may be started but a probe.
+    /// Whether nothing of this route may start but a probe.
     pub(super) fn is_closed(&self, route: usize) -> bool {
         self.route_states.0.get(route).is_some_and(RouteState::is_closed)
     }
@@ -114,12 +119,12 @@ impl EngineState {
         self.route_states.0.iter().filter(|state| state.is_closed()).count()
     }
 
-    /// Asks a route's breaker; none for events without a route.
+    /// Calls the breaker of a route. `None` for events without a route.
     pub(super) fn breaker<T>(&self, route: usize, ask: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
         self.route_states.0.get(route).map(|state| state.with_breaker(ask))
     }
 
-    /// Whether an event may go out to see if the destination is back. Never on a paused route.
+    /// Whether an event may be sent as a probe now. Never on a paused route.
     pub(super) fn try_probe(&self, route: usize) -> bool {
         let (Some(state), Some(entry)) = (self.route_states.0.get(route), self.routes.get(route)) else {
             return false;
@@ -136,7 +141,7 @@ impl EngineState {
         state.with_breaker(|breaker| breaker.try_probe(Instant::now(), within))
     }
 
-    /// Routes that a probe may go to now.
+    /// Routes to which a probe may be sent now.
     pub(super) fn routes_to_probe(&self) -> Vec<usize> {
         let now = Instant::now();
         let routes = self.route_states.0.iter().enumerate();
@@ -149,16 +154,16 @@ impl EngineState {
             .collect()
     }
 
-    /// When the next probe of any route may go.
+    /// When the next probe of any route may be sent.
     pub(super) fn next_probe(&self) -> Option<Instant> {
         let open = self.route_states.0.iter().filter(|state| !state.is_paused());
         open.filter_map(|state| state.with_breaker(|breaker| breaker.next_probe())).min()
     }
 
-    /// A breaker may have changed: shows it in the gauge.
+    /// Updates the gauge after the breaker may have changed, logs an open one, and wakes the poller for the probe.
     pub(super) fn note_breaker(&self, route: usize) {
         let open = self.breaker(route, |breaker| breaker.is_open()).unwrap_or(false);
-        // One that stops knows of no outage any more, and another engine may show the same route.
+        // An engine that stops must not report an outage: another engine may report the same route.
         if !self.is_stopping() {
             self.metrics.routes[route].breaker_open.set(f64::from(u8::from(open)));
         }
@@ -170,12 +175,12 @@ impl EngineState {
             );
         }
         if open {
-            // The poller's next wait must take the probe into account.
+            // The poller has to take the time of the probe into account.
             self.poll_notifier.notify();
         }
     }
 
-    /// A breaker closed: the poller brings parked events back.
+    /// The breaker closed: the poller brings parked events back.
     pub(super) fn route_reopened(&self, route: usize) {
         tracing::info!(outbox = %self.settings.name, route = self.route_name(route), "destination is back");
         self.note_breaker(route);
@@ -185,7 +190,7 @@ impl EngineState {
         self.poll_notifier.notify();
     }
 
-    /// Routes whose parked events should come back, and that are open.
+    /// Open routes whose parked events have to come back.
     pub(super) fn reopened_routes(&self) -> Vec<usize> {
         let routes = self.route_states.0.iter().enumerate();
         routes
@@ -194,24 +199,24 @@ impl EngineState {
             .collect()
     }
 
-    /// Begins to bring parked events of this route back. What is parked from now on is another
-    /// matter, so the route counts as done before the store is asked.
+    /// Begins to bring parked events of this route back. The route is marked as done before the store is called,
+    /// because rows that are parked from now on set the mark again.
     pub(super) fn begin_unpark(&self, route: usize) -> UnparkGuard<'_> {
         let state = self.route_states.0.get(route);
         state.inspect(|state| state.reopened.store(false, Ordering::Release));
         UnparkGuard(state)
     }
 
-    /// A route has its full share of the queue, and more of its events were parked.
+    /// The route uses its full share of the queue, and further events were parked.
     pub(super) fn set_crowded(&self, route: usize) {
         if let Some(state) = self.route_states.0.get(route) {
             state.crowded.store(true, Ordering::Release);
         }
-        // It may have drained before this was known.
+        // It may have drained before the mark was set.
         self.reopen_if_drained(route);
     }
 
-    /// A crowded route whose part of the queue has drained gets its parked events back.
+    /// Brings the parked events of a crowded route back once its part of the queue has drained.
     pub(super) fn reopen_if_drained(&self, route: usize) {
         let Some(state) = self.route_states.0.get(route) else { return };
         if state.crowded.load(Ordering::Acquire) && self.queue.has_drained(route) {
@@ -229,7 +234,7 @@ impl EngineState {
         self.reopen_if_drained(route);
     }
 
-    /// Parks held rows in one statement. On an error their leases lapse, and they are claimed again.
+    /// Parks held rows in one statement. After an error their leases lapse, and they are claimed again.
     pub(super) async fn park_for(&self, reason: ParkReason<'_>, leases: &[Lease]) {
         self.metrics.parked.increment(leases.len() as u64);
         let duration = Settings::park_duration();
@@ -238,18 +243,18 @@ impl EngineState {
         let _ = self.call("park", self.store.park(&park)).await;
     }
 
-    /// Makes up to `limit` rows due that are parked under this name; returns how many.
+    /// Makes up to `limit` rows due that are parked under this name. Returns how many.
     pub(super) async fn unpark(&self, name: &str, limit: usize) -> Result<u64, StoreError> {
         self.call("unpark", self.store.unpark(&Unpark::new(name, limit))).await
     }
 
-    /// The store says what rows are parked for. Another engine may have parked them because it alone cannot
-    /// reach their destination: if their route is open here, they come back.
+    /// Takes the store's list of names for which rows are parked. Another engine may have parked them because it alone
+    /// cannot reach the destination: where the route is open here, they are brought back.
     pub(super) fn note_parked(&self, names: &BTreeSet<String>) {
         if names.is_empty() || self.settings.is_strict() {
             return;
         }
-        // This poll brings them back: no notification is needed.
+        // The current poll brings them back, so no notification is needed.
         for name in names {
             self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
         }
@@ -259,8 +264,8 @@ impl EngineState {
         names.iter().filter(is_others).for_each(|name| others.see(name));
     }
 
-    /// A name that is no route here, under which rows may be parked that nobody has brought back yet; none
-    /// within a second of the last.
+    /// The next name that is no route here and whose rows have not been brought back yet. `None` within a second of the
+    /// last call that returned one.
     pub(super) fn other_parked(&self, now: Instant) -> Option<String> {
         let mut others = lock(&self.others_parked);
         if others.next.is_some_and(|next| next > now) {
@@ -270,15 +275,15 @@ impl EngineState {
         others.waiting.first().cloned()
     }
 
-    /// All rows that were parked under this name came back. What is parked under it from now on is left
-    /// to its time.
+    /// All rows that were parked under this name were brought back. Rows that are parked under it later wait until they
+    /// are due by themselves.
     pub(super) fn brought_back(&self, name: String) {
         let mut others = lock(&self.others_parked);
         others.waiting.remove(&name);
         others.done.insert(name);
     }
 
-    /// The store says which routes are paused.
+    /// Takes the store's list of paused routes.
     pub(super) fn set_paused(&self, paused: &BTreeSet<String>) {
         for (state, entry) in self.route_states.0.iter().zip(self.routes.entries()) {
             let now = paused.contains(&entry.name);
@@ -293,8 +298,8 @@ impl EngineState {
         }
     }
 
-    /// Parks events of a closed route that a worker has taken already. An engine that stops leaves them to
-    /// others: nobody would bring them back when the route is open again.
+    /// Parks events of a closed route that a worker has already taken. An engine that stops releases them instead,
+    /// because it would not be there to bring them back.
     pub(super) fn park_or_give_back(&self, route: usize, leases: Vec<Lease>) {
         if leases.is_empty() {
             return;
@@ -306,8 +311,8 @@ impl EngineState {
         }
     }
 
-    /// Events were parked. If their route was reopened while that was on its way they have to come
-    /// back, or they would wait for the whole park.
+    /// Events were parked. If their route was reopened in the meantime they have to come back, or they would wait for
+    /// the whole park duration.
     pub(super) fn parked(&self, parked: &str) {
         for state in self.open_routes_of(parked) {
             state.reopened.store(true, Ordering::Release);
@@ -315,7 +320,7 @@ impl EngineState {
         }
     }
 
-    /// The route that rows are parked for under this name, if it is open and has room.
+    /// The route for which rows are parked under this name, if it is open and not crowded.
     fn open_routes_of(&self, parked: &str) -> impl Iterator<Item = &RouteState> {
         let route = ParkReason::parse(parked).route();
         let routes = self.route_states.0.iter().zip(self.routes.entries());
@@ -325,7 +330,7 @@ impl EngineState {
             .map(|(state, _)| state)
     }
 
-    /// Strict mode: a destination is not there, so everything behind this event goes back too.
+    /// Strict mode: the destination cannot be reached, so every queued event is released too.
     pub(super) fn halt(&self) {
         self.give_back_queued(&self.queue.take_all());
     }

@@ -1,8 +1,8 @@
-//! Writes outcomes back, many in one statement.
+//! The settler: writes outcomes back to the store, many in one statement.
 //!
-//! Group commit: while one statement is on its way the next outcomes collect, so there is no
-//! timer on an idle system and there are large batches under load. While writing back fails, no
-//! worker starts another event: a store outage must not turn the queue into duplicates.
+//! Group commit: while one statement is under way, the next outcomes collect. So an idle system needs no timer, and
+//! batches are large under load. While outcomes cannot be written, no worker starts another event, because a store
+//! outage must not turn the queue into duplicates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verd
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// How long the outcome of an event waits whose part of the store is down.
+/// How long an outcome waits whose part of the store is down.
 const UNKNOWN_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// From this failure on a batch is halved.
+/// After this many failures a batch is halved.
 const HALVE_AFTER_FAILURES: u32 = 2;
-/// From this failure on a single outcome goes without its text.
+/// After this many failures a single outcome is written without its error text.
 const DROP_TEXT_AFTER_FAILURES: u32 = 4;
-/// From this failure on a single outcome is given up, if the store works otherwise.
+/// After this many failures a single outcome is given up, if the store settles other events.
 const GIVE_UP_AFTER_FAILURES: u32 = 12;
 
-/// Runs until it is told to stop, then writes what is left.
+/// Runs until `stop` is cancelled, then writes what is left.
 pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -41,7 +41,7 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
 
 async fn flush(engine: &EngineState) {
     loop {
-        // Leases of dropped receipts need not wait any longer either.
+        // Releases of dropped receipts are written now, too, although their time has not come.
         let round = engine.write_back.take(Instant::now() + Duration::from_secs(3600));
         if round.is_empty() {
             return;
@@ -68,8 +68,8 @@ async fn write(engine: &EngineState, round: Round) {
     engine.write_back.written();
 }
 
-/// Settles until everything is written or no longer worth it. A batch that fails again is halved and
-/// tried last, so that one outcome which the store cannot take keeps no other from being written.
+/// Settles until everything is written or no longer worth it. A batch that fails again is halved and tried last, so
+/// that one outcome that the store cannot take does not keep others from being written.
 async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
     let mut batches = vec![Batch::new(settlements, 0)];
     while let Some(batch) = batches.pop() {
@@ -116,7 +116,7 @@ fn pause_after(failures: u32) -> Duration {
 struct Batch {
     settlements: Vec<Settlement>,
     failures: u32,
-    /// The store could settle something else before the last failure.
+    /// Whether the store settled another event before the last failure.
     store_works: bool,
 }
 
@@ -125,8 +125,8 @@ impl Batch {
         Self { settlements, failures, store_works: false }
     }
 
-    /// Counts a failure. A single outcome that failed often, the last time between two moments at
-    /// which the store could settle something else, is given up: the store refuses it.
+    /// Counts a failure. A single outcome that failed often is given up if the store could settle another event both
+    /// before and after the last failure: then the store refuses this outcome.
     async fn failed_again(mut self, engine: &EngineState) -> Self {
         self.failures += 1;
         if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER_FAILURES {
@@ -139,8 +139,8 @@ impl Batch {
         self
     }
 
-    /// For the next try: whole once more, then in halves, and a single outcome in the end without
-    /// the text of its error, which is the part of it that a store is most likely to refuse.
+    /// The batches for the next try: first the whole batch, then halves, finally a single outcome without its error
+    /// text, because that is what a store is most likely to refuse.
     fn smaller(mut self) -> Vec<Batch> {
         match self.settlements.len() {
             0 => Vec::new(),
@@ -159,7 +159,7 @@ impl Batch {
         }
     }
 
-    /// Leaves the event to its lease: it is delivered again when that has lapsed, and everything
+    /// Leaves the event to its lease. It is delivered again after the lease has lapsed.
     /// else goes on.
     fn give_up(&mut self, engine: &EngineState) {
         for settlement in self.settlements.drain(..) {
@@ -173,7 +173,7 @@ impl Batch {
     }
 }
 
-/// Asks the store to settle an event that does not exist: if it answers, it works.
+/// Whether the store works: settles an event that does not exist.
 async fn can_settle(engine: &EngineState) -> bool {
     let lease = Lease::new(EventId::uuid_v7(), -1, LeaseToken::random());
     let verdict = Verdict::Deferred { delay: Duration::ZERO };
@@ -186,8 +186,8 @@ async fn call_settle(engine: &EngineState, settlements: &[Settlement]) -> Result
     engine.call("settle", engine.store.settle(&request)).await
 }
 
-/// "Delivered" is always worth telling. Anything else only while the lease lasts: afterwards the
-/// event is somebody else's.
+/// "Delivered" is always worth writing. Any other outcome only while the lease lasts, because another owner has the
+/// event afterwards.
 fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Settlement> {
     let now = Instant::now();
     let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
@@ -197,7 +197,7 @@ fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Set
     keep
 }
 
-/// Returns the outcomes that are not written.
+/// Records the results. Returns the outcomes that are not written yet.
 fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
     let both = || settlements.iter().zip(answers);
     let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
@@ -209,7 +209,7 @@ fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]
         .collect()
 }
 
-/// A part of the store is down: what belongs there is written when it is back, and everything else goes on.
+/// A part of the store is down. Its outcomes are written when it is back, and everything else continues.
 fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     if settlements.is_empty() {
         return;
@@ -222,7 +222,7 @@ fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY_DELAY);
 }
 
-/// Counts what became of an event, and remembers when it is due again.
+/// Counts the result of an event and remembers when it is due again.
 fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
     let metrics = &engine.metrics;
     match (answer, &settlement.verdict) {
@@ -232,8 +232,8 @@ fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
             engine.retry_timer.add(Instant::now() + *delay);
         }
         (Settled::Waiting { .. }, Verdict::Unreachable { park: Some(route), .. }) => engine.parked(route),
-        // Another node may reach the destination that this one could not: whoever polls first gets the event,
-        // and this node does not come back for it to the millisecond.
+        // Another node may reach the destination that this one could not. The first node that polls gets the event, so
+        // this node sets no timer for it.
         (Settled::Waiting { .. }, Verdict::Unreachable { .. }) if engine.settings.mode == Mode::MultiNode => {
         }
         (Settled::Waiting { delay }, verdict) => {

@@ -11,18 +11,18 @@ use otel::start_deliveries;
 
 use crate::destination::{Delivery, Outcome};
 
-/// The target of our spans, for a filter that wants them and nothing else.
+/// The target of these spans, for log filters.
 const SPAN_TARGET: &str = "posthaste::dispatch";
 
 /// The spans that are open while a destination is called.
 pub(super) struct DeliverySpans {
     call: Span,
-    /// One per event, where OpenTelemetry listens.
+    /// One per event, where OpenTelemetry is listening.
     deliveries: Vec<Span>,
 }
 
 impl DeliverySpans {
-    /// Opens the spans, if anybody listens, and has their places in the traces sent on.
+    /// Opens the spans, if a subscriber wants them, and puts their context into the deliveries.
     pub(super) fn start(
         outbox: &str,
         route: &str,
@@ -32,7 +32,7 @@ impl DeliverySpans {
         let only = if let [only] = &*batch { Some(only) } else { None };
         let call = tracing::debug_span!(
             target: SPAN_TARGET,
-            // Whoever happened to poll the worker is not its cause.
+            // The task that polls the worker is not the cause of the delivery.
             parent: None,
             "posthaste.dispatch",
             otel.status_code = Empty,
@@ -48,7 +48,7 @@ impl DeliverySpans {
         Self { call, deliveries }
     }
 
-    /// What the destination is called in. With one event that is the event's own span, so that whatever a
+    /// The span in which the destination is called. For a single event it is the event's own span, so that whatever a
     /// handler does belongs to the trace in which the event was written.
     pub(super) fn innermost(&self) -> Span {
         match self.deliveries.as_slice() {
@@ -57,7 +57,7 @@ impl DeliverySpans {
         }
     }
 
-    /// Closes the spans, and marks those that failed.
+    /// Closes the spans and marks those that failed.
     pub(super) fn end(self, outcomes: &[Outcome]) {
         if self.call.is_disabled() {
             return;
@@ -72,7 +72,7 @@ impl DeliverySpans {
     }
 }
 
-/// Without OpenTelemetry nobody records the spans that would be sent on.
+/// Without OpenTelemetry there are no spans per event.
 #[cfg(not(feature = "opentelemetry"))]
 fn start_deliveries(_: &Span, _: &mut [Delivery]) -> Vec<Span> {
     Vec::new()

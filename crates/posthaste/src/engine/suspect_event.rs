@@ -1,12 +1,13 @@
-//! The event that may be what kills its owners, delivered with nothing else beside it.
+//! Suspects: events that may be what kills the processes that own them. They are delivered one at a time, with nothing
+//! else running.
 //!
-//! Whatever is held when a process dies has lost a lease, and only one of those events can be to
-//! blame. So claims count lost leases no further than [`SUSPECT_LOST_LEASES`]. A row that has so many is a
-//! *suspect*: from then on each start of its delivery is counted in the store before it begins,
-//! one suspect at a time, after everything else has ended. At [`MAX_LOST_LEASES`] it is DEAD.
+//! Every event that is held when a process dies loses a lease, and only one of them can be to blame. So claims raise
+//! the count of lost leases only up to [`SUSPECT_LOST_LEASES`]. A row with that many is a *suspect*: from then on each
+//! start of its delivery is counted in the store before it begins, and only one suspect runs at a time, after
+//! everything else has ended. At [`MAX_LOST_LEASES`] the event is DEAD.
 //!
-//! A process that dies for another reason, again and again, kills no event: the nearer a suspect
-//! is to its end, the longer its engine must have lived before it begins.
+//! A process that keeps dying for another reason must not kill an event. So the more leases a suspect has lost, the
+//! longer its engine must have lived before it starts the suspect.
 //!
 //! [`MAX_LOST_LEASES`]: crate::store::MAX_LOST_LEASES
 
@@ -17,20 +18,20 @@ use tokio::time::Instant;
 use super::queued_event::QueuedEvent;
 use crate::store::SUSPECT_LOST_LEASES;
 
-/// Others wait at most so long for what runs to end. One slow delivery and a suspect together must not keep every
-/// route idle; then the others have their turn first, for as long.
+/// The longest time for which other events wait for running deliveries to end. One slow delivery and a suspect together
+/// must not keep every route idle. After that time the other events may start again for the same time.
 const MAX_BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// How long an engine must have lived before it begins an event that has lost so many leases.
+/// How long an engine must have lived before it starts an event that has lost this many leases.
 pub(super) fn proving_time(lost_leases: u32, lease: Duration) -> Duration {
     lease * (lost_leases + 1).saturating_sub(SUSPECT_LOST_LEASES)
 }
 
-/// The slot for one suspect in a queue.
+/// The queue's slot for one suspect.
 #[derive(Debug, Default)]
 pub(super) struct SuspectSlot {
     state: SlotState,
-    /// The others have their turn until then: a suspect that takes long does not follow another.
+    /// Until this instant only other events start, so that one slow suspect does not follow another.
     rest_until: Option<Instant>,
 }
 
@@ -41,7 +42,8 @@ enum SlotState {
     Waiting {
         item: Box<QueuedEvent>,
         not_before: Instant,
-        /// Since when nothing else is started, so that what runs can end.
+        /// `Some` from the instant at which it was first allowed to begin: nothing else starts, so that what runs can
+        /// end.
         blocking_since: Option<Instant>,
     },
     Running {
@@ -49,19 +51,19 @@ enum SlotState {
     },
 }
 
-/// What a worker that looks for work has to know about the suspect.
+/// What a worker may take, as far as the suspect is concerned.
 #[derive(Debug)]
 pub(super) enum SuspectTurn {
-    /// It is begun now.
+    /// The suspect begins now.
     Begin(Box<QueuedEvent>),
-    /// Nothing may be started: it runs, or waits for others to end, for which it waits until this instant.
+    /// Nothing: the suspect runs, or it waits until this instant for other deliveries to end.
     Block(Option<Instant>),
-    /// Others may be started; it may begin at this instant, if there is one.
+    /// Any other event. The suspect may begin at this instant, if there is one.
     Others(Option<Instant>),
 }
 
 impl SuspectSlot {
-    /// Whether a suspect may come in.
+    /// Whether a suspect may enter.
     pub(super) fn is_free(&self, now: Instant) -> bool {
         matches!(self.state, SlotState::Empty) && self.rest_until.is_none_or(|until| until <= now)
     }
@@ -70,7 +72,7 @@ impl SuspectSlot {
         self.state = SlotState::Waiting { item: Box::new(item), not_before, blocking_since: None };
     }
 
-    /// `idle`: nothing else runs, nor has to come first.
+    /// Decides who is next. `idle`: no delivery is under way, and nothing has to come before the suspect.
     pub(super) fn turn(&mut self, now: Instant, idle: bool) -> SuspectTurn {
         match &mut self.state {
             SlotState::Empty => SuspectTurn::Others(None),
@@ -97,8 +99,8 @@ impl SuspectSlot {
         }
     }
 
-    /// A delivery has ended. If it was the suspect's, the others have their turn for as long as it
-    /// kept them waiting; returns until when.
+    /// A delivery has ended. If it was the suspect's, other events get their turn for as long as the suspect kept them
+    /// waiting. Returns until when.
     pub(super) fn ended(&mut self, now: Instant) -> Option<Instant> {
         let SlotState::Running { blocking_since } = self.state else { return None };
         self.state = SlotState::Empty;
@@ -106,12 +108,12 @@ impl SuspectSlot {
         self.rest_until
     }
 
-    /// Whether a suspect waits for others to end.
+    /// Whether a suspect waits for other deliveries to end.
     pub(super) fn is_blocking(&self) -> bool {
         matches!(self.state, SlotState::Waiting { blocking_since: Some(_), .. })
     }
 
-    /// Takes a suspect out that has not begun.
+    /// Removes a suspect that has not begun.
     pub(super) fn take(&mut self) -> Option<QueuedEvent> {
         match std::mem::take(&mut self.state) {
             SlotState::Waiting { item, .. } => Some(*item),

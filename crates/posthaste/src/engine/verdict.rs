@@ -1,12 +1,12 @@
-//! From a destination's outcome to what the store shall do.
+//! Verdicts: turns the outcome of a delivery into what the store writes.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::EngineState;
+use super::attempt::Attempt;
 use super::breaker::{Advice, Breaker, Failed};
-use super::fan_out_outcome::Attempt;
 use super::queued_event::QueuedEvent;
 use crate::config::Settings;
 use crate::destination::{Busy, Outcome, Unreachable};
@@ -14,12 +14,12 @@ use crate::error::{cut_error, error_text};
 use crate::route::ParkReason;
 use crate::store::{Lease, Settlement, Verdict};
 
-/// How long an event waits at most that was a probe in vain.
+/// The longest time for which an event waits after a probe that failed.
 const MAX_PROBED_DELAY: Duration = Duration::from_secs(30);
-/// A busy destination that wants to be left alone for longer is asked again after this all the same.
+/// The longest pause that a busy destination can ask for.
 const MAX_BUSY_PAUSE: Duration = Duration::from_secs(3600);
 
-/// Tells the route's breaker what happened, and decides.
+/// Reports the outcome to the route's breaker and decides the settlement.
 pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut attempt: Attempt) -> Settlement {
     let delivered = std::mem::take(&mut attempt.delivered);
     let refused = attempt.is_refused();
@@ -30,10 +30,10 @@ pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut att
     let verdict = match outcome {
         Outcome::Done { .. } => Verdict::Done,
         Outcome::Defer(delay) => Verdict::Deferred { delay: bounded_delay(delay) },
-        Outcome::Retry(error) => {
+        Outcome::Failed(error) => {
             Verdict::Failed { error: error_text(error.as_ref()), backoff: engine.settings.retry.backoff() }
         }
-        Outcome::RetryAfter(delay, error) => Verdict::Failed {
+        Outcome::FailedWithDelay(delay, error) => Verdict::Failed {
             error: error_text(error.as_ref()),
             backoff: engine.settings.retry.backoff_of(bounded_delay(delay)),
         },
@@ -49,7 +49,7 @@ pub(super) fn of(engine: &EngineState, item: &QueuedEvent, lease: Lease, mut att
     Settlement::new(lease, verdict).with_delivered(delivered)
 }
 
-/// Without the error's text, which may quote the payload: the row has it.
+/// Logs a failure without the error's text, which may quote the payload. The row has the text.
 fn log_failure(engine: &EngineState, item: &QueuedEvent, verdict: &Verdict) {
     let what = match verdict {
         Verdict::Failed { .. } => "attempt failed; the row says why",
@@ -66,11 +66,11 @@ fn log_failure(engine: &EngineState, item: &QueuedEvent, verdict: &Verdict) {
     );
 }
 
-/// Any answer of the destination shows that it is there.
+/// Reports the outcome to the breaker. Any reply shows that the destination can be reached.
 fn update_breaker(engine: &EngineState, item: &QueuedEvent, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
-        // It was not asked. If this was to be the probe, another event has to be.
+        // The destination was not called. If this event was the probe, another one has to be.
         Outcome::Unsendable(_) if item.probe => {
             engine.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
             engine.poll_notifier.notify();
@@ -96,8 +96,7 @@ fn unreachable_verdict(engine: &EngineState, item: &QueuedEvent, unreachable: &U
     }
 }
 
-/// The destination has more than it can take. That is not the event's fault, however often it happens; only
-/// time ends it.
+/// The destination is overloaded. That is not the event's fault, however often it happens; only time ends it.
 fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdict {
     engine.metrics.busy.increment(1);
     let error = error_text(busy.error.as_ref());
@@ -106,7 +105,7 @@ fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdic
     let ask = |breaker: &mut Breaker| breaker.busy(item.id(), failed, pause, Instant::now());
     let mut verdict = waiting_verdict(engine, item, error, ask_breaker(engine, item, ask));
     if let Verdict::Unreachable { delay, give_up_after, .. } = &mut verdict {
-        // In strict mode it stays due, or what comes behind it would overtake it.
+        // In strict mode the event has to stay due, or later events would overtake it.
         if !engine.settings.is_strict() {
             *delay = (*delay).max(pause);
         }
@@ -115,15 +114,15 @@ fn busy_verdict(engine: &EngineState, item: &QueuedEvent, busy: &Busy) -> Verdic
     verdict
 }
 
-/// Tells the breaker that an event could not be delivered. None if the event only has to go back: in strict
-/// mode, where it stays the first, and when the engine stops.
+/// Reports to the breaker that an event could not be delivered. `None` if the event only has to be released: in strict
+/// mode, where it stays the first, and while the engine stops.
 fn ask_breaker(
     engine: &EngineState,
     item: &QueuedEvent,
     ask: impl FnOnce(&mut Breaker) -> Advice,
 ) -> Option<Advice> {
     if engine.settings.is_strict() {
-        // Nothing overtakes it, because nothing is claimed while its route is closed.
+        // No event overtakes it, because nothing is claimed while its route is closed.
         engine.breaker(item.route, |breaker| {
             ask(breaker);
             if !breaker.is_open() {
@@ -135,7 +134,7 @@ fn ask_breaker(
         return None;
     }
     if engine.is_stopping() {
-        // Whoever comes after this engine sees for itself. Parked, the event would wait for one that is gone.
+        // The next engine finds out for itself. Parked, the event would wait for an engine that is gone.
         return None;
     }
     let advice = engine.breaker(item.route, ask);
@@ -160,14 +159,14 @@ fn waiting_verdict(
     Verdict::Unreachable { error, delay, park: park.map(|reason| reason.to_string()), give_up_after: None }
 }
 
-/// Not a multiple of the time between probes: it would be due at the moment of this node's next probe, and no
-/// other node would ever get it.
+/// Random, and not a multiple of the time between probes: otherwise the event would be due whenever this node sends its
+/// next probe, and no other node would ever get it.
 fn probed_delay() -> Duration {
     MAX_PROBED_DELAY.mul_f64(1.0 - fastrand::f64() / 6.0)
 }
 
-/// In a rolling deploy an old node may claim a new type: it leaves it to the others for a while. The store
-/// knows for how long that has gone on.
+/// In a rolling deployment an old node may claim an event of a new type: it leaves it to other nodes for a while. The
+/// store knows how long that has been going on.
 fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
     let grace = engine.settings.no_route_grace;
     let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
@@ -175,15 +174,15 @@ fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
         "no route for {aggregate}:{event_type}: add one for this aggregate and event type; an event that is \
          DEAD has to be replayed then"
     ));
-    // A random step: with a fixed one, a multiple of the poll interval, the same node always wins.
+    // A random step. With a fixed one that is a multiple of the poll interval, the same node would always claim it.
     let step = (grace / 20).clamp(Duration::from_secs(1), Duration::from_secs(30));
     let delay = step.mul_f64(0.5 + fastrand::f64()).min(grace);
-    // Parked, so that this node does not come back for it to the millisecond, before all others.
+    // Parked, so that this node does not claim it again before all other nodes at the very millisecond it is due.
     let park = Some(ParkReason::NoRoute.to_string());
     Verdict::Unreachable { error, delay, park, give_up_after: Some(grace) }
 }
 
-/// A handler may ask for any delay; a row can wait for a year.
+/// A handler may ask for any delay. A row can wait for a year at most.
 fn bounded_delay(delay: Duration) -> Duration {
     delay.min(crate::config::RetryPolicy::LONGEST_DELAY)
 }

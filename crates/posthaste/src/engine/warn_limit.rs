@@ -1,11 +1,11 @@
-//! Keeps a warning that could come with every event to one per second.
+//! Limits a warning that could be logged for every event to one per second.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
 #[derive(Debug, Default)]
 pub(crate) struct WarnLimit(Mutex<Option<Instant>>);

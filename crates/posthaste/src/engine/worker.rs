@@ -1,4 +1,4 @@
-//! Takes events from the queue and delivers them.
+//! A worker: takes events from the queue, calls the destinations, and hands the outcomes to the settler.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::fan_out_outcome::Attempt;
+use super::attempt::Attempt;
 use super::queued_event::QueuedEvent;
 use super::spans::DeliverySpans;
 use super::{EngineState, lease_renewer, verdict};
@@ -18,25 +18,25 @@ use crate::error::BoxError;
 use crate::route::{RouteEntry, RouteTarget};
 use crate::store::{Lease, Settlement, Verdict};
 
-/// How long a suspect waits whose start could not be counted.
+/// How long a suspect is put off whose start could not be counted.
 const UNCOUNTED_START_DELAY: Duration = Duration::from_secs(1);
 
-/// Runs until the queue says stop.
+/// Runs until the queue stops its workers.
 pub(crate) async fn run(engine: Arc<EngineState>) {
     while let Some(items) = engine.queue.take().await {
         let Some(route) = items.first().map(|item| item.route) else { continue };
         engine.reopen_if_drained(route);
         let _running = Running { engine: &engine, route, bytes: items.iter().map(QueuedEvent::weight).sum() };
         if AssertUnwindSafe(work(&engine, route, &items)).catch_unwind().await.is_err() {
-            // Destinations and interceptors have their own nets, so this is a bug of ours. The
-            // leases lapse and the events are claimed again.
+            // Panics of destinations and interceptors are caught where they are called, so this is a bug in the engine.
+            // The leases lapse and the events are claimed again.
             tracing::error!(outbox = %engine.settings.name, "a worker panicked; it goes on with the next event");
             engine.inflight.forget(items.iter().map(QueuedEvent::row));
         }
     }
 }
 
-/// Counts a delivery of a route, also when the worker is stopped in the middle of it.
+/// Marks a delivery of a route as running. Ends it when dropped, so also when the worker is cancelled.
 struct Running<'a> {
     engine: &'a EngineState,
     route: usize,
@@ -48,7 +48,7 @@ impl Drop for Running<'_> {
         if let Some(next_suspect) = self.engine.queue.finished(self.route, self.bytes) {
             self.engine.retry_timer.add(next_suspect);
         }
-        // Its bytes are free from here on, and not when it was taken from the queue.
+        // The bytes of the events are free from here on, not from when they were taken from the queue.
         self.engine.reopen_if_drained(self.route);
     }
 }
@@ -78,7 +78,7 @@ async fn work(engine: &EngineState, route: usize, items: &[QueuedEvent]) {
     engine.write_back.settle(settlements).await;
 }
 
-/// The events that are still ours. Another node has the others, or will have them.
+/// The events that this engine still holds. Another node has the others, or will get them.
 fn start<'a>(engine: &EngineState, items: &'a [QueuedEvent]) -> Vec<(&'a QueuedEvent, Lease)> {
     let now = Instant::now();
     let mut work = Vec::with_capacity(items.len());
@@ -91,8 +91,8 @@ fn start<'a>(engine: &EngineState, items: &'a [QueuedEvent]) -> Vec<(&'a QueuedE
     work
 }
 
-/// How long the event is put off: not tried again at once, because the store is in trouble. In strict mode it
-/// stays due, or what comes behind it would overtake it, and this engine waits instead.
+/// How long the event is put off. It is not tried again immediately, because the store has a problem. In strict mode
+/// the event has to stay due, or later events would overtake it; so the worker waits instead.
 async fn uncounted_start_delay(engine: &EngineState) -> Duration {
     if !engine.settings.is_strict() {
         return UNCOUNTED_START_DELAY;
@@ -101,8 +101,8 @@ async fn uncounted_start_delay(engine: &EngineState) -> Duration {
     Duration::ZERO
 }
 
-/// Counts the start of a suspect in the store before it begins. Returns false, and it goes back, if that
-/// cannot be done: what is not counted could kill its owners for ever.
+/// Counts the start of a suspect in the store before it begins. Returns `false` if that failed; the event is released
+/// then, because a start that is not counted could kill processes without end.
 async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> bool {
     let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
     let leases = std::slice::from_ref(lease);
@@ -121,10 +121,11 @@ async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> 
             engine.inflight.forget([item.row()]);
         }
         None => {
-            // It may have been counted all the same, and this settlement takes that back: starts that did not
-            // happen must not add up to an event that is DEAD.
+            // The start may have been counted although the reply was lost. This settlement takes it back: starts that
+            // did not happen must not add up to a DEAD event.
             let delay = uncounted_start_delay(engine).await;
-            let error = "the store did not say that it counted this start, so it did not happen".to_owned();
+            let error = "the store did not confirm that it counted this start, so the delivery did not begin"
+                .to_owned();
             let verdict = Verdict::Unreachable { error, delay, park: None, give_up_after: None };
             let settlement = Settlement::new(lease.clone(), verdict);
             engine.write_back.settle(vec![settlement]).await;
@@ -133,7 +134,7 @@ async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> 
     false
 }
 
-/// Asks the interceptors, then every destination that is missing an event, then the interceptors.
+/// Calls the interceptors, then every destination that does not have the event yet, then the interceptors again.
 async fn deliver(engine: &EngineState, route: usize, work: &[(&QueuedEvent, Lease)]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = work
         .iter()
@@ -184,7 +185,7 @@ async fn call_all(
     }
 }
 
-/// One call of a destination, with its timeout and without its panics.
+/// Calls a destination, with its timeout, and turns a panic into failed attempts.
 async fn call(
     engine: &EngineState,
     route: &RouteEntry,
@@ -193,7 +194,7 @@ async fn call(
 ) -> Vec<Outcome> {
     let settings = &engine.settings;
     let limit = route.timeout_of(target, settings.handler_timeout, settings.publish_timeout);
-    // `deliver` itself is called inside, so that a panic before its first await is caught too.
+    // `deliver` is called inside the block, so that a panic before its first await is caught too.
     let delivery = AssertUnwindSafe(async { target.destination.deliver(batch).await }).catch_unwind();
     match timeout(limit, delivery).await {
         Ok(Ok(outcomes)) => complete(outcomes, batch.len()),
@@ -202,7 +203,7 @@ async fn call(
             every(batch.len(), || Outcome::retry(text.clone()))
         }
         Err(_) => {
-            let text = format!("no answer within {limit:?}");
+            let text = format!("no reply within {limit:?}");
             match target.profile.on_timeout {
                 OnTimeout::Retry => every(batch.len(), || Outcome::retry(text.clone())),
                 OnTimeout::Unreachable => every(batch.len(), || Outcome::no_answer(text.clone())),
@@ -211,13 +212,13 @@ async fn call(
     }
 }
 
-/// A destination that answers too little has not delivered the rest.
+/// Adjusts the number of outcomes. Events for which a destination returned none count as failed.
 fn complete(mut outcomes: Vec<Outcome>, expected: usize) -> Vec<Outcome> {
     let answered = outcomes.len();
     outcomes.truncate(expected);
     while outcomes.len() < expected {
         outcomes.push(Outcome::retry(format!(
-            "the destination answered {answered} outcomes for {expected} events"
+            "the destination returned {answered} outcomes for {expected} events"
         )));
     }
     outcomes
@@ -227,7 +228,7 @@ fn every(count: usize, outcome: impl Fn() -> Outcome) -> Vec<Outcome> {
     (0..count).map(|_| outcome()).collect()
 }
 
-/// The failure of the first interceptor that refuses.
+/// The failure of the first interceptor that refuses the delivery.
 fn intercept_before(engine: &EngineState, delivery: &Delivery) -> Option<Outcome> {
     for interceptor in &engine.interceptors {
         let error: BoxError = match catch_unwind(AssertUnwindSafe(|| interceptor.before(delivery))) {
@@ -243,7 +244,7 @@ fn intercept_before(engine: &EngineState, delivery: &Delivery) -> Option<Outcome
 fn intercept_after(engine: &EngineState, delivery: &Delivery, outcome: &Outcome) {
     for interceptor in engine.interceptors.iter().rev() {
         if catch_unwind(AssertUnwindSafe(|| interceptor.after(delivery, outcome))).is_err() {
-            tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome stands");
+            tracing::error!(event_id = %delivery.id(), "an interceptor panicked after a dispatch; the outcome is kept");
         }
     }
 }

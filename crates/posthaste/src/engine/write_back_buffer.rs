@@ -1,7 +1,7 @@
 //! The write-back buffer: outcomes, parks and releases that wait to be written back to the store.
 //!
-//! Bounded: workers wait when a whole batch of outcomes is waiting or being written. Releases beyond
-//! the bound are dropped, and those leases lapse by themselves.
+//! Bounded: workers wait while a whole batch of outcomes is waiting or being written. Releases beyond their bound are
+//! dropped, and those leases lapse by themselves.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -10,39 +10,41 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::Settings;
+use crate::mutex::lock;
 use crate::store::{Lease, Settlement};
-use crate::sync::lock;
 
-/// The most leases waiting to be released.
+/// The most leases that wait to be released.
 const MAX_RELEASES: usize = 10_000;
 
 /// Filled by workers, the poller and the hot path; emptied by the settler.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBackBuffer {
     inner: Mutex<Inner>,
-    /// Notified for the settler.
+    /// Wakes the settler.
     work: Notify,
-    /// Notified for workers that wait for room.
+    /// Wakes workers that wait for room.
     room: Notify,
-    /// Notified when nothing is left to write.
+    /// Wakes all that wait until nothing is left to write.
     quiet: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Outcomes that wait. At most one batch together with `writing`, except for what a cancelled worker hands over.
     settlements: Vec<Settlement>,
+    /// Leases to park, by route index.
     parks: BTreeMap<usize, Vec<Lease>>,
-    /// Leases to give back, each not before its instant.
+    /// Leases to release, each not before its instant.
     releases: Vec<(Instant, Lease)>,
-    /// Outcomes that the store could not take, each to be written again not before its instant. No more than are in
-    /// flight.
+    /// Outcomes that the store could not take, each to be written again not before its instant. Bounded by the number
+    /// of held events.
     again: Vec<(Instant, Settlement)>,
-    /// The round being written, and how many outcomes are in it.
+    /// `Some` while a round is being written: how many outcomes it has.
     writing: Option<usize>,
 }
 
 impl Inner {
-    /// One batch in all: what waits and what is being written.
+    /// How many more outcomes fit. Those that wait and those being written share one batch.
     fn room(&self) -> usize {
         Settings::SETTLE_BATCH_ROWS.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
     }
@@ -54,7 +56,7 @@ impl Inner {
     }
 }
 
-/// Outcomes that did not fit into the buffer yet.
+/// Outcomes that did not fit into the buffer yet. Dropped, it hands them over regardless of the bound.
 struct Overflow<'a> {
     buffer: &'a WriteBackBuffer,
     settlements: Vec<Settlement>,
@@ -81,7 +83,7 @@ impl Drop for Overflow<'_> {
     }
 }
 
-/// One round of work for the settler.
+/// What the settler writes in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) settlements: Vec<Settlement>,
@@ -97,8 +99,8 @@ impl Round {
 }
 
 impl WriteBackBuffer {
-    /// Hands over outcomes, as many as there is room for, and waits with the rest. Dropped while
-    /// it waits, it hands over the rest all the same: an outcome is never lost to a bound.
+    /// Hands over outcomes, as many as fit, and waits with the rest. If the future is dropped while it waits, the rest
+    /// is handed over regardless of the bound, so that no outcome is lost.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) {
         let mut overflow = Overflow { buffer: self, settlements };
         loop {
@@ -121,7 +123,7 @@ impl WriteBackBuffer {
         }
     }
 
-    /// Gives leases back, not before the given instant. Beyond the bound they are left to lapse.
+    /// Hands over leases to release, not before the given instant. Beyond the bound they are left to lapse.
     pub(crate) fn release(&self, leases: Vec<Lease>, not_before: Instant) {
         let mut inner = self.lock();
         let room = MAX_RELEASES.saturating_sub(inner.releases.len());
@@ -141,7 +143,7 @@ impl WriteBackBuffer {
         !self.lock().again.is_empty()
     }
 
-    /// The next round; waits until there is something to do.
+    /// Waits until there is something to write, and returns it.
     pub(crate) async fn next_round(&self) -> Round {
         loop {
             let work = self.work.notified();
@@ -160,7 +162,7 @@ impl WriteBackBuffer {
         }
     }
 
-    /// Everything that may be written now, releases and repeated outcomes due until `now` included.
+    /// Everything that may be written at `now`, including the releases and repeated outcomes that are due by then.
     pub(crate) fn take(&self, now: Instant) -> Round {
         let mut inner = self.lock();
         let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);
@@ -187,7 +189,7 @@ impl WriteBackBuffer {
         self.quiet.notify_waiters();
     }
 
-    /// Waits until nothing is left to write but releases whose time has not come.
+    /// Waits until nothing is left to write but releases that are not due yet.
     pub(crate) async fn quiet(&self) {
         loop {
             let quiet = self.quiet.notified();

@@ -1,4 +1,4 @@
-//! Builds an event, field by field, and checks every rule at the end.
+//! The builder of an event. Checks every rule at the end.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Timestamp;
 
-/// Builds an [`Event`]; made by [`Event::builder`]. `build` reports the first rule broken.
+/// Builds an [`Event`]. [`Event::builder`] makes it. `build` returns the first rule that the event breaks.
 ///
 /// Its `Debug` shows neither payload nor header values, like the event's own.
 #[must_use = "an event exists only after `build`"]
@@ -61,7 +61,7 @@ impl EventBuilder {
         }
     }
 
-    /// Starts from a type with `#[derive(Event)]`, to add headers or a delay to it.
+    /// Starts from a value of a type with `#[derive(Event)]`, to add headers or a delay.
     pub fn of<T: TypedEvent>(payload: &T) -> Self {
         let mut builder = Self::new(T::TYPE).json(payload);
         builder.aggregate_type = T::AGGREGATE.into();
@@ -72,55 +72,55 @@ impl EventBuilder {
         builder
     }
 
-    /// Uses this id instead of a generated one: 1 to 36 visible ASCII characters. Writing the
-    /// same id twice is a no-op for as long as the row is kept.
+    /// Sets the id instead of a generated one: 1 to 36 visible ASCII characters. Writing an id again has no effect
+    /// while its row is kept.
     pub fn id(mut self, id: impl Into<EventId>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// How to generate the id. Default: UUIDv7.
+    /// Sets how the id is generated. Default: UUIDv7.
     pub fn id_policy(mut self, ids: IdPolicy) -> Self {
         self.ids = ids;
         self
     }
 
-    /// The aggregate this event belongs to: its type and its id.
+    /// Sets the type and the id of the aggregate to which this event belongs. Default: [`GLOBAL`], and no id.
     pub fn aggregate(self, aggregate_type: impl AggregateType, id: impl ToString) -> Self {
         self.aggregate_type(aggregate_type).aggregate_id(id)
     }
 
-    /// The aggregate's type. Default: [`GLOBAL`].
+    /// Sets the aggregate's type. Default: [`GLOBAL`].
     pub fn aggregate_type(mut self, aggregate_type: impl AggregateType) -> Self {
         self.aggregate_type = aggregate_type.name().into();
         self
     }
 
-    /// The aggregate's id. Default: none.
+    /// Sets the aggregate's id. Default: none.
     pub fn aggregate_id(mut self, id: impl ToString) -> Self {
         self.aggregate_id = Some(id.to_string().into());
         self
     }
 
-    /// The tenant. Default: none.
+    /// Sets the tenant. Default: none.
     pub fn tenant_id(mut self, tenant: impl Into<Box<str>>) -> Self {
         self.tenant_id = Some(tenant.into());
         self
     }
 
-    /// Overrides the target of a publisher's route. Default: none.
+    /// Sets the target in a broker instead of the publisher's own, such as a Kafka topic. Default: none.
     pub fn topic(mut self, topic: impl Into<Box<str>>) -> Self {
         self.topic = Some(topic.into());
         self
     }
 
-    /// The version of the payload's schema. Default: none.
+    /// Sets the version of the payload's schema. Default: none.
     pub fn schema_version(mut self, version: u32) -> Self {
         self.schema_version = Some(version);
         self
     }
 
-    /// Adds one header, replacing one of the same name.
+    /// Adds a header and replaces one of the same name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
@@ -135,20 +135,20 @@ impl EventBuilder {
         self
     }
 
-    /// The payload as JSON, serialised now.
+    /// Sets the payload as JSON, serialised now.
     pub fn json<T: Serialize + ?Sized>(self, payload: &T) -> Self {
         let bytes = serde_json::to_vec(payload).map(Bytes::from);
         self.payload(bytes.map_err(PayloadError::Serialize), None)
     }
 
-    /// The payload as text that is JSON already; it is kept byte for byte.
+    /// Sets the payload as text that is JSON already. It is kept byte for byte.
     pub fn json_text(self, json: impl Into<String>) -> Self {
         let json = json.into();
         let checked = serde_json::from_str::<serde::de::IgnoredAny>(&json);
         self.payload(checked.map(|_| json.into()).map_err(PayloadError::NotJson), None)
     }
 
-    /// A binary payload with its media type.
+    /// Sets a binary payload and its media type.
     pub fn bytes(self, content_type: impl Into<Box<str>>, payload: impl Into<Bytes>) -> Self {
         self.payload(Ok(payload.into()), Some(content_type.into()))
     }
@@ -160,39 +160,37 @@ impl EventBuilder {
         self
     }
 
-    /// When it happened. Default: now, by this host's clock.
+    /// Sets when the event happened. Default: now, by this host's clock.
     pub fn occurred_at(mut self, at: impl Into<Timestamp>) -> Self {
         self.occurred_at = Some(at.into());
         self
     }
 
-    /// Not to be delivered before this instant, which must not lie before `occurred_at`. Default: delivered
+    /// Sets the earliest instant of its delivery, which must not be before `occurred_at`. Default: delivered
     /// immediately. Excludes [`deliver_after`](Self::deliver_after).
     ///
-    /// The producer says when, and the store's clock decides: what is written is how much of the time between
-    /// now, by this host's clock, and that instant is left when the event is written. So a clock of this host
-    /// that is wrong by a minute delivers a minute early or late.
+    /// When the event is written, the store gets the time that is left between this host's clock and that instant, and
+    /// adds it to its own clock. So a clock of this host that is wrong by a minute delivers a minute early or late.
     pub fn available_at(mut self, at: impl Into<Timestamp>) -> Self {
         self.available_at = Some(at.into());
         self
     }
 
-    /// Holds the delivery back by this long; longer than zero. `available_at` becomes
-    /// `occurred_at` plus the delay; what is left of it when the event is written counts by the
-    /// store's own clock, so that a producer's wrong clock delays nothing.
-    /// Excludes [`available_at`](Self::available_at).
+    /// Delays the delivery by this long, which must be more than zero. `available_at` becomes `occurred_at` plus the
+    /// delay. When the event is written, the store gets the time that is left and adds it to its own clock, so that a
+    /// wrong clock of the producer does not delay it. Excludes [`available_at`](Self::available_at).
     pub fn deliver_after(mut self, delay: Duration) -> Self {
         self.deliver_after = Some(delay);
         self
     }
 
-    /// Other limits than the default ones. The writer checks its own limits again.
+    /// Sets other limits than the default ones. The Writer checks its own limits again.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The event, or the first rule that it breaks.
+    /// Builds the event, or returns the first rule that it breaks.
     pub fn build(mut self) -> Result<Event, EventError> {
         if self.event_type.trim().is_empty() {
             return Err(EventError::MissingType);

@@ -1,4 +1,4 @@
-//! Why an event was refused, one variant for each rule.
+//! Why an event was refused. One variant per rule.
 
 use super::{EventId, Limits};
 
@@ -68,7 +68,7 @@ pub enum EventError {
     PayloadTooLarge {
         /// The payload's size.
         bytes: usize,
-        /// The limit that was in force.
+        /// The limit that applied.
         max: usize,
     },
 
@@ -77,7 +77,7 @@ pub enum EventError {
     Serialize {
         /// The event's type.
         event_type: String,
-        /// What serde said.
+        /// The error of serde.
         source: serde_json::Error,
     },
 
@@ -92,14 +92,14 @@ pub enum EventError {
         source: serde_json::Error,
     },
 
-    /// The payload could not be read as the wanted type.
+    /// The payload could not be read as the requested type.
     #[error("the payload of event {id} ({event_type}) is not what this handler reads")]
     Deserialize {
         /// The event's id.
         id: EventId,
         /// The event's type.
         event_type: String,
-        /// What serde said.
+        /// The error of serde.
         source: serde_json::Error,
     },
 
@@ -114,10 +114,10 @@ pub enum EventError {
         name: String,
     },
 
-    /// A header's value with a control character, which could smuggle a second header.
+    /// A header's value with a control character, which could add a second header unnoticed.
     #[error("the value of header {name:?} contains a control character: encode it")]
     BadHeaderValue {
-        /// The header's name; its value may be a secret and is not shown.
+        /// The header's name. Its value may be a secret and is not shown.
         name: String,
     },
 
@@ -143,7 +143,7 @@ pub enum EventError {
     TwoDelays,
 
     /// A delay of zero.
-    #[error("`deliver_after` must be longer than zero: leave it out to deliver at once")]
+    #[error("`deliver_after` must be longer than zero: leave it out to deliver immediately")]
     ZeroDelay,
 
     /// An event that would be available before it happened.

@@ -1,4 +1,4 @@
-//! Event ids: what identifies an event everywhere, and how one is made.
+//! Event ids, and how they are generated.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use crate::sync::lock;
+use crate::mutex::lock;
 
-/// Identifies one event, everywhere: the primary key of its row, the key by which
-/// consumers recognise a redelivery, and the idempotency key of the write.
+/// Identifies one event everywhere: the primary key of its row, the key by which consumers recognise a redelivery, and
+/// the idempotency key of the write.
 ///
-/// Cheap to clone. Made by an [`IdPolicy`] or given by the caller.
+/// Cheap to clone. An [`IdPolicy`] generates it, or the caller provides it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct EventId(Arc<str>);
@@ -20,12 +20,12 @@ impl EventId {
     /// The longest id that may be written, in characters.
     pub const MAX_CHARS: usize = 36;
 
-    /// A time-ordered UUIDv7, the default: random ids cost an index up to three times as much.
+    /// A time-ordered UUIDv7, the default. Random ids make an index up to three times as expensive.
     pub fn uuid_v7() -> Self {
         Self::from_uuid(Uuid::now_v7())
     }
 
-    /// A ULID, 26 characters; within a process each is larger than the one before.
+    /// A ULID, 26 characters. Within a process each is larger than the one before.
     pub fn ulid() -> Self {
         static GENERATOR: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
         let mut generator = lock(&GENERATOR);
@@ -35,8 +35,8 @@ impl EventId {
         Self(text.into())
     }
 
-    /// The UUIDv3 of `name` within `namespace`: the same two give the same id, so a crashed
-    /// and repeated step writes its event once.
+    /// The UUIDv3 of `name` within `namespace`. The same two give the same id, so a step that crashed and is repeated
+    /// writes its event once.
     ///
     /// ```
     /// use posthaste::EventId;
@@ -61,7 +61,7 @@ impl EventId {
     }
 }
 
-/// Takes any text as it is; the rules for ids are checked when an event is built.
+/// Takes any text. The rules for ids are checked when an event is built.
 impl From<&str> for EventId {
     fn from(text: &str) -> Self {
         Self(text.into())
@@ -116,7 +116,7 @@ impl fmt::Debug for EventId {
     }
 }
 
-/// How the id of an event is made when its builder was given none.
+/// How the id of an event is generated if its builder got none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdPolicy {
@@ -128,7 +128,7 @@ pub enum IdPolicy {
 }
 
 impl IdPolicy {
-    /// A new id.
+    /// Generates an id.
     pub fn generate(self) -> EventId {
         match self {
             IdPolicy::UuidV7 => EventId::uuid_v7(),

@@ -1,6 +1,6 @@
-//! How large the parts of an event may be.
+//! Limits on the size of the parts of an event.
 
-/// Limits on what may be written. Only the payload's can be changed.
+/// Limits on what may be written. Only the limit of the payload can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -25,10 +25,10 @@ impl Limits {
     pub const CONTENT_TYPE: usize = 128;
     /// The most headers.
     pub const HEADERS: usize = 64;
-    /// The largest size of all headers together, names and values.
+    /// The most bytes of all headers together, names and values.
     pub const HEADER_BYTES: usize = 16 * 1024;
 
-    /// The largest payload, in bytes. Default: [`Limits::PAYLOAD_BYTES`].
+    /// Sets the largest payload, in bytes. Default: [`Limits::PAYLOAD_BYTES`].
     #[must_use]
     pub fn with_payload_bytes(self, payload_bytes: usize) -> Self {
         Self { payload_bytes, ..self }

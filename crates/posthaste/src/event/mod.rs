@@ -1,15 +1,15 @@
-//! The event: what the user writes, what a store keeps and what a destination receives.
+//! The event: a service writes it, a store keeps it, and a destination receives it.
 //!
-//! An event is immutable, built once and serialised once: the same bytes are inserted,
-//! sent on the hot path and sent on the cold path.
+//! An event is immutable, built once and serialised once: the same bytes are inserted, delivered on the hot path and
+//! delivered on the cold path.
 
 mod builder;
 mod error;
 mod id;
 mod limits;
-mod names;
-mod rules;
+mod type_names;
 mod typed;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub use builder::EventBuilder;
 pub use error::EventError;
 pub use id::{EventId, IdPolicy};
 pub use limits::Limits;
-pub use names::{AggregateType, EventType, GLOBAL};
+pub use type_names::{AggregateType, EventType, GLOBAL};
 pub use typed::TypedEvent;
 
 use crate::Timestamp;
@@ -32,10 +32,10 @@ use crate::Timestamp;
 /// Headers of an event: text to text, sorted by name.
 pub type Headers = BTreeMap<String, String>;
 
-/// Something that happened and that others must learn about.
+/// Something that happened and that other systems must learn about.
 ///
-/// Cheap to clone (one reference count). Its `Debug` shows neither payload nor header values,
-/// so that an event may be logged.
+/// Cheap to clone (one reference count). Its `Debug` shows neither the payload nor values of headers, so an event may
+/// be logged.
 ///
 /// ```
 /// use posthaste::Event;
@@ -52,11 +52,11 @@ pub type Headers = BTreeMap<String, String>;
 #[derive(Clone)]
 pub struct Event(Arc<EventParts>);
 
-/// Every field of an [`Event`], for stores that read one from a row. Exhaustive: a store that overlooked a new
+/// Every field of an [`Event`], for stores that read one from a row. Exhaustive, because a store that overlooked a new
 /// field would lose it.
 ///
-/// [`Event::from_parts`] takes them as they are: limits are checked when we write, and a row
-/// that some other program wrote is delivered if the destination takes it.
+/// [`Event::from_parts`] does not check them: limits are checked when an event is written, and a row that another
+/// program wrote is delivered if the destination accepts it.
 #[derive(Clone)]
 #[allow(missing_docs, reason = "each field is documented at the accessor of the same name")]
 pub struct EventParts {
@@ -82,7 +82,7 @@ impl Event {
 
     /// An event of the given type with `payload` as JSON and every other field at its default.
     ///
-    /// A string becomes a JSON string, with quotes: for text that is JSON already use
+    /// **A string becomes a JSON string**, with quotes and escapes: for text that is JSON already, use
     /// [`json_text`](Self::json_text).
     ///
     /// ```
@@ -95,7 +95,7 @@ impl Event {
         Event::builder(event_type).json(payload).build()
     }
 
-    /// An event of the given type with text that is JSON already, kept byte for byte.
+    /// An event of the given type with text that is JSON already. It is kept byte for byte.
     ///
     /// ```
     /// use posthaste::Event;
@@ -117,17 +117,17 @@ impl Event {
         Event::builder(event_type).bytes(content_type, payload).build()
     }
 
-    /// The event that a type with `#[derive(Event)]` describes.
+    /// The event of a value whose type has `#[derive(Event)]`.
     pub fn of<T: TypedEvent>(payload: &T) -> Result<Event, EventError> {
         EventBuilder::of(payload).build()
     }
 
-    /// An event with exactly these fields, unchecked: for stores that read a row.
+    /// An event with exactly these fields, unchecked. For stores that read a row.
     pub fn from_parts(parts: EventParts) -> Event {
         Event(Arc::new(parts))
     }
 
-    /// Every field, as it is.
+    /// Every field.
     pub fn parts(&self) -> &EventParts {
         &self.0
     }
@@ -137,7 +137,7 @@ impl Event {
         EventParts::clone(&self.0)
     }
 
-    /// The id: a UUIDv7 unless the builder was given another.
+    /// The id: a UUIDv7 unless the builder got another.
     pub fn id(&self) -> &EventId {
         &self.0.id
     }
@@ -152,28 +152,28 @@ impl Event {
         &self.0.aggregate_type
     }
 
-    /// The aggregate's id, at most 128 characters; none unless set.
+    /// The aggregate's id, at most 128 characters; `None` unless set.
     pub fn aggregate_id(&self) -> Option<&str> {
         self.0.aggregate_id.as_deref()
     }
 
-    /// The tenant, at most 64 characters; none unless set. It is stored and handed on, and
-    /// nothing is filtered or isolated by it.
+    /// The tenant, at most 64 characters; `None` unless set. It is stored and passed on, but it does not filter or
+    /// isolate anything.
     pub fn tenant_id(&self) -> Option<&str> {
         self.0.tenant_id.as_deref()
     }
 
-    /// Overrides the target of a publisher's route (a Kafka topic, a NATS subject); none unless set.
+    /// The target in a broker (a Kafka topic, a NATS subject) instead of the route's own; `None` unless set.
     pub fn topic(&self) -> Option<&str> {
         self.0.topic.as_deref()
     }
 
-    /// The media type of a binary payload; none for JSON.
+    /// The media type of a binary payload; `None` for JSON.
     pub fn content_type(&self) -> Option<&str> {
         self.0.content_type.as_deref()
     }
 
-    /// The version of the payload's schema; none unless set.
+    /// The version of the payload's schema; `None` unless set.
     pub fn schema_version(&self) -> Option<u32> {
         self.0.schema_version
     }
@@ -183,12 +183,12 @@ impl Event {
         &self.0.headers
     }
 
-    /// The payload's bytes, as they were serialised once.
+    /// The bytes of the payload, serialised once.
     pub fn payload(&self) -> &Bytes {
         &self.0.payload
     }
 
-    /// The payload as a value, for an event whose payload is JSON.
+    /// Decodes a JSON payload.
     pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, EventError> {
         serde_json::from_slice(self.payload()).map_err(|source| EventError::Deserialize {
             id: self.id().clone(),
@@ -197,31 +197,29 @@ impl Event {
         })
     }
 
-    /// When it happened, by the producer's clock; the time of building unless set.
+    /// When the event happened, by the producer's clock. The time of building unless set.
     pub fn occurred_at(&self) -> Timestamp {
         self.0.occurred_at
     }
 
-    /// When it may be delivered first; none means at once, and none when it is delivered: the wait
-    /// is over.
+    /// When it may be delivered first. `None` if it was due immediately, and in every delivery, where the wait is over.
     pub fn available_at(&self) -> Option<Timestamp> {
         self.0.available_at
     }
 
-    /// How long from now its delivery is held back, by this host's clock; none if it is due at once.
-    /// This is what crosses to the store when it is written, and the store adds it to its own
-    /// clock: a producer's wrong clock delays nothing.
+    /// How long its delivery is delayed from now, by this host's clock; `None` if it is due immediately. The store gets
+    /// this delay and adds it to its own clock, so that a wrong clock of the producer does not delay the event.
     pub fn delay(&self) -> Option<Duration> {
         let delay = self.0.available_at?.since(Timestamp::now());
         (!delay.is_zero()).then_some(delay)
     }
 
-    /// Whether it was made to be held back: `available_at` is set and after `occurred_at`.
+    /// Whether it was made to be delayed: `available_at` is set and after `occurred_at`.
     pub fn is_delayed(&self) -> bool {
         self.0.available_at.is_some_and(|at| at > self.0.occurred_at)
     }
 
-    /// The event as a destination gets it: it waits no more.
+    /// The event as a destination gets it, without `available_at`.
     pub(crate) fn delivered(&self) -> Event {
         match self.0.available_at {
             None => self.clone(),
@@ -229,7 +227,7 @@ impl Event {
         }
     }
 
-    /// The headers, to be changed before the event is written.
+    /// The headers, for changes before the event is written.
     pub(crate) fn headers_mut(&mut self) -> &mut Headers {
         &mut Arc::make_mut(&mut self.0).headers
     }
@@ -240,7 +238,7 @@ impl Event {
         headers + self.0.payload.len()
     }
 
-    /// What it costs to keep this event in a queue, in bytes.
+    /// The memory that this event needs in a queue, in bytes.
     pub(crate) fn weight(&self) -> usize {
         const FIXED_BYTES: usize = 256;
         FIXED_BYTES + self.size()

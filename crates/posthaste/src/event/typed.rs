@@ -1,4 +1,4 @@
-//! Events that are Rust types.
+//! Typed events: Rust types whose values are events.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use super::GLOBAL;
 /// # Ok::<(), posthaste::EventError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no event",
+    message = "`{Self}` is not an event",
     note = "write `#[derive(Serialize, Deserialize, Event)]` above the type, with `use posthaste::Event`"
 )]
 pub trait TypedEvent: Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -35,15 +35,15 @@ pub trait TypedEvent: Serialize + DeserializeOwned + Send + Sync + 'static {
     const AGGREGATE: &'static str = GLOBAL;
     /// The version of the payload's schema.
     const SCHEMA_VERSION: Option<u32> = None;
-    /// The topic, where the route's own should not be used.
+    /// The target in a broker, if it is not the route's own.
     const TOPIC: Option<&'static str> = None;
 
-    /// The id of the aggregate that this value speaks of.
+    /// The id of the aggregate to which this value belongs.
     fn aggregate_id(&self) -> Option<String> {
         None
     }
 
-    /// The tenant that this value belongs to.
+    /// The tenant to which this value belongs.
     fn tenant_id(&self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! The operator's door.
+//! [`Admin`](crate::Admin) of the memory store.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -138,7 +138,7 @@ impl MemoryStore {
     }
 }
 
-/// Everything that would kill the event again at its first error is reset.
+/// Resets everything that would make the event DEAD again at its first error.
 fn revive(row: &mut MemoryRow, forget_progress: bool, now: Timestamp) {
     row.let_go(now);
     row.status = Status::New.code().into();
@@ -154,8 +154,8 @@ fn revive(row: &mut MemoryRow, forget_progress: bool, now: Timestamp) {
     }
 }
 
-/// The fewest rows, by insertion, among which all that match can be found. The archive is looked
-/// into only when it is asked for by its status.
+/// The smallest set of rows, by insertion, that contains every match. The archive is searched only if the filter has
+/// its status.
 fn candidates<'t>(
     table: &'t Table,
     filter: &Filter,
@@ -207,7 +207,7 @@ fn find_dead(table: &Table, filter: &Filter, limit: usize, now: Timestamp) -> Ve
     dead.filter(|row| matches(row, filter, now)).take(limit).map(|row| row.seq).collect()
 }
 
-/// The first entries, and where to go on if there are more.
+/// The first entries, and where to continue if there are more.
 fn cut_page<T>(mut entries: impl Iterator<Item = T>, limit: usize, key: impl Fn(&T) -> i64) -> Page<T> {
     let items: Vec<T> = entries.by_ref().take(limit.min(PageRequest::MAX_LIMIT)).collect();
     let next = items.last().map(key).filter(|_| entries.next().is_some());

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::time::{Timestamp, micros};
 
-/// Wall-clock time at creation, plus what Tokio's clock says has passed, plus every step.
+/// The wall-clock time at creation, plus the time passed on Tokio's clock, plus every step.
 #[derive(Debug)]
 pub(super) struct Clock {
     base: Timestamp,
@@ -29,7 +29,7 @@ impl Clock {
     pub(super) fn step(&self, forward: bool, by: Duration) {
         let by = if forward { micros(by) } else { micros(by).saturating_neg() };
         let add = |offset: i64| Some(offset.saturating_add(by));
-        // The closure always answers, so the update always succeeds.
+        // The closure always returns `Some`, so the update always succeeds.
         let _ = self.offset_micros.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }

@@ -1,4 +1,4 @@
-//! The driver: a connection with transactions, savepoints, and the faults that servers have.
+//! The driver of the memory store: a connection with transactions, savepoints, and the faults that servers have.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,10 @@ use crate::writer::NewRow;
 
 /// A connection to a [`MemoryStore`].
 ///
-/// What a transaction writes is seen by nobody until it commits. Dropped, an unfinished
-/// transaction is rolled back.
+/// Nothing of a transaction is visible before it commits. A transaction that is dropped unfinished is rolled back.
 ///
-/// Two open transactions may both insert the same id. The second to commit keeps the row of the
-/// first, and its own insert vanishes without a word: here nobody waits for a lock.
+/// Two open transactions may both insert the same id, because there are no locks here. The second to commit keeps the
+/// row of the first, and its own insert has no effect.
 #[derive(Debug)]
 pub struct MemoryConnection {
     store: MemoryStore,
@@ -24,13 +23,13 @@ pub struct MemoryConnection {
     refuses: bool,
 }
 
-/// What a COMMIT may run into.
+/// How a COMMIT can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommitFault {
-    /// The server rolls back and says so.
+    /// The server rolls back and reports it.
     RolledBack,
-    /// The server commits, and its answer is lost.
+    /// The server commits, and its reply is lost.
     AnswerLostApplied,
     /// The connection breaks before the server commits.
     AnswerLostNotApplied,
@@ -38,11 +37,13 @@ pub enum CommitFault {
 
 #[derive(Debug, Default)]
 struct Transaction {
-    /// In the order of their inserts.
+    /// Rows in the order of their inserts; a commit moves them to the table.
     staged: Vec<MemoryRow>,
+    /// The ids of `staged`, so that an id is inserted once per transaction.
     ids: HashSet<EventId>,
-    /// How many rows were staged when each open savepoint began.
+    /// The length of `staged` when each open savepoint began, outermost first.
     savepoints: Vec<usize>,
+    /// Set by a failed statement: every further statement fails, and COMMIT stores nothing.
     aborted: bool,
 }
 
@@ -60,8 +61,8 @@ impl MemoryConnection {
         Ok(())
     }
 
-    /// Inserts rows into the open transaction and answers their `seq`s, in order: none for an id
-    /// that is in the table, or in this transaction, already.
+    /// Inserts rows into the open transaction. Returns their `seq`s, in order; `None` for an id that is already in the
+    /// table or in this transaction.
     pub async fn insert(&mut self, rows: &[NewRow]) -> Result<Vec<Option<i64>>, StoreError> {
         let transaction = working(&mut self.open)?;
         if std::mem::take(&mut self.refuses) {
@@ -82,13 +83,12 @@ impl MemoryConnection {
         Ok(rows.iter().map(insert).collect())
     }
 
-    /// Commits. A transaction that was [aborted](Self::abort) answers `Ok` and stores nothing, as
-    /// PostgreSQL does.
+    /// Commits. For an [aborted](Self::abort) transaction it returns `Ok` and stores nothing, as PostgreSQL does.
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         self.commit_and_prove().map(|_| ())
     }
 
-    /// Rolls back: the rows never were.
+    /// Rolls back: none of the rows is stored.
     pub async fn rollback(&mut self) -> Result<(), StoreError> {
         self.open.take().map(|_| ()).ok_or(StoreError::NoTransaction)
     }
@@ -100,8 +100,7 @@ impl MemoryConnection {
         Ok(())
     }
 
-    /// Undoes what was written since the innermost savepoint, and ends it. This is also the way
-    /// out of an aborted transaction.
+    /// Undoes what was written since the innermost savepoint, and ends it. This also recovers an aborted transaction.
     pub async fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
         let depth = self.depth();
         if depth < 2 {
@@ -111,32 +110,32 @@ impl MemoryConnection {
         Ok(())
     }
 
-    /// Ends the innermost savepoint; what it wrote belongs to what is around it.
+    /// Ends the innermost savepoint. Its rows belong to the transaction or savepoint around it.
     pub async fn release_savepoint(&mut self) -> Result<(), StoreError> {
         let transaction = working(&mut self.open)?;
         transaction.savepoints.pop().map(|_| ()).ok_or_else(|| failure("no savepoint is open"))
     }
 
-    /// Zero outside a transaction, one in it, and one more for each savepoint.
+    /// Zero outside a transaction, one in it, plus one for each savepoint.
     pub fn depth(&self) -> usize {
         self.open.as_ref().map_or(0, |transaction| 1 + transaction.savepoints.len())
     }
 
-    /// Aborts the transaction, as a failed statement does in PostgreSQL: every further statement
-    /// fails, and COMMIT answers `Ok` but stores nothing. For tests.
+    /// Aborts the transaction, as a failed statement does in PostgreSQL: every further statement fails, and COMMIT
+    /// returns `Ok` but stores nothing. For tests.
     pub fn abort(&mut self) {
         if let Some(transaction) = &mut self.open {
             transaction.aborted = true;
         }
     }
 
-    /// Lets the next COMMIT on this connection fail in this way. For tests.
+    /// Makes the next COMMIT on this connection fail in this way. For tests.
     pub fn fail_next_commit(&mut self, fault: CommitFault) {
         self.fault = Some(fault);
     }
 
-    /// Lets the next INSERT on this connection fail, as a constraint of the service's does in PostgreSQL:
-    /// it aborts the transaction. For tests.
+    /// Makes the next INSERT on this connection fail and abort the transaction, as a constraint of the service does in
+    /// PostgreSQL. For tests.
     pub fn fail_next_insert(&mut self) {
         self.refuses = true;
     }
@@ -156,7 +155,7 @@ impl MemoryConnection {
         self.open.as_ref().is_some_and(|transaction| transaction.aborted)
     }
 
-    /// Commits, and answers which rows are in the table now.
+    /// Commits. Returns which rows are in the table now.
     pub(super) fn commit_and_prove(&mut self) -> Result<HashSet<i64>, CommitError> {
         let fault = self.fault.take();
         let Some(transaction) = self.open.take() else {
@@ -177,7 +176,7 @@ impl MemoryConnection {
         }
     }
 
-    /// Undoes savepoints from the inside until only `depth` levels are open.
+    /// Rolls back savepoints, innermost first, until `depth` levels are open.
     pub(super) fn undo_to_depth(&mut self, depth: usize) {
         let Some(transaction) = &mut self.open else { return };
         let Some(&mark) = transaction.savepoints.get(depth.saturating_sub(1)) else { return };
@@ -211,7 +210,7 @@ impl MemoryConnection {
     }
 }
 
-/// The open transaction, if statements still work in it.
+/// The open transaction, unless it is aborted.
 fn working(open: &mut Option<Transaction>) -> Result<&mut Transaction, StoreError> {
     match open {
         None => Err(StoreError::NoTransaction),

@@ -1,4 +1,4 @@
-//! What looks wrong with the rows.
+//! Findings about the rows of the memory store.
 
 use super::row::MemoryRow;
 use super::table::Table;

@@ -1,35 +1,35 @@
-//! Where each row can be found without looking at the others.
+//! The indexes of the table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::time::Timestamp;
 
-/// The part of a row that decides which indexes name it.
+/// The part of a row that decides in which indexes it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum IndexPosition {
-    /// NEW, RETRY, or a code that nobody knows.
+    /// NEW, RETRY or an unknown code.
     Pending { due: Timestamp, parked: Option<Arc<str>> },
-    /// DONE since then.
+    /// DONE since this time.
     Done(Timestamp),
-    /// DEAD since then.
+    /// DEAD since this time.
     Dead(Timestamp),
     /// In no index.
     Nowhere,
 }
 
-/// Every index but the primary key. Claims touch only pending rows, purges only terminal ones.
+/// Every index except the primary key. Claims read pending rows only, purges read terminal rows only.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Pending rows in the claims' order.
+    /// Pending rows in the order of claims.
     pub(super) due: BTreeSet<(Timestamp, i64)>,
     /// Pending rows by insertion.
     pub(super) pending: BTreeSet<i64>,
     /// Parked rows of each route by insertion.
     pub(super) parked: HashMap<Arc<str>, BTreeSet<i64>>,
-    /// DONE rows by the time they became so.
+    /// DONE rows by `done_at`.
     pub(super) done: BTreeSet<(Timestamp, i64)>,
-    /// DEAD rows by the time they became so.
+    /// DEAD rows by `done_at`.
     pub(super) dead: BTreeSet<(Timestamp, i64)>,
     /// DEAD rows by insertion.
     pub(super) dead_by_seq: BTreeSet<i64>,

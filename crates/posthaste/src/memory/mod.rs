@@ -1,9 +1,7 @@
-//! The reference store: what it does defines the contract of [`Store`](crate::Store) and
-//! [`Admin`](crate::Admin).
+//! The reference store: its behaviour defines the contract of [`Store`](crate::Store) and [`Admin`](crate::Admin).
 //!
-//! It keeps its rows in this process and forgets them with it, so it is for tests, for
-//! simulations and for trying things out. [`MemoryConnection`] plays the driver, with
-//! transactions, savepoints and the faults that real servers have.
+//! It keeps its rows in this process only, so it is for tests, simulations and experiments. [`MemoryConnection`] is its
+//! driver, with transactions, savepoints and the faults that real servers have.
 
 mod admin;
 mod clock;
@@ -27,10 +25,9 @@ pub use tx::{MemorySavepoint, MemoryTx};
 pub use writer::MemoryWriter;
 
 use crate::event::EventId;
-use crate::outbox::Outbox;
+use crate::mutex::lock;
 use crate::row::EventRow;
 use crate::store::Notifier;
-use crate::sync::lock;
 use crate::time::Timestamp;
 
 use clock::Clock;
@@ -49,7 +46,7 @@ use table::Table;
 pub struct MemoryStore(Arc<Inner>);
 
 struct Inner {
-    // Nothing is awaited while it is locked, so the plain mutex is the right one.
+    // A `std` mutex, because nothing is awaited while it is locked.
     table: Mutex<Table>,
     clock: Clock,
     wake: Notifier,
@@ -62,28 +59,23 @@ impl MemoryStore {
         Self(Arc::new(inner))
     }
 
-    /// A connection of one's own, as a user's pool would hand it out.
+    /// A new connection, as a pool would return it.
     pub fn connect(&self) -> MemoryConnection {
         MemoryConnection::new(self.clone())
     }
 
-    /// The writer's door, with the hooks, limits and hot path of this outbox.
-    pub fn writer(&self, outbox: &Outbox) -> MemoryWriter {
-        MemoryWriter::new(self.clone(), outbox.writer_core())
-    }
-
-    /// The store's clock. It follows Tokio's clock, also a paused one.
+    /// The store's clock. It follows Tokio's clock, including a paused one.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// Steps the store's clock, as an administrator or a time server does. For tests.
+    /// Moves the store's clock in one step, as an administrator or a time server does. For tests.
     pub fn step_clock(&self, forward: bool, by: Duration) {
         self.0.clock.step(forward, by);
     }
 
-    /// Inserts a committed row with these columns, as a foreign program would. Answers its `seq`,
-    /// or none if the id exists already. For tests.
+    /// Inserts a committed row with these columns, as another program would. Returns its `seq`, or `None` if the id
+    /// exists already. For tests.
     pub fn insert_raw(&self, raw: RawRow) -> Option<i64> {
         let now = self.now();
         let mut table = self.table();
@@ -91,39 +83,39 @@ impl MemoryStore {
         table.add(MemoryRow::from_raw(seq, raw, now)).then_some(seq)
     }
 
-    /// Loses the rows from this number on and numbers the next ones from there, as a database does
-    /// that lost the end of its log. For tests.
+    /// Loses all rows from this number on and assigns their numbers again, as a database does that lost the end of its
+    /// log. For tests.
     pub fn lose_from(&self, seq: i64) {
         self.table().lose_from(seq);
     }
 
-    /// How often the row was written after its insert; zero for a row that is not here. For tests.
+    /// How often the row was written after its insert; zero if there is no such row. For tests.
     pub fn writes(&self, id: &EventId) -> u64 {
         self.table().find(id).map_or(0, |row| row.writes)
     }
 
-    /// Every row but the archived ones, by insertion: a copy of the whole table, for tests.
+    /// Every row except the archived ones, in the order of insertion: a copy of the whole table. For tests.
     pub fn rows(&self) -> Vec<EventRow> {
         self.table().rows.values().map(MemoryRow::view).collect()
     }
 
-    /// The row of this event, an archived one included; `None` if there is none. For tests.
+    /// The row of this event, even if it is archived; `None` if there is none. For tests.
     pub fn row(&self, id: &EventId) -> Option<EventRow> {
         self.table().find(id).map(MemoryRow::view)
     }
 
-    /// How many rows there are, the archive left out.
+    /// The number of rows, without the archive.
     pub fn len(&self) -> usize {
         self.table().rows.len()
     }
 
-    /// Whether there is no row, the archive left out.
+    /// Whether there is no row, apart from the archive.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A panic while the table was locked cannot leave a change half done: no call here runs
-    /// foreign code under the lock.
+    /// Locks the table. A panic while it was locked cannot leave a change half done, because no foreign code runs under
+    /// the lock.
     fn table(&self) -> MutexGuard<'_, Table> {
         lock(&self.0.table)
     }

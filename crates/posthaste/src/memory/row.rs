@@ -1,4 +1,4 @@
-//! One row, with its columns as they stand.
+//! One row of the table.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::writer::NewRow;
 #[derive(Debug)]
 pub(super) struct MemoryRow {
     pub(super) seq: i64,
-    /// What could be read of the event; `unreadable` says what could not.
+    /// The fields that could be read. `unreadable` names the others.
     pub(super) event: Event,
     unreadable: Option<Box<str>>,
     pub(super) status: i64,
@@ -26,7 +26,7 @@ pub(super) struct MemoryRow {
     pub(super) parked: Option<Arc<str>>,
     pub(super) progress: BTreeSet<String>,
     pub(super) available_at: Timestamp,
-    /// When its first delay ends; before that nobody is waiting for it.
+    /// When its first delay ends. Before that the row does not count for `oldest_pending`.
     pub(super) first_due: Timestamp,
     pub(super) inserted_at: Timestamp,
     pub(super) done_at: Option<Timestamp>,
@@ -37,14 +37,14 @@ pub(super) struct MemoryRow {
     pub(super) writes: u64,
 }
 
-/// Since when a row has been put off for a limited time, and the longest limit since then.
+/// Since when the row has been put off for a limited time, and the longest limit since then.
 #[derive(Debug)]
 pub(super) struct PutOff {
     since: Timestamp,
     limit: Duration,
 }
 
-/// `locked_by`, `lease_token` and `locked_at`, which come and go together.
+/// `locked_by`, `lease_token` and `locked_at`. They are set and cleared together.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) owner: Owner,
@@ -80,7 +80,7 @@ impl MemoryRow {
         }
     }
 
-    /// The row that a foreign program wrote at `now`.
+    /// The row that another program wrote at `now`.
     pub(super) fn from_raw(seq: i64, raw: RawRow, now: Timestamp) -> Self {
         let (headers, unreadable) = read_body(&raw);
         let event = Event::from_parts(EventParts {
@@ -109,7 +109,7 @@ impl MemoryRow {
         row
     }
 
-    /// The status; an unknown code counts as NEW, so that somebody claims it and sees.
+    /// The status. An unknown code counts as NEW, so that an engine claims the row and reports it.
     pub(super) fn status(&self) -> Status {
         Status::from_code(self.status).unwrap_or(Status::New)
     }
@@ -127,7 +127,7 @@ impl MemoryRow {
         held && self.is_pending()
     }
 
-    /// Where the indexes keep it.
+    /// The row's position in the indexes.
     pub(super) fn index_position(&self) -> IndexPosition {
         match self.status() {
             Status::New | Status::Retry => {
@@ -139,7 +139,7 @@ impl MemoryRow {
         }
     }
 
-    /// Ends the row's way: terminal, with nothing left of its lease.
+    /// Makes the row terminal and removes its lease.
     pub(super) fn finish(&mut self, status: Status, last_error: Option<String>, now: Timestamp) {
         self.status = status.code().into();
         self.done_at = Some(now);
@@ -148,21 +148,22 @@ impl MemoryRow {
         self.parked = None;
     }
 
-    /// Gives the row back, due at `at`.
+    /// Releases the row; it is due at `at`.
     pub(super) fn let_go(&mut self, at: Timestamp) {
         self.available_at = at;
         self.hold = None;
         self.parked = None;
     }
 
-    /// Puts it off for a limited time, which begins now if it has not begun. False if that time is over.
+    /// Puts the row off for a limited time, which begins now unless it has begun already. Returns `false` if the time
+    /// is over.
     pub(super) fn put_off(&mut self, limit: Duration, now: Timestamp) -> bool {
         let put_off = self.put_off.get_or_insert(PutOff { since: now, limit });
         put_off.limit = put_off.limit.max(limit);
         now.since(put_off.since) < put_off.limit
     }
 
-    /// What is wrong with the row, without a word of its payload or headers.
+    /// What is wrong with the row, without its payload and headers.
     pub(super) fn defect(&self) -> Option<String> {
         if Status::from_code(self.status).is_none() {
             return Some(format!("unknown status code {}", self.status));

@@ -1,4 +1,4 @@
-//! The engine's door.
+//! [`Store`](crate::Store) of the memory store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -161,8 +161,8 @@ pub(super) fn purge_rows(table: &mut Table, purge: &Purge, now: Timestamp) -> u6
     seqs.len() as u64
 }
 
-/// Due rows in the claim's order. By due time nothing else is looked at; by insertion, rows that
-/// wait for their time are stepped over, and the first one on lease ends the search.
+/// Due rows in the order of the claim. In the order of due times no other row is read. In the order of insertion, rows
+/// that are not due are skipped, and the first leased row ends the search.
 fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> {
     let is_settled_in = |seq: &i64| {
         let old_enough = |row: &MemoryRow| now.since(row.inserted_at) >= claim.skip_recent;
@@ -182,7 +182,7 @@ fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> 
     }
 }
 
-/// How many of these rows, in their order, fit; always the first.
+/// How many of these rows fit, in their order; always at least one.
 fn fitting(table: &Table, max_bytes: usize, seqs: &[i64]) -> usize {
     let sums = seqs.iter().filter_map(|seq| table.rows.get(seq)).scan(0, |sum: &mut usize, row| {
         *sum = sum.saturating_add(row.event.size());
@@ -200,8 +200,8 @@ enum Taken {
     Malformed(Malformed),
 }
 
-/// Leases one due row. A hold of another owner that is still there was never given back: that
-/// owner died. One's own was lost on the way, with the answer to an earlier claim.
+/// Leases one due row. If another owner still holds it, that owner died. If this owner holds it, the reply to an
+/// earlier claim was lost.
 fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
         row.lost_leases = (row.lost_leases + 1).min(SUSPECT_LOST_LEASES).max(row.lost_leases);
@@ -214,8 +214,7 @@ fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     }
 }
 
-/// Applies an outcome if its lease is held. "Delivered" is a fact, whoever brings it, as long as
-/// the row is pending.
+/// Applies an outcome if its lease is held. "Delivered" is a fact and applies under any lease while the row is pending.
 fn apply_if_allowed(
     row: &mut MemoryRow,
     settle: &Settle<'_>,

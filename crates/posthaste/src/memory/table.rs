@@ -1,4 +1,4 @@
-//! The table: rows, the archive, and what operators did, always in step with the indexes.
+//! The table: rows, archive and audit entries, always consistent with the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -24,17 +24,17 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The audit keeps so many entries; the oldest make room.
+    /// The most audit entries. Beyond that the oldest are removed.
     pub(super) const MAX_AUDIT_ENTRIES: usize = 10_000;
 
-    /// The next insertion number. Taken by the INSERT, not by the commit, so that a late commit
-    /// appears behind rows that were read already: as in every real database.
+    /// The next insertion number. The INSERT takes it, not the commit, so a late commit appears behind rows that were
+    /// read already, as in every real database.
     pub(super) fn take_seq(&mut self) -> i64 {
         self.last_seq += 1;
         self.last_seq
     }
 
-    /// Loses the end of the table; its numbers are given again.
+    /// Loses the end of the table. Its numbers are assigned again.
     pub(super) fn lose_from(&mut self, seq: i64) {
         let lost: Vec<i64> = self.rows.range(seq..).map(|(seq, _)| *seq).collect();
         lost.into_iter().for_each(|seq| self.remove(seq, false));
@@ -45,7 +45,7 @@ impl Table {
         self.ids.contains_key(id)
     }
 
-    /// Adds a committed row; false, and nothing happens, if its id is there already.
+    /// Adds a committed row. Returns `false` and changes nothing if its id exists already.
     pub(super) fn add(&mut self, row: MemoryRow) -> bool {
         let id = row.event.id();
         if self.contains(id) {
@@ -57,23 +57,23 @@ impl Table {
         true
     }
 
-    /// The row of this id, the archive last.
+    /// The row of this id; the archive is searched last.
     pub(super) fn find(&self, id: &EventId) -> Option<&MemoryRow> {
         let live = self.ids.get(id).and_then(|seq| self.rows.get(seq));
         live.or_else(|| self.archive_ids.get(id).and_then(|seq| self.archive.get(seq)))
     }
 
-    /// The insertion number of this id, the archive left out.
+    /// The insertion number of this id, without the archive.
     pub(super) fn seq_of(&self, id: &EventId) -> Option<i64> {
         self.ids.get(id).copied()
     }
 
-    /// Changes a row if it is there.
+    /// Changes a row if it exists.
     pub(super) fn change<R>(&mut self, seq: i64, change: impl FnOnce(&mut MemoryRow) -> R) -> Option<R> {
         self.update(seq, |row| Some(change(row)))
     }
 
-    /// Changes a row if it is there and `change` says that it did something.
+    /// Changes a row if it exists. `change` returns whether it changed anything.
     pub(super) fn update<R>(
         &mut self,
         seq: i64,
@@ -87,8 +87,8 @@ impl Table {
         Some(result)
     }
 
-    /// The same for the row that a lease names. A row that was removed and written anew under
-    /// the same id is another row.
+    /// The same for the row that a lease identifies. A row that was deleted and written again under the same id is
+    /// another row.
     pub(super) fn update_leased<R>(
         &mut self,
         lease: &Lease,
@@ -113,7 +113,7 @@ impl Table {
         }
     }
 
-    /// Deletes rows of the archive that ended before this time; answers how many.
+    /// Deletes archived rows that ended before this time. Returns how many.
     pub(super) fn forget_archived(&mut self, before: Timestamp, limit: usize) -> u64 {
         let is_old = |row: &&MemoryRow| row.done_at.unwrap_or(row.inserted_at) <= before;
         let old: Vec<i64> = self.archive.values().filter(is_old).take(limit).map(|row| row.seq).collect();
@@ -125,7 +125,7 @@ impl Table {
         old.len() as u64
     }
 
-    /// Notes what an operator did, unless it was nothing.
+    /// Records the action of an operator, unless it changed nothing.
     pub(super) fn note(&mut self, at: Timestamp, actor: &str, action: &str, target: String, rows: u64) {
         if rows == 0 {
             return;

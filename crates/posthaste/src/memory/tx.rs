@@ -1,4 +1,4 @@
-//! A transaction, and savepoints in it, that tell the outbox how they ended.
+//! Transactions and savepoints of the memory store, which report their end to the outbox.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,27 +8,26 @@ use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
 use crate::writer::{Ledger, Scope, Tx, WriterCore};
 
-/// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Derefs to the
-/// [`MemoryConnection`]. Dropped unfinished, it is rolled back.
+/// A transaction whose [`commit`](Self::commit) proves, commits and dispatches. Derefs to the [`MemoryConnection`]. A
+/// transaction that is dropped unfinished is rolled back.
 #[derive(Debug)]
-#[must_use = "dropped, the transaction is rolled back"]
+#[must_use = "if it is dropped, the transaction is rolled back"]
 pub struct MemoryTx {
-    // Dropped before the ledger: the hooks run after the rollback, not before it.
+    // Dropped before the ledger, because the hooks run after the rollback.
     connection: MemoryConnection,
     ledger: Ledger,
     core: WriterCore,
 }
 
 impl MemoryWriter {
-    /// Opens a transaction on a connection of its own.
+    /// Opens a transaction on a new connection.
     pub async fn begin(&self) -> Result<MemoryTx, StoreError> {
         let mut connection = self.store.connect();
         connection.begin().await?;
         Ok(MemoryTx::new(connection, self.core.clone()))
     }
 
-    /// Runs `work` in a transaction: commits when it answers `Ok`, rolls back when it answers
-    /// `Err`, panics or is dropped.
+    /// Runs `work` in a transaction: commits if it returns `Ok`, rolls back if it returns `Err`, panics or is dropped.
     pub async fn transaction<T, E>(
         &self,
         work: impl AsyncFnOnce(&mut MemoryTx) -> Result<T, E>,
@@ -48,34 +47,34 @@ impl MemoryTx {
         Self { connection, ledger: Ledger::new(), core }
     }
 
-    /// Writes one event and answers its id; none if a hook suppressed it. An id that exists
-    /// already is answered like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. If the id exists already, it is returned
+    /// and nothing is written.
     pub async fn write(&mut self, event: Event) -> Result<Option<EventId>, WriteError> {
         Ok(self.write_all(vec![event]).await?.into_iter().next())
     }
 
-    /// Writes events in one statement and answers their ids, those that a hook left out excepted.
+    /// Writes events in one statement and returns their ids, without those that a hook removed.
     pub async fn write_all(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        // Also inside a raw savepoint the rows may be born leased: the proof before COMMIT shows
-        // which of them are still there.
+        // The rows may be born leased even inside a raw savepoint: the proof before COMMIT shows which of them still
+        // exist.
         let (ids, receipt) = insert(&self.core, &mut self.connection, events, Scope::Transaction).await?;
         self.ledger.record(receipt);
         Ok(ids)
     }
 
-    /// Opens a savepoint that hands its events up when it is released, and forgets them when not.
+    /// Opens a savepoint. Its events belong to this transaction once it is released.
     pub async fn savepoint(&mut self) -> Result<MemorySavepoint<'_>, StoreError> {
         MemorySavepoint::open(&mut self.connection, &mut self.ledger, &self.core).await
     }
 
     /// Commits, and hands the events to the engine.
     ///
-    /// A transaction that a failed statement has aborted is rolled back, and says so. When the
-    /// answer is lost nothing is dispatched and no hook runs: the poller finds out.
+    /// A transaction that a failed statement has aborted is rolled back, and the error says so. If the reply is lost,
+    /// nothing is dispatched and no hook runs; the poller finds the rows if they were committed.
     pub async fn commit(mut self) -> Result<(), CommitError> {
         let ledger = std::mem::take(&mut self.ledger);
         if self.connection.is_aborted() {
-            // It is open, so there is nothing to go wrong.
+            // The transaction is open, so this cannot fail.
             let _ = self.connection.rollback().await;
             ledger.rolled_back();
             return Err(CommitError::RolledBack(failure("a failed statement had aborted the transaction")));
@@ -92,7 +91,7 @@ impl MemoryTx {
         Ok(())
     }
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     pub async fn rollback(mut self) -> Result<(), StoreError> {
         self.connection.rollback().await
     }
@@ -125,16 +124,16 @@ impl DerefMut for MemoryTx {
     }
 }
 
-/// A savepoint in a [`MemoryTx`] or in another savepoint. Derefs to the [`MemoryConnection`].
-/// Dropped unfinished, it is rolled back.
+/// A savepoint in a [`MemoryTx`] or in another savepoint. Derefs to the [`MemoryConnection`]. A savepoint that is
+/// dropped unfinished is rolled back.
 #[derive(Debug)]
-#[must_use = "dropped, the savepoint is rolled back"]
+#[must_use = "if it is dropped, the savepoint is rolled back"]
 pub struct MemorySavepoint<'a> {
     connection: &'a mut MemoryConnection,
     parent: &'a mut Ledger,
     core: &'a WriterCore,
     ledger: Ledger,
-    /// The depth around this savepoint, to which an unfinished one falls back.
+    /// The depth outside this savepoint, to which a rollback returns.
     outer_depth: usize,
 }
 
@@ -166,7 +165,7 @@ impl<'a> MemorySavepoint<'a> {
         MemorySavepoint::open(self.connection, &mut self.ledger, self.core).await
     }
 
-    /// Ends the savepoint; its events belong to what is around it now.
+    /// Ends the savepoint. Its events belong to the transaction or savepoint around it now.
     pub async fn release(mut self) -> Result<(), StoreError> {
         while self.connection.depth() > self.outer_depth {
             self.connection.release_savepoint().await?;
@@ -175,9 +174,9 @@ impl<'a> MemorySavepoint<'a> {
         Ok(())
     }
 
-    /// Undoes what was written in it.
+    /// Rolls back to the savepoint.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        // Dropping it is rolling it back.
+        // Dropping it rolls it back.
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
-//! The writer's door.
+//! The Writer of the memory store.
 
 use super::MemoryStore;
 use super::connection::MemoryConnection;
 use crate::error::{StoreError, WriteError};
 use crate::event::{Event, EventId};
+use crate::outbox::Outbox;
 use crate::writer::{Receipt, Scope, WriterCore};
 
-/// Writes events to a [`MemoryStore`]; made by [`MemoryStore::writer`], cheap to clone.
+/// Writes events to a [`MemoryStore`]. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryWriter {
     pub(super) store: MemoryStore,
@@ -14,12 +15,13 @@ pub struct MemoryWriter {
 }
 
 impl MemoryWriter {
-    pub(super) fn new(store: MemoryStore, core: WriterCore) -> Self {
-        Self { store, core }
+    /// A Writer for this outbox, with its hooks, limits and hot path.
+    pub fn new(store: &MemoryStore, outbox: &Outbox) -> Self {
+        Self { store: store.clone(), core: outbox.writer_core() }
     }
 
-    /// Inserts one event into the transaction that is open on this connection. Give the receipt
-    /// to [`Outbox::committed`](crate::Outbox::committed) after the commit.
+    /// Inserts one event into the open transaction of this connection. After the commit, pass the receipt to
+    /// [`Outbox::committed`](crate::Outbox::committed).
     pub async fn insert(
         &self,
         connection: &mut MemoryConnection,
@@ -45,7 +47,7 @@ impl MemoryWriter {
     }
 }
 
-/// Hooks, limits, INSERT. Answers the ids that stand for the events now, duplicates included.
+/// Runs hooks and limits, then the INSERT. Returns the ids of the events, duplicates included.
 pub(super) async fn insert(
     core: &WriterCore,
     connection: &mut MemoryConnection,

@@ -1,4 +1,4 @@
-//! Which event goes where.
+//! Routes: which event goes to which destinations.
 
 mod park_reason;
 mod table;
@@ -14,12 +14,12 @@ use crate::destination::Destination;
 use crate::event::{AggregateType, EventType, TypedEvent};
 use crate::handler::{Handler, Typed, handler_with};
 
-/// All routes of an outbox. An event takes the route of its event type and aggregate type, else the
-/// route of its event type alone, else the first pattern that matches, else the fallback. Of two routes
-/// for the same events, the one with a [`tenant`](Route::tenant) is asked first.
+/// All routes of an outbox. An event takes the route of its event type and aggregate type, else the route of its event
+/// type alone, else the first pattern that matches, else the fallback. Of two routes for the same events, the one with
+/// a [`tenant`](Route::tenant) comes first.
 ///
-/// Two routes for the same events, two patterns with the same text and two routes of the same name
-/// are mistakes, reported when the outbox is built; routes of different tenants are different.
+/// Two routes for the same events, two patterns with the same text, and two routes of the same name are mistakes that
+/// building the outbox reports. Routes of different tenants are different.
 ///
 /// ```
 /// use posthaste::{BoxError, Delivery, Route, Routes, handler};
@@ -50,7 +50,7 @@ impl Routes {
 }
 
 impl<S> Routes<S> {
-    /// Sets what the handlers that are added after this can take as [`State`](crate::State). Default: `()`.
+    /// Sets the state that handlers added after this can take as [`State`](crate::State). Default: `()`.
     pub fn with_state<T>(self, state: T) -> Routes<T> {
         Routes { state, routes: self.routes }
     }
@@ -58,17 +58,17 @@ impl<S> Routes<S> {
     /// Adds a route.
     #[allow(
         clippy::should_implement_trait,
-        reason = "`add` is the plain word, and nobody adds routes with `+`"
+        reason = "`add` is the plain word, and routes are not added with `+`"
     )]
     pub fn add(mut self, route: Route) -> Self {
         self.routes.push(route);
         self
     }
 
-    /// Whether an outbox can be built of these routes and this configuration; reports every problem at once.
+    /// Checks whether an outbox can be built from these routes and this configuration. The error lists every problem.
     ///
-    /// Building an outbox checks the same. This is for a program that reads its routes from a file and wants
-    /// to report mistakes before it opens a store.
+    /// Building an outbox checks the same. This is for a program that reads its routes from a file and reports mistakes
+    /// before it opens a store.
     pub fn check(&self, config: &Config) -> Result<(), ConfigError> {
         let mut problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
         problems.extend(table::problems(&self.routes));
@@ -87,11 +87,32 @@ impl<S> Routes<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
-    /// Handles events of this type, whatever their aggregate type, by an async function. To take those
-    /// of one aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
+    /// Handles events of this type with an async function, whatever their aggregate type. For events of one
+    /// aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
     ///
-    /// The function takes a [`Delivery`](crate::Delivery), and before it, if it likes, the [`State`](crate::State) and the
+    /// The function takes a [`Delivery`](crate::Delivery). Before it, it may take the [`State`](crate::State) and the
     /// payload as a Rust type: see [`Handler`].
+    ///
+    /// # Handlers that need a pool, a client or a setting
+    ///
+    /// Pass it with [`with_state`](Self::with_state) and take it as [`State`](crate::State), as below. An `async`
+    /// closure that uses a variable from outside does not compile: "async closure does not implement `Fn` because it
+    /// captures state from its environment". The future of such a closure borrows from the closure itself, which the
+    /// traits of Rust cannot express for a stored function today. A plain closure that clones what it needs and
+    /// returns an `async move` block compiles, and is what [`with_state`](Self::with_state) saves you:
+    ///
+    /// ```
+    /// use posthaste::{Delivery, Routes};
+    ///
+    /// let prefix = String::from("shop");
+    /// let routes = Routes::new().handle("UserCreated", move |event: Delivery| {
+    ///     let prefix = prefix.clone();
+    ///     async move { println!("{prefix}: {}", event.id()) }
+    /// });
+    /// # let _ = routes;
+    /// ```
+    ///
+    /// # Example
     ///
     /// ```
     /// use posthaste::{Delivery, HandlerResult, Routes, State};
@@ -116,8 +137,30 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.handle_route(Route::event(event_type), function)
     }
 
-    /// Handles the events of a type with `#[derive(Event)]` by an async function of that type,
-    /// which also binds the route to its event type and aggregate type.
+    /// Handles the events of a type with `#[derive(Event)]` with an async function that takes this type. The route
+    /// takes events of its event type and its aggregate type.
+    ///
+    /// The function may take the [`State`](crate::State) first: see [`handle`](Self::handle), also for what to do
+    /// instead of an `async` closure that uses a variable from outside.
+    ///
+    /// ```
+    /// use posthaste::{Delivery, Event, Routes, State};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize, Event)]
+    /// #[event(type = "OrderPlaced", aggregate = "Order")]
+    /// struct OrderPlaced {
+    ///     #[event(aggregate_id)]
+    ///     order: u64,
+    /// }
+    ///
+    /// let routes = Routes::new().with_state("shop").on(
+    ///     async |State(shop): State<&str>, placed: OrderPlaced, _: Delivery| {
+    ///         println!("{shop}: order {}", placed.order);
+    ///     },
+    /// );
+    /// # let _ = routes;
+    /// ```
     pub fn on<T: TypedEvent, Args: 'static>(self, function: impl Handler<S, Typed<T, Args>>) -> Self {
         self.handle_route(Route::event(T::TYPE).aggregate(T::AGGREGATE), function)
     }
@@ -134,14 +177,14 @@ impl Default for Routes {
     }
 }
 
-/// Without the state, which may hold secrets.
+/// Without the state, which may contain secrets.
 impl<S> fmt::Debug for Routes<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.routes).finish()
     }
 }
 
-/// The name of a destination that is the only one of its route.
+/// The name of the destination of a route that has only one.
 const ONLY_TARGET_NAME: &str = "only";
 
 /// One route: which events, to which destinations, how fast.
@@ -159,7 +202,7 @@ pub struct Route {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Matcher {
-    /// Of this event type, and of any aggregate type unless one is named.
+    /// Events of this type, and of any aggregate type unless one is given.
     Exact {
         aggregate_type: Option<Box<str>>,
         event_type: Box<str>,
@@ -169,7 +212,7 @@ enum Matcher {
 }
 
 impl Route {
-    /// Events of this type, whatever their aggregate type; [`aggregate`](Self::aggregate) narrows it.
+    /// Events of this type, whatever their aggregate type. [`aggregate`](Self::aggregate) restricts it to one.
     pub fn event(event_type: impl EventType) -> Self {
         Self::new(Matcher::Exact { aggregate_type: None, event_type: event_type.name().into() })
     }
@@ -180,12 +223,12 @@ impl Route {
         Self::new(Matcher::Pattern(pattern.into()))
     }
 
-    /// Events that no other route takes.
+    /// Events that no other route matches.
     pub fn fallback() -> Self {
         Self::new(Matcher::Fallback)
     }
 
-    /// Whether it takes events of these types, written `aggregate_type:event_type`, at least of some tenants.
+    /// Whether it takes events of these types, written `aggregate_type:event_type`, at least for some tenants.
     ///
     /// ```
     /// use posthaste::Route;
@@ -208,8 +251,8 @@ impl Route {
         }
     }
 
-    /// Only events of this aggregate type; [`GLOBAL`](crate::GLOBAL) is that of events without one.
-    /// Default: events of every aggregate type. In a [`pattern`](Self::pattern), write it into the pattern.
+    /// Only events of this aggregate type. Events without an aggregate have [`GLOBAL`](crate::GLOBAL). Default: events
+    /// of every aggregate type. For a [`pattern`](Self::pattern), write the aggregate type into the pattern.
     pub fn aggregate(mut self, aggregate: impl AggregateType) -> Self {
         match &mut self.matcher {
             Matcher::Exact { aggregate_type, .. } => *aggregate_type = Some(aggregate.name().into()),
@@ -218,8 +261,8 @@ impl Route {
         self
     }
 
-    /// Only events of tenants that match, where `*` stands for any text; events without a tenant do
-    /// not. Default: events of every tenant, and of none.
+    /// Only events of tenants that match, where `*` stands for any text. Events without a tenant do not match. Default:
+    /// events of every tenant, and of none.
     ///
     /// ```
     /// use posthaste::{Recorder, Route, Routes};
@@ -234,7 +277,7 @@ impl Route {
         self
     }
 
-    /// Where its events go. Several routes may share a destination in an `Arc`.
+    /// Sets the destination. Several routes may share one in an `Arc`.
     pub fn deliver_to(mut self, destination: impl Destination) -> Self {
         if !self.targets.is_empty() {
             self.mistakes.push("has a destination already: name each of several with `fan_out_to`");
@@ -243,41 +286,41 @@ impl Route {
         self
     }
 
-    /// One of several destinations that all get every event of this route. The event is DONE when
-    /// all have it, and a retry goes only to those that do not. The name is kept in the row's
-    /// `progress`: do not change it while events are pending.
+    /// Adds one of several destinations that all get every event of this route. The event is DONE when all have it, and
+    /// a retry goes only to those that do not. The row keeps the name in `progress`: do not change it while events are
+    /// pending.
     pub fn fan_out_to(mut self, name: impl Into<String>, destination: impl Destination) -> Self {
         self.targets.push(RouteTarget::new(name, destination));
         self
     }
 
-    /// The route's name in metrics, logs, pauses and parked rows. Default: what it matches, such
-    /// as `OrderPlaced`, `Order:OrderPlaced` or `Order:*@acme`; `fallback` for the fallback.
+    /// Sets the name in metrics, logs, pauses and parked rows. Default: what the route matches, such as `OrderPlaced`,
+    /// `Order:OrderPlaced` or `Order:*@acme`; `fallback` for the fallback.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// At most so many deliveries of this route at once, in this process. Default: as many as there are workers.
+    /// Sets the most deliveries of this route at the same time, in this process. Default: the number of workers.
     pub fn concurrency(mut self, deliveries: usize) -> Self {
         self.concurrency = Some(deliveries);
         self
     }
 
-    /// At most so many events per second, in this process: two of them send twice as many. Default: no limit.
+    /// Sets the most events per second, in this process; two processes send twice as many. Default: no limit.
     pub fn rate(mut self, events_per_second: f64) -> Self {
         self.rate = Some(events_per_second);
         self
     }
 
-    /// How long one delivery may take. Default: the configuration's `handler_timeout` or `publish_timeout`.
+    /// Sets how long one delivery may take. Default: the configuration's `handler_timeout` or `publish_timeout`.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// At most so many events per delivery. Default: what the destination likes. Handlers take one
-    /// event at a time.
+    /// Sets the most events per delivery. Default: the batch size of the destination. Handlers take one event at a
+    /// time.
     pub fn batch(mut self, events: usize) -> Self {
         self.batch = Some(events);
         self
@@ -297,7 +340,7 @@ impl Route {
         }
     }
 
-    /// The name it is known by.
+    /// The name, or the default name.
     fn full_name(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
@@ -317,7 +360,7 @@ impl Route {
     }
 }
 
-/// A part of a name, so that two parts together cannot be taken for two others.
+/// Escapes a part of a name, so that two different pairs of parts never make the same name.
 fn escaped(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     for c in part.chars() {

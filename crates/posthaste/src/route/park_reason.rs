@@ -1,4 +1,4 @@
-//! What rows are parked for.
+//! Why rows are parked.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ const NO_ROUTE: &str = "no route";
 const SUSPECTS: &str = "suspects";
 const PROBED_SUFFIX: &str = " (probed)";
 
-/// What a row is parked for. Its `Display` is the text in the row's `parked`, which stores keep as it is.
+/// Why a row is parked. Its `Display` is the text in the row's `parked`, which stores keep unchanged.
 ///
 /// ```
 /// use posthaste::admin::ParkReason;
@@ -18,20 +18,20 @@ const PROBED_SUFFIX: &str = " (probed)";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParkReason<'a> {
-    /// This route is closed: an operator has paused it, its destination cannot be reached, or its share of the
-    /// queue is full.
+    /// This route is closed: an operator has paused it, its destination cannot be reached, or its share of the queue is
+    /// full.
     Route(&'a str),
-    /// This route is closed, and the event was a probe of it in vain. Such events are not with the others, of
-    /// which they would be the oldest, and so the next probe again.
+    /// This route is closed, and the event was a probe that failed. Such events are apart from the others. Otherwise
+    /// they would be the oldest, and the next probe again.
     Probed(&'a str),
-    /// The engine that claimed it has no route for it. Another one may have.
+    /// The engine that claimed it has no route for it. Another engine may have one.
     NoRoute,
-    /// It may be what kills its owners, and waits until it can be delivered with nothing else beside it.
+    /// The event may be what kills its owners. It waits until it can be delivered with nothing else running.
     Suspect,
 }
 
 impl<'a> ParkReason<'a> {
-    /// What the text in a row's `parked` says.
+    /// Reads the text of a row's `parked`.
     pub fn parse(parked: &'a str) -> Self {
         match parked {
             NO_ROUTE => Self::NoRoute,
@@ -40,12 +40,12 @@ impl<'a> ParkReason<'a> {
         }
     }
 
-    /// All for which events of this route are parked.
+    /// All reasons for which events of this route are parked.
     pub fn of_route(route: &'a str) -> [Self; 2] {
         [Self::Route(route), Self::Probed(route)]
     }
 
-    /// The closed route; `None` where it is not a route that is waited for.
+    /// The closed route; `None` if the row does not wait for a route.
     pub fn route(self) -> Option<&'a str> {
         match self {
             Self::Route(route) | Self::Probed(route) => Some(route),

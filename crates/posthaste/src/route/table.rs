@@ -1,4 +1,4 @@
-//! The routes of a running outbox, checked and ready for look-ups.
+//! The route table of a running outbox: checked routes, ready for lookups.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Matcher, ParkReason, Route};
-use crate::config::Problem;
+use crate::config::{Problem, ProblemKind};
 use crate::destination::{Destination, OnTimeout, Profile};
 use crate::event::Event;
 
-/// Looks up the route of an event. A route is known by its index; the index after the last is
-/// [`unroutable`](Self::unroutable).
+/// Looks up the route of an event. A route is identified by its index. Events without a route have the index after the
+/// last: [`unroutable`](Self::unroutable).
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
     entries: Vec<RouteEntry>,
@@ -27,7 +27,7 @@ struct TypeRoutes {
     of_all: Choices,
 }
 
-/// A route by pattern, asked in the order of registration.
+/// A route by pattern. Patterns are tried in the order of registration.
 #[derive(Debug)]
 struct Pattern {
     text: Box<str>,
@@ -35,7 +35,7 @@ struct Pattern {
     route: usize,
 }
 
-/// Routes of the same events that differ in their tenants alone; the one of all tenants comes last.
+/// Routes of the same events that differ in their tenants only. The one for all tenants comes last.
 #[derive(Debug, Default)]
 struct Choices {
     of_tenants: Vec<(Box<str>, usize)>,
@@ -43,7 +43,7 @@ struct Choices {
 }
 
 impl Choices {
-    /// Adds a route; false if there is one for the same tenants.
+    /// Adds a route. Returns `false` if there is one for the same tenants.
     fn add(&mut self, tenant: Option<&str>, route: usize) -> bool {
         let Some(tenant) = tenant else { return self.of_all.replace(route).is_none() };
         let fresh = self.of_tenants.iter().all(|(other, _)| **other != *tenant);
@@ -82,7 +82,7 @@ pub(crate) struct RouteEntry {
     pub(crate) batch: usize,
 }
 
-/// A destination and its name within a fan-out.
+/// A destination with its name within a fan-out.
 pub(crate) struct RouteTarget {
     pub(crate) name: String,
     pub(crate) destination: Arc<dyn Destination>,
@@ -91,7 +91,7 @@ pub(crate) struct RouteTarget {
 
 impl RouteTarget {
     pub(super) fn new(name: impl Into<String>, destination: impl Destination) -> Self {
-        // Asked once: what runs later must not depend on a destination's mood.
+        // Called once, because the engine must not depend on a profile that changes.
         let profile = destination.profile();
         Self { name: name.into(), destination: Arc::new(destination), profile }
     }
@@ -149,7 +149,7 @@ impl RouteTable {
         &self.entries
     }
 
-    /// The route at an index; none for the unroutable one.
+    /// The route at an index; `None` for events without a route.
     pub(crate) fn get(&self, index: usize) -> Option<&RouteEntry> {
         self.entries.get(index)
     }
@@ -166,7 +166,7 @@ impl RouteTable {
         fitting.find(of_tenant).map(|pattern| pattern.route)
     }
 
-    /// Notes what the route at this index matches; false if that is taken already.
+    /// Indexes what the route at this index matches. Returns `false` if another route matches the same.
     fn index(&mut self, index: usize, route: &Route) -> bool {
         let tenant = route.tenant.as_deref();
         match &route.matcher {
@@ -198,9 +198,11 @@ pub(super) fn problems(routes: &[Route]) -> Vec<Problem> {
         let setting = format!("routes.{name:?}");
         check(route, &name, &setting, &mut problems);
         if !table.index(index, route) {
-            problems.push(Problem::new(&setting, "another route takes the same events: remove one of them"));
+            let advice = "another route takes the same events: remove one of them";
+            problems.push(Problem::new(&setting, advice).of_kind(ProblemKind::SameEvents));
         } else if !names.insert(name) {
-            problems.push(Problem::new(&setting, "another route has the same name: rename one of them"));
+            let advice = "another route has the same name: rename one of them";
+            problems.push(Problem::new(&setting, advice).of_kind(ProblemKind::SameName));
         }
     }
     problems
@@ -209,7 +211,7 @@ pub(super) fn problems(routes: &[Route]) -> Vec<Problem> {
 fn entry(route: Route) -> RouteEntry {
     let liked = route.targets.iter().map(|target| target.profile.batch).min();
     let batch = route.batch.or(liked).unwrap_or(1);
-    // A batch is one burst: it must not be larger than what a second may bring.
+    // All events of a batch start together, so it must not be larger than the events of one second.
     let most = route.rate.map_or(usize::MAX, |rate| (rate.ceil() as usize).max(1));
     RouteEntry {
         name: route.full_name(),
@@ -227,7 +229,7 @@ const MAX_BATCH_EVENTS: usize = 10_000;
 fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) {
     let mut add_if = |wrong: bool, advice: &str| {
         if wrong {
-            problems.push(Problem::new(setting, advice));
+            problems.push(Problem::new(setting, advice).of_kind(ProblemKind::Route));
         }
     };
     add_if(
@@ -256,7 +258,6 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         one_by_one && route.batch.is_some_and(|n| n > 1),
         "its destination takes one event at a time: leave out `batch`",
     );
-    add_if(route.targets.is_empty(), "has no destination: call `deliver_to`");
     let distinct: HashSet<_> = route.targets.iter().map(|target| &target.name).collect();
     add_if(distinct.len() < route.targets.len(), "two destinations of this fan-out have the same name");
     add_if(
@@ -269,7 +270,7 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
     );
     add_if(
         route.targets.iter().any(|target| !(1..=MAX_BATCH_EVENTS).contains(&target.profile.batch)),
-        "its destination asks for batches of zero, or of more than 10000 events",
+        "the batch size of its destination must be between 1 and 10000 events",
     );
     add_if(route.concurrency == Some(0), "concurrency is 0: pause the route instead");
     add_if(route.batch.is_some_and(|n| n == 0 || n > MAX_BATCH_EVENTS), "batch must be between 1 and 10000");
@@ -281,9 +282,13 @@ fn check(route: &Route, name: &str, setting: &str, problems: &mut Vec<Problem>) 
         route.timeout.is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_secs(24 * 3600)),
         "timeout must be longer than zero and at most a day",
     );
+    if route.targets.is_empty() {
+        let advice = "has no destination: call `deliver_to`";
+        problems.push(Problem::new(setting, advice).of_kind(ProblemKind::NoDestination));
+    }
 }
 
-/// Whether a route of the tenants that match `pattern` takes an event of this one.
+/// Whether a route for the tenants that match `pattern` takes an event of this tenant.
 fn takes(pattern: &str, tenant: Option<&str>) -> bool {
     tenant.is_some_and(|tenant| matches_pattern(pattern, tenant))
 }

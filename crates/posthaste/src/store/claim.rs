@@ -1,4 +1,4 @@
-//! Claiming: what the engine asks for, and what the store returns.
+//! Claims: the request of the engine and the reply of the store.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,32 +7,32 @@ use super::{Lease, LeaseToken, Owner};
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// What to claim.
+/// A request to lease due rows.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claim<'a> {
-    /// Who claims.
+    /// The owner that claims.
     pub owner: &'a Owner,
     /// The token of this claim.
     pub token: LeaseToken,
     /// How long the lease lasts.
     pub lease: Duration,
-    /// At most so many rows. The engine asks for whole batches or powers of two, so that a store may
-    /// write the number into its statement.
+    /// The most rows. The engine uses whole batches or powers of two, so that a store may write the number into its
+    /// statement.
     pub limit: usize,
-    /// The payloads and headers of all rows together, as they are stored, have at most so many
-    /// bytes. The first row is claimed whatever its size.
+    /// The most bytes of the payloads and headers of all rows together, as they are stored. The first row is claimed
+    /// whatever its size.
     pub max_bytes: usize,
     /// Which of the due rows come first.
     pub order: ClaimOrder,
-    /// Rows inserted less than this ago are left out.
+    /// Ignores rows that were inserted less than this ago.
     pub skip_recent: Duration,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }
 
 impl<'a> Claim<'a> {
-    /// Up to `limit` rows that are due, of any size, under a new token.
+    /// Claims up to `limit` due rows of any size, under a new token.
     pub fn new(owner: &'a Owner, lease: Duration, limit: usize) -> Self {
         Self {
             owner,
@@ -46,37 +46,37 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// How long the lease lasts.
+    /// Sets how long the lease lasts.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    /// At most so many rows.
+    /// Sets the most rows.
     #[must_use]
     pub fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// Claims under this token. Default: a new one.
+    /// Sets the token. Default: a new one.
     #[must_use]
     pub fn with_token(self, token: LeaseToken) -> Self {
         Self { token, ..self }
     }
 
-    /// Claims rows of at most so many bytes together. Default: no bound.
+    /// Sets the most bytes of all rows together. Default: no limit.
     #[must_use]
     pub fn with_max_bytes(self, max_bytes: usize) -> Self {
         Self { max_bytes, ..self }
     }
 
-    /// Which of the due rows come first. Default: [`ClaimOrder::Due`].
+    /// Sets which of the due rows come first. Default: [`ClaimOrder::Due`].
     #[must_use]
     pub fn with_order(self, order: ClaimOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// Leaves out rows inserted less than this ago. Default: zero.
+    /// Ignores rows that were inserted less than this ago. Default: zero.
     #[must_use]
     pub fn with_skip_recent(self, skip_recent: Duration) -> Self {
         Self { skip_recent, ..self }
@@ -89,35 +89,34 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Which due rows a claim takes first. Exhaustive, because a store must do as it is asked or refuse.
+/// Which due rows a claim takes first. Exhaustive, because a store must implement an order or refuse it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClaimOrder {
-    /// By due time, then insertion: a failing row moves to the back.
+    /// By due time, then by insertion. A failing row moves to the back.
     #[default]
     Due,
-    /// By insertion alone, and never past a row that is on lease: while somebody works on an
-    /// older event, nothing younger is claimed. Rows that wait for their time are stepped over.
-    /// For strict mode. Such claims are serialised with each other, so that two at once do not
-    /// step over what the other is taking; a store without insertion numbers answers
+    /// By insertion only, and never past a leased row: while an engine works on an older event, no younger one is
+    /// claimed. Rows that are not due are skipped. For strict mode. Such claims are serialised with each other, so that
+    /// two concurrent ones do not skip rows that the other is taking. A store without insertion numbers returns
     /// [`StoreError::Unsupported`](crate::StoreError::Unsupported).
     Seq,
 }
 
-/// What a claim found.
+/// The result of a claim.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Claimed {
     /// The rows now leased to the owner.
     pub events: Vec<Leased>,
-    /// Rows leased to the owner that no engine can read; they have to be settled as dead.
+    /// Rows that are leased to the owner but cannot be decoded. The engine settles them as DEAD.
     pub malformed: Vec<Malformed>,
-    /// [`Claim::max_bytes`] ended the claim: the next row was due and did not fit.
+    /// Whether [`Claim::max_bytes`] ended the claim: the next row was due and did not fit.
     pub cut: bool,
     /// Routes that an operator has paused. May be up to a second old.
     pub paused: BTreeSet<String>,
-    /// What rows are parked for, as it stands in `parked`: the first
-    /// [`MAX_PARKED_NAMES`](Self::MAX_PARKED_NAMES) names. May be a second old, and more where the store is slow to
-    /// say it: no claim waits for it.
+    /// The reasons for which rows are parked, as they are in `parked`: the first
+    /// [`MAX_PARKED_NAMES`](Self::MAX_PARKED_NAMES) of them. May be a second old, or older if the store is slow to list
+    /// them, because no claim waits for the list.
     pub parked: BTreeSet<String>,
 }
 
@@ -126,30 +125,30 @@ impl Claimed {
     pub const MAX_PARKED_NAMES: usize = 1000;
 }
 
-/// An event on lease.
+/// A leased event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Leased {
-    /// The lease it is held by.
+    /// The lease under which it is held.
     pub lease: Lease,
     /// The event.
     pub event: Event,
     /// How many attempts have failed so far.
     pub attempts: u32,
-    /// How often its handler asked for more time so far.
+    /// How often its handler deferred it so far.
     pub deferrals: u32,
-    /// How often its owner died, this claim's finding included.
+    /// How often its owner died, including what this claim found.
     pub lost_leases: u32,
     /// How often an operator has replayed it.
     pub replays: u32,
     /// How long ago it was inserted, by the store's clock.
     pub age: Duration,
-    /// The destinations of a fan-out that have it already.
+    /// Destinations of a fan-out that have it already.
     pub progress: BTreeSet<String>,
 }
 
 impl Leased {
-    /// An event on lease that was just inserted: nothing failed yet and nothing is delivered.
+    /// A leased event that was just inserted: nothing has failed, and nothing is delivered.
     pub fn new(lease: Lease, event: Event) -> Self {
         Self {
             lease,
@@ -164,13 +163,13 @@ impl Leased {
     }
 }
 
-/// A row on lease that cannot be decoded.
+/// A leased row that cannot be decoded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Malformed {
-    /// The lease it is held by.
+    /// The lease under which it is held.
     pub lease: Lease,
-    /// What is wrong with it, without its payload.
+    /// What is wrong with it, without its payload, and what to do.
     pub reason: String,
 }
 

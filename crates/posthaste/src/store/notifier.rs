@@ -1,11 +1,11 @@
-//! The signal that there may be something to claim.
+//! The notifier: a signal that there may be rows to claim.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// A signal within one process that there may be something to claim. (A *wake-up* is the hint by which a store
-/// learns of commits of other processes; it ends in a notifier, see [`Store::wake`].)
+/// A signal within one process that there may be rows to claim. A *wake-up* is the hint by which a store learns of
+/// commits of other processes; it ends in a notifier, see [`Store::wake`].
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Arc<Notify>);
 
@@ -15,7 +15,7 @@ impl Notifier {
         Self::default()
     }
 
-    /// Notifies the one task that waits. Notifications before it waits are kept, as one.
+    /// Wakes the one task that waits. Notifications are kept as one until a task waits.
     pub fn notify(&self) {
         self.0.notify_one();
     }

@@ -1,4 +1,4 @@
-//! Who holds a row, and by what: the owner, the token, and both with the row as a lease.
+//! Owners and leases: who holds a row, and under which token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::event::EventId;
 
-/// Who holds a lease: one running engine, random at every start.
+/// The holder of a lease: one running engine, with a random part that is new at every start.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
 
@@ -15,8 +15,7 @@ impl Owner {
     /// The longest name, in characters.
     pub const MAX_CHARS: usize = 128;
 
-    /// A new owner in this process, as operators meet it: name, host and process id before the random
-    /// part.
+    /// A new owner in this process. Operators see the name, the host and the process id before the random part.
     pub fn of_this_process(name: &str) -> Self {
         let host = gethostname::gethostname();
         let host: String = host.to_string_lossy().chars().take(40).collect();
@@ -24,14 +23,14 @@ impl Owner {
         Self::random(&format!("{name}@{host}:{}", std::process::id()))
     }
 
-    /// A new owner: `prefix` and a random part, so that a restarted process never inherits the
-    /// leases of the one before it.
+    /// A new owner: `prefix` and a random part, so that a restarted process never inherits the leases of the previous
+    /// one.
     pub fn random(prefix: &str) -> Self {
         let prefix: String = prefix.chars().filter(|c| !c.is_control()).take(90).collect();
         Self(format!("{prefix}#{}", Uuid::new_v4().simple()).into())
     }
 
-    /// The owner as it stands in `locked_by`.
+    /// The owner as it is in `locked_by`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -55,17 +54,17 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Fences write-backs: one value per claim call or born-leased INSERT, never zero.
+/// Fences write-backs: one value per claim or born-leased INSERT, never zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeaseToken(i64);
 
 impl LeaseToken {
-    /// A new token. 63 random bits: two claims of one row never meet the same one.
+    /// A new token: 63 random bits, so two claims of one row never get the same one.
     pub fn random() -> Self {
         Self(fastrand::i64(1..))
     }
 
-    /// The token as it stands in its column.
+    /// The token as it is in its column.
     pub fn as_i64(self) -> i64 {
         self.0
     }
@@ -77,15 +76,15 @@ impl From<i64> for LeaseToken {
     }
 }
 
-/// Names one held row. `seq` is the store's own key and may be faster to look up than the id.
+/// Identifies one held row. `seq` is the store's own key and may be faster to look up than the id.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Lease {
     /// The event.
     pub id: EventId,
-    /// Its row's insertion number; zero in stores without one.
+    /// The insertion number of its row; zero in stores without one.
     pub seq: i64,
-    /// The token it is held by.
+    /// The token under which it is held.
     pub token: LeaseToken,
 }
 

@@ -1,28 +1,28 @@
-//! Which old rows to remove.
+//! Purges: which old rows to remove.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Old rows to remove.
+/// Removes old rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Purge {
     /// Which rows.
     pub what: Purgeable,
-    /// Rows at least this old.
+    /// The least age of a row.
     pub older_than: Duration,
     /// Whether to keep a copy in the archive.
     pub archive: bool,
-    /// At most so many rows.
+    /// The most rows.
     pub limit: usize,
     /// Replaces the store's clock in tests.
     pub now: Option<Timestamp>,
 }
 
 impl Purge {
-    /// Deletes up to `limit` rows that are at least that old.
+    /// Deletes up to `limit` rows of at least this age.
     pub fn new(what: Purgeable, older_than: Duration, limit: usize) -> Self {
         Self { what, older_than, archive: false, limit, now: None }
     }
@@ -33,7 +33,7 @@ impl Purge {
         Self { archive, ..self }
     }
 
-    /// At most so many rows.
+    /// Sets the most rows.
     #[must_use]
     pub fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
@@ -46,7 +46,7 @@ impl Purge {
     }
 }
 
-/// What an [`AuditEntry`](crate::admin::AuditEntry) names as its target, such as `DONE older than 7days`.
+/// The target in an [`AuditEntry`](crate::admin::AuditEntry), such as `DONE older than 7days`.
 impl fmt::Display for Purge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.what {
@@ -59,16 +59,16 @@ impl fmt::Display for Purge {
     }
 }
 
-/// What a purge may remove. Exhaustive, because a store must do as it is asked.
+/// Rows that a purge may remove. Exhaustive, because a store must implement every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purgeable {
-    /// DONE rows, by `done_at` (by insertion time where a foreign program left it empty).
+    /// DONE rows, by `done_at`, or by insertion time if another program left `done_at` empty.
     Done,
     /// DEAD rows, by `done_at` in the same way.
     Dead,
-    /// Rows of any status, by insertion time: only for writer-only outboxes.
+    /// Rows of any status, by insertion time. Only for writer-only outboxes.
     Any,
-    /// Rows in the archive, by `done_at` in the same way; always deleted. A store that keeps its
-    /// archive in days drops whole days, whatever the limit, so a row may stay for a day longer.
+    /// Rows in the archive, by `done_at` in the same way; always deleted. A store that keeps its archive in days drops
+    /// whole days, whatever the limit, so a row may stay a day longer.
     Archived,
 }

@@ -43,7 +43,7 @@ impl<'a> Settle<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settlement {
-    /// The lease the event was held by.
+    /// The lease under which the event was held.
     pub lease: Lease,
     /// What to do with the row.
     pub verdict: Verdict,
@@ -57,56 +57,57 @@ impl Settlement {
         Self { lease, verdict, delivered: Vec::new() }
     }
 
-    /// The destinations of a fan-out that have the event now. Default: none.
+    /// Sets the destinations of a fan-out that have the event now. Default: none.
     #[must_use]
     pub fn with_delivered(self, delivered: Vec<String>) -> Self {
         Self { delivered, ..self }
     }
 }
 
-/// What to do with a row after an attempt to deliver it. Exhaustive: a store that ignored a verdict would lose it.
+/// What the store does with a row after an attempt to deliver it. Exhaustive, because a store that ignored a verdict
+/// would lose it.
 ///
-/// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred) a row that stays pending has its `lost_leases`
-/// set to zero: it was delivered, and its owner lived to say so. After [`Unreachable`](Self::Unreachable) it
-/// was not delivered, so only a start that was counted ([`Renew::start`](super::Renew::start)) is taken back: a number above
-/// [`SUSPECT_LOST_LEASES`](super::SUSPECT_LOST_LEASES) falls by one.
+/// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred), `lost_leases` of a row that stays pending is set to
+/// zero: the event was delivered and its owner survived. After [`Unreachable`](Self::Unreachable) the event was not
+/// delivered, so only a counted start ([`Renew::start`](super::Renew::start)) is taken back: a number above
+/// [`SUSPECT_LOST_LEASES`](super::SUSPECT_LOST_LEASES) is reduced by one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Delivered: DONE, `done_at` set, `last_error` cleared.
+    /// Delivered: DONE, `done_at` is set, `last_error` is cleared.
     Done,
-    /// A failed attempt: `attempts` grows by one; at `backoff.max_attempts` the row is DEAD,
-    /// otherwise RETRY and due after the delay for that count.
+    /// A failed attempt: `attempts` grows by one. At `backoff.max_attempts` the row is DEAD, otherwise RETRY and due
+    /// after the delay for that count.
     Failed {
         /// What went wrong, at most [`LAST_ERROR_MAX_LENGTH`](crate::LAST_ERROR_MAX_LENGTH) characters.
         error: String,
-        /// From which the store picks.
+        /// The delays from which the store picks.
         backoff: Backoff,
     },
-    /// Not now: NEW and due after the delay; attempts stay, `deferrals` grows by one.
+    /// Not now: NEW and due after the delay. `attempts` stays, `deferrals` grows by one.
     Deferred {
         /// How long to wait.
         delay: Duration,
     },
-    /// Never: DEAD, `done_at` set; attempts stay.
+    /// Final: DEAD, `done_at` is set. `attempts` stays.
     Dead {
         /// Why, kept as `last_error`.
         reason: String,
     },
-    /// The destination was not there: the status stays, attempts stay, due after the delay.
+    /// The destination could not be reached: status and `attempts` stay, due after the delay.
     Unreachable {
         /// What went wrong, kept as `last_error`.
         error: String,
         /// How long to wait.
         delay: Duration,
-        /// The route to park the row for, so that `unpark` brings it back earlier.
+        /// The reason for which to park the row, so that `unpark` can bring it back earlier. `None` if it is not
+        /// parked.
         park: Option<String>,
-        /// If it has been put off in this way for so long, the row is DEAD instead. The time
-        /// counts, by the store's clock, from the first such settlement that no other verdict
-        /// followed; releases and claims do not interrupt it. [`park`](super::Store::park) and
-        /// [`unpark`](super::Store::unpark) end it: while a route is closed nothing is tried, and when it opens
-        /// the time starts again. Of different limits since that first settlement the longest counts: an
-        /// event that waits for a busy destination is not given up because one node, which has no route for
-        /// it, would wait for a shorter time. None: it may go on for ever.
+        /// If the row has been put off in this way for this long, it is DEAD instead. The time counts, by the store's
+        /// clock, from the first such settlement that no other verdict followed; releases and claims do not interrupt
+        /// it. [`park`](super::Store::park) and [`unpark`](super::Store::unpark) end it, because nothing is tried while
+        /// a route is closed, and the time starts again when it opens. If the settlements since the first one had
+        /// different limits, the longest counts: an event that waits for a busy destination is not given up because a
+        /// node without a route for it would wait for a shorter time. `None`: no limit.
         give_up_after: Option<Duration>,
     },
 }
@@ -124,14 +125,14 @@ impl Verdict {
     }
 }
 
-/// How many failed attempts an event has, and how long to wait after each.
+/// The number of failed attempts that an event has, and how long to wait after each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backoff {
-    /// The attempt at which the row dies. At least one.
+    /// The attempt at which the row is DEAD. At least one.
     pub max_attempts: u32,
-    /// The delay after the first, second, … failed attempt, jitter applied; the last one serves
-    /// all further attempts. At most 64.
+    /// The delays after the first, second, … failed attempt, with jitter applied. The last one applies to all further
+    /// attempts. At most 64.
     pub delays: Arc<[Duration]>,
 }
 
@@ -139,13 +140,13 @@ impl Backoff {
     /// The longest list of delays.
     pub const MAX_DELAYS: usize = 64;
 
-    /// At most so many attempts, with these delays between them.
+    /// At most this many attempts, with these delays between them.
     pub fn new(max_attempts: u32, delays: impl Into<Arc<[Duration]>>) -> Self {
         Self { max_attempts, delays: delays.into() }
     }
 
-    /// What follows the failed attempt number `count` (1, 2, …): a delay, or none for DEAD. This
-    /// is the rule that every store implements.
+    /// What follows failed attempt number `count` (1, 2, …): a delay, or `None` for DEAD. Every store implements this
+    /// rule.
     ///
     /// ```
     /// use std::time::Duration;
@@ -164,7 +165,7 @@ impl Backoff {
     }
 }
 
-/// What became of a settlement.
+/// The result of a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
@@ -174,12 +175,12 @@ pub enum Settled {
     Retry {
         /// Failed attempts, this one included.
         attempts: u32,
-        /// The delay the store picked.
+        /// The delay that the store picked.
         delay: Duration,
     },
-    /// The row waits, with no attempt spent.
+    /// The row waits, and no attempt was spent.
     Waiting {
-        /// The delay that was asked for.
+        /// The delay that was requested.
         delay: Duration,
     },
     /// The row is DEAD.
@@ -189,20 +190,20 @@ pub enum Settled {
     },
     /// Nothing changed: the lease was lost, or the row is terminal or gone.
     Stale,
-    /// The part of the store that has the row cannot be reached, and others can: the caller tries again later.
-    /// Where no part can be reached the whole call is an error.
+    /// The part of the store with this row cannot be reached, but other parts can. The caller tries again later. If no
+    /// part can be reached, the whole call is an error.
     Unknown,
 }
 
-/// What becomes of a row when it is delivered. Exhaustive, because a store must do as it is asked.
+/// What happens to a row when it is delivered. Exhaustive, because a store must implement every case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum OnDone {
-    /// Kept as DONE until the purger takes it. The default.
+    /// Kept as DONE until the purger removes it. The default.
     #[default]
     Keep,
-    /// Deleted at once: the fastest, without a trace.
+    /// Deleted immediately: the fastest, and leaves no trace.
     Delete,
-    /// Moved to the archive at once.
+    /// Moved to the archive immediately.
     Archive,
 }

@@ -11,11 +11,11 @@ use tokio::time::sleep;
 use crate::error::StoreError;
 use crate::event::EventId;
 use crate::memory::MemoryStore;
+use crate::mutex::lock;
 use crate::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Settlement, Store, Unpark,
     Verdict,
 };
-use crate::sync::lock;
 use crate::time::Timestamp;
 
 /// A call of a [`Store`].
@@ -53,30 +53,30 @@ impl Call {
     ];
 }
 
-/// What goes wrong with a call.
+/// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// An error, and nothing is done.
     Fail,
-    /// It never returns, and nothing is done.
+    /// Nothing is done, and the call never returns.
     Hang,
-    /// Done after this long.
+    /// Done after this delay.
     Delay(Duration),
-    /// Done immediately, but it returns after this long: whatever happens in between sees the effect.
+    /// Done immediately, but the call returns after this delay. Calls in between see the effect.
     AnswerLate(Duration),
-    /// Done, but the result is an error.
+    /// Done, but the call returns an error.
     LoseAnswer,
-    /// Done, but it never returns.
+    /// Done, but the call never returns.
     HangAfter,
     /// The store's own code panics before it does anything.
     Panic,
 }
 
-/// A store whose calls fail when they are told to, and which counts them. Clones are the same store.
+/// A store whose calls fail on demand. It counts its calls. Clones are the same store.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::testing::{Call, Fault, FaultyStore};
 /// use posthaste::{Outbox, Routes};
 ///
@@ -90,7 +90,7 @@ pub enum Fault {
 /// ```
 #[derive(Clone, Debug)]
 pub struct FaultyStore<S = MemoryStore> {
-    /// The store behind it, which does not fail.
+    /// The wrapped store, which does not fail.
     pub inner: S,
     switches: Arc<Switches>,
     wakes: bool,
@@ -106,12 +106,12 @@ struct Switches {
     claims_with_room: AtomicUsize,
     settled: AtomicUsize,
     part_is_down: AtomicBool,
-    /// Bytes in a second; zero is no limit.
+    /// Bytes per second of claims; zero means unlimited.
     bandwidth: AtomicUsize,
 }
 
 impl FaultyStore {
-    /// In front of a new [`MemoryStore`].
+    /// Wraps a new [`MemoryStore`].
     pub fn new() -> Self {
         Self::on(&MemoryStore::new())
     }
@@ -124,7 +124,7 @@ impl Default for FaultyStore {
 }
 
 impl<S: Store + Clone> FaultyStore<S> {
-    /// In front of this store, with faults and counts of its own.
+    /// Wraps this store, with faults and counts of its own.
     pub fn on(store: &S) -> Self {
         Self {
             inner: store.clone(),
@@ -137,35 +137,34 @@ impl<S: Store + Clone> FaultyStore<S> {
 }
 
 impl<S> FaultyStore<S> {
-    /// The same, but it gives no hints: pollers have to look.
+    /// The same without a notifier, so that pollers depend on their interval.
     #[must_use]
     pub fn without_wake(mut self) -> Self {
         self.wakes = false;
         self
     }
 
-    /// The same, but it settles nothing together with an error that contains this text, as a
-    /// database does that cannot keep every character.
+    /// The same, but it refuses every settlement whose error contains this text, together with all others of the call,
+    /// as a database does that cannot store every character.
     #[must_use]
     pub fn refusing(mut self, text: &'static str) -> Self {
         self.refused_text = Some(text);
         self
     }
 
-    /// The same, but it never settles this event, whatever its outcome, as a database does whose
-    /// constraint forbids it.
+    /// The same, but it never settles this event, whatever its outcome, as a database does whose constraint forbids it.
     #[must_use]
     pub fn refusing_event(mut self, id: &EventId) -> Self {
         self.refused_id = Some(id.clone());
         self
     }
 
-    /// From now on claims take their time: so many bytes are read in a second.
+    /// From now on claims read only this many bytes per second.
     pub fn set_bandwidth(&self, bytes_per_second: usize) {
         self.switches.bandwidth.store(bytes_per_second, Ordering::Relaxed);
     }
 
-    /// Whether the server that has every other row is down, as far as outcomes are concerned.
+    /// Sets whether the server with every other row is down. Affects settlements only.
     pub fn set_part_down(&self, is_down: bool) {
         self.switches.part_is_down.store(is_down, Ordering::Relaxed);
     }
@@ -192,22 +191,22 @@ impl<S> FaultyStore<S> {
         Call::ALL.into_iter().for_each(|call| self.fix(call));
     }
 
-    /// The next such call, and only that, has this fault.
+    /// The next such call has this fault, and only that one.
     pub fn break_next(&self, call: Call, fault: Fault) {
         lock(&self.switches.next).entry(call).or_default().push(fault);
     }
 
-    /// How many such calls there were.
+    /// The number of such calls.
     pub fn count(&self, call: Call) -> usize {
         lock(&self.switches.counts).get(&call).copied().unwrap_or(0)
     }
 
-    /// Claims that asked for at least one row.
+    /// The number of claims with a limit above zero.
     pub fn claims_with_room(&self) -> usize {
         self.switches.claims_with_room.load(Ordering::Relaxed)
     }
 
-    /// Settlements in all settle calls.
+    /// The number of settlements in all settle calls.
     pub fn settlements(&self) -> usize {
         self.switches.settled.load(Ordering::Relaxed)
     }
@@ -243,7 +242,7 @@ impl<S> FaultyStore<S> {
                 let _ = work.await;
                 std::future::pending().await
             }
-            // As a panic, but without a word on the terminal.
+            // Like a panic, but prints nothing.
             Some(Fault::Panic) => std::panic::resume_unwind(Box::new("the store's own bug")),
         }
     }

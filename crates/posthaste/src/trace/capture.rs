@@ -1,4 +1,4 @@
-//! Captures the trace of a request into the events that it writes.
+//! Trace capture: writes the trace of a request into the events that it writes.
 
 use std::fmt;
 
@@ -7,12 +7,11 @@ use crate::error::BoxError;
 use crate::event::{Event, Headers, Limits};
 use crate::writer_hook::WriterHook;
 
-/// A hook that gives every event the place in a trace in which it is written, as the headers
-/// `traceparent` and `tracestate`.
+/// A hook that adds the current trace context to every event, as the headers `traceparent` and `tracestate`.
 ///
-/// An event that has one of the two already keeps what it has. Nothing is captured outside of a trace, nor
-/// where the headers would pass their [limits](Limits): an event is worth more than its trace. So add it
-/// after hooks that add headers of their own.
+/// An event that has one of the two headers already is not changed. Nothing is captured outside a trace, or if the
+/// headers would exceed their [limits](Limits), because the event is worth more than its trace. So add this hook after
+/// hooks that add headers of their own.
 ///
 /// ```
 /// use posthaste::trace::{CaptureTrace, TraceContext};
@@ -33,13 +32,12 @@ pub struct CaptureTrace {
 }
 
 impl CaptureTrace {
-    /// Asks this function where a write happens, once per write and on its thread.
+    /// Calls this function to get the current context, once per write and on the thread of the write.
     pub fn from_fn(current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
         Self { current: Box::new(current) }
     }
 
-    /// Takes the OpenTelemetry context of the current `tracing` span; failing that, the current one of
-    /// OpenTelemetry itself.
+    /// Takes the OpenTelemetry context of the current `tracing` span, or else the current one of OpenTelemetry itself.
     #[cfg(feature = "opentelemetry")]
     pub fn from_opentelemetry() -> Self {
         Self::from_fn(super::otel::current)
@@ -75,7 +73,7 @@ fn capture(event: &mut Event, current: &TraceContext) {
     }
     let headers = event.headers_mut();
     headers.insert(TRACEPARENT.to_owned(), traceparent);
-    // The trace goes on without it.
+    // If there is no room for it, the trace continues without it.
     if let Some(state) = current.tracestate().filter(|state| has_room(headers, TRACESTATE, state)) {
         headers.insert(TRACESTATE.to_owned(), state.to_owned());
     }

@@ -1,4 +1,4 @@
-//! W3C trace context: what an event carries from the request that wrote it to whoever consumes it.
+//! W3C trace context: carries the trace of a request through an event to its consumers.
 
 mod capture;
 #[cfg(feature = "opentelemetry")]
@@ -12,16 +12,16 @@ pub(crate) use otel::span_context;
 
 use crate::event::{Event, Headers};
 
-/// The header that names a trace and the span in it that the message comes from.
+/// The header that identifies a trace and the span from which the message comes.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The header with what tracing systems add for themselves.
+/// The header for additional data of tracing systems.
 pub const TRACESTATE: &str = "tracestate";
 
-/// A place in a trace, as the W3C recommendation *Trace Context* writes it into headers.
+/// A span in a trace, in the header format of the W3C recommendation *Trace Context*.
 ///
-/// An event has one if it was written with the header `traceparent`, which [`CaptureTrace`] can see to. Its
-/// deliveries have another: the same trace, and a span of their own, which is what destinations send on.
+/// An event has one if it was written with the header `traceparent`, which [`CaptureTrace`] adds. Its deliveries have
+/// another: the same trace with a span of their own, which destinations send on.
 ///
 /// ```
 /// use posthaste::trace::TraceContext;
@@ -40,24 +40,24 @@ pub struct TraceContext {
     state: Option<Box<str>>,
 }
 
-/// The recommendation lets vendors cut a longer one.
+/// The recommendation allows vendors to cut a longer one.
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 const SAMPLED_FLAG: u8 = 1;
 
 impl TraceContext {
-    /// A place in a trace; none where an id is zero, which stands for no trace.
+    /// A span in a trace; `None` if an id is zero, which means no trace.
     pub fn new(trace_id: u128, span_id: u64, sampled: bool) -> Option<Self> {
         let is_there = trace_id != 0 && span_id != 0;
         is_there.then(|| Self { trace_id, span_id, flags: u8::from(sampled), state: None })
     }
 
-    /// Reads the two headers; none if `traceparent` is not one. A `tracestate` that cannot be one is left out.
+    /// Reads the two headers. `None` if `traceparent` is invalid; an invalid `tracestate` is ignored.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let mut parts = traceparent.trim().split('-');
         let (version, trace_id, span_id, flags) =
             (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        // A later version may have more parts, and the first four are as we know them.
+        // A later version may have more parts, but its first four are the same.
         if version == "ff" || (version == "00" && parts.next().is_some()) {
             return None;
         }
@@ -68,13 +68,13 @@ impl TraceContext {
         Some(context.with_state(tracestate.unwrap_or_default()))
     }
 
-    /// The place in which this event was written, if it says so.
+    /// The span in which this event was written, if its headers have one.
     pub fn of(event: &Event) -> Option<Self> {
         let headers: &Headers = event.headers();
         Self::parse(headers.get(TRACEPARENT)?, headers.get(TRACESTATE).map(String::as_str))
     }
 
-    /// The same with this `tracestate`, if it can be one.
+    /// The same with this `tracestate`, if it is valid.
     pub fn with_state(mut self, state: &str) -> Self {
         let can_be_one = !state.is_empty()
             && state.len() <= MAX_TRACESTATE_BYTES
@@ -83,7 +83,7 @@ impl TraceContext {
         self
     }
 
-    /// The same trace, in a span of its own.
+    /// The same trace, in a new span.
     pub fn next(&self) -> Self {
         self.in_span(fastrand::u64(1..))
     }
@@ -103,17 +103,17 @@ impl TraceContext {
         format!("{:016x}", self.span_id)
     }
 
-    /// Whether the trace is being recorded.
+    /// Whether the trace is sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED_FLAG != 0
     }
 
-    /// What stands in the header `traceparent`.
+    /// The text of the header `traceparent`.
     pub fn traceparent(&self) -> String {
         format!("00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
 
-    /// What stands in the header `tracestate`; none unless it came with the event.
+    /// The text of the header `tracestate`; `None` unless the event had one.
     pub fn tracestate(&self) -> Option<&str> {
         self.state.as_deref()
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for TraceContext {
     }
 }
 
-/// So many hexadecimal digits, in lower case as the recommendation wants them.
+/// Reads this many hexadecimal digits, in lower case as the recommendation requires.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let is_hex = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_hex.then(|| u128::from_str_radix(text, 16).ok())?
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn later_versions_are_read_as_far_as_we_know_them() {
+    fn later_versions_are_read_by_their_known_parts() {
         let later = format!("cc{}-more", &WRITTEN[2..]);
         assert_eq!(
             TraceContext::parse(&later, None).map(|context| context.traceparent()).as_deref(),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_none() {
+    fn invalid_traceparent_is_refused() {
         for text in [
             "",
             "00",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn tracestate_that_cannot_be_one_is_left_out() {
+    fn invalid_tracestate_is_ignored() {
         for state in ["", "a=\r\nx: y", "ü=1", &"x".repeat(MAX_TRACESTATE_BYTES + 1)] {
             let context = TraceContext::parse(WRITTEN, Some(state)).expect("a context");
             assert_eq!(context.tracestate(), None, "{state}");

@@ -1,4 +1,4 @@
-//! What crosses between our trace context and OpenTelemetry's.
+//! Conversions between `TraceContext` and OpenTelemetry's types.
 
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId};
@@ -7,7 +7,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::TraceContext;
 
-/// The place in which the caller is.
+/// The current span of the caller.
 pub(super) fn current() -> Option<TraceContext> {
     let place = |context: Context| read(context.span().span_context());
     place(Span::current().context()).or_else(|| place(Context::current()))

@@ -1,4 +1,4 @@
-//! What a transaction has written so far, and what follows its end.
+//! The ledger of a transaction: its receipts, and what happens to them when it ends.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,10 +6,9 @@ use super::receipt::Receipt;
 use crate::engine::Proof;
 use crate::event::EventId;
 
-/// The receipts of one transaction or savepoint, kept by a driver's `Tx`.
+/// The receipts of one transaction or savepoint. A driver's `Tx` keeps one.
 ///
-/// Dropped unfinished it counts as rolled back, which is what every driver does with an
-/// unfinished transaction.
+/// Dropping it unfinished counts as a rollback, because every driver rolls back an unfinished transaction.
 #[derive(Debug, Default)]
 pub struct Ledger {
     receipts: Vec<Receipt>,
@@ -21,12 +20,12 @@ impl Ledger {
         Self::default()
     }
 
-    /// Notes a write.
+    /// Adds the receipt of a write.
     pub fn record(&mut self, receipt: Receipt) {
         self.receipts.push(receipt);
     }
 
-    /// A savepoint was released: what it wrote belongs to this transaction now.
+    /// A savepoint was released: its writes belong to this transaction now.
     pub fn absorb(&mut self, mut savepoint: Ledger) {
         self.receipts.append(&mut savepoint.receipts);
     }
@@ -36,18 +35,18 @@ impl Ledger {
         self.receipts.is_empty()
     }
 
-    /// The keys of all rows written, for the proof before COMMIT.
+    /// The `seq` of every row written, for the lookup before COMMIT.
     pub fn seqs(&self) -> Vec<i64> {
         self.receipts.iter().flat_map(Receipt::seqs).collect()
     }
 
-    /// Whose row each key is, for stores in which a row that was rolled back leaves its key to the
-    /// next one: then the proof has to look at the id too.
+    /// The event id of each `seq`. Needed where a row that was rolled back leaves its number to the next row: the
+    /// lookup before COMMIT has to compare the id too.
     pub fn ids_by_seq(&self) -> HashMap<i64, EventId> {
         self.receipts.iter().flat_map(|receipt| receipt.seqs().zip(receipt.ids().cloned())).collect()
     }
 
-    /// COMMIT is about to be sent: from here on a drop means that the outcome is unknown.
+    /// COMMIT is about to be sent. From here on a drop means that the outcome is unknown.
     pub fn committing(mut self) -> Committing {
         Committing { receipts: std::mem::take(&mut self.receipts) }
     }
@@ -62,10 +61,10 @@ impl Drop for Ledger {
     }
 }
 
-/// A ledger whose COMMIT is on its way. Dropped, neither `after_commit` nor `after_rollback`
-/// runs, and the poller finds out.
+/// A ledger whose COMMIT is under way. If it is dropped, neither `after_commit` nor `after_rollback` runs, and the
+/// poller finds the rows if they were committed.
 #[derive(Debug)]
-#[must_use = "say what became of the COMMIT"]
+#[must_use = "report the result of the COMMIT"]
 pub struct Committing {
     receipts: Vec<Receipt>,
 }
@@ -73,7 +72,7 @@ pub struct Committing {
 impl Committing {
     /// COMMIT succeeded, and right before it the transaction saw exactly these of its rows.
     ///
-    /// A key that was written twice belongs to the last write: the one before it was undone.
+    /// A `seq` that was written twice belongs to the last write, because the one before was undone.
     pub fn committed(self, present: &HashSet<i64>) {
         let writes = self.receipts.iter().enumerate();
         let last: HashMap<i64, usize> =
@@ -83,7 +82,7 @@ impl Committing {
         }
     }
 
-    /// The server rolled back.
+    /// The server rolled the transaction back.
     pub fn rolled_back(self) {
         self.receipts.into_iter().for_each(Receipt::rolled_back);
     }

@@ -1,18 +1,17 @@
-//! What every `Writer` shares, whatever its driver.
+//! The part of a `Writer` that every driver shares.
 //!
-//! A driver adds an INSERT and a COMMIT. Everything else is here: hooks, limits, which rows are
-//! born leased, receipts, and what follows a commit, a rollback or neither. A driver's insert is
-//! [`WriterCore::prepare`], its own statement, then [`Prepared::written`]; a driver's transaction
-//! keeps a [`Ledger`].
+//! A driver adds an INSERT and a COMMIT. This module has everything else: hooks, limits, which rows are born leased,
+//! receipts, and what follows a commit, a rollback or an unknown outcome. A driver's insert calls
+//! [`WriterCore::prepare`], its own statement, then [`Prepared::written`]. A driver's transaction keeps a [`Ledger`].
 
-mod core;
 mod ledger;
-mod prepared;
+mod prepared_rows;
 mod receipt;
 mod tx;
+mod writer_core;
 
-pub use core::WriterCore;
 pub use ledger::{Committing, Ledger};
-pub use prepared::{NewLease, NewRow, Prepared, Scope};
+pub use prepared_rows::{NewLease, NewRow, Prepared, Scope};
 pub use receipt::Receipt;
 pub use tx::Tx;
+pub use writer_core::WriterCore;

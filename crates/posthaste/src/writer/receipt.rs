@@ -1,17 +1,17 @@
-//! The proof of a write, and food for the hot queue.
+//! Receipt: proof of an INSERT, handed to the hot queue after COMMIT.
 
 use tokio::time::Instant;
 
-use super::core::WriterCore;
+use super::writer_core::WriterCore;
 use crate::engine::{Proof, Written};
 use crate::event::{Event, EventId};
 use crate::store::Lease;
 
-/// Proof that events were inserted; not yet that they were committed.
+/// Proof that events were inserted, but not yet that they were committed.
 ///
-/// After the commit give it to [`Outbox::committed`](crate::Outbox::committed). Dropping it is
-/// safe: its rows go back to the poller a second later.
-#[must_use = "give it to `outbox.committed` after the commit; dropped, the poller delivers later"]
+/// After the commit, pass it to [`Outbox::committed`](crate::Outbox::committed). Dropping it is safe: its rows are
+/// released to the poller a second later.
+#[must_use = "pass it to `outbox.committed` after the commit; if it is dropped, the poller delivers later"]
 #[derive(Debug)]
 pub struct Receipt {
     core: WriterCore,
@@ -35,7 +35,7 @@ impl Receipt {
         self.written.iter().map(|written| written.event.id())
     }
 
-    /// The id that was inserted, where there is exactly one.
+    /// The id that was inserted, if there is exactly one.
     pub fn id(&self) -> Option<&EventId> {
         match self.written.as_slice() {
             [written] => Some(written.event.id()),
@@ -43,17 +43,17 @@ impl Receipt {
         }
     }
 
-    /// The ids that existed already, so that nothing was written for them.
+    /// The ids that existed already and were not written.
     pub fn duplicates(&self) -> &[EventId] {
         &self.duplicates
     }
 
-    /// Whether nothing was inserted: suppressed by a hook, or all duplicates.
+    /// Whether nothing was inserted: a hook suppressed the write, or every id existed already.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty()
     }
 
-    /// The rows' own keys, for the proof before COMMIT.
+    /// The `seq` of each row, for the lookup before COMMIT.
     pub fn seqs(&self) -> impl Iterator<Item = i64> {
         self.written.iter().map(|written| written.seq)
     }
@@ -64,8 +64,7 @@ impl Receipt {
         }
     }
 
-    /// The transaction committed with those rows that `present` knows; the others were undone by
-    /// a savepoint.
+    /// The transaction committed with the rows for which `present` returns `true`. A savepoint undid the others.
     pub(crate) fn committed(mut self, proof: Proof, present: impl Fn(i64) -> bool) {
         let (kept, undone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.written).into_iter().partition(|written| present(written.seq));
@@ -82,7 +81,7 @@ impl Receipt {
         }
     }
 
-    /// The transaction, or the savepoint around these events, was rolled back: the rows never were.
+    /// The transaction, or the savepoint around these events, was rolled back.
     pub(crate) fn rolled_back(mut self) {
         let undone = std::mem::take(&mut self.written);
         self.core.rolled_back(&undone);
@@ -90,8 +89,8 @@ impl Receipt {
 }
 
 impl WriterCore {
-    /// The transaction of this receipt was committed by its caller. See
-    /// [`Outbox::committed`](crate::Outbox::committed), which does the same.
+    /// Reports that the caller has committed the transaction of this receipt. Does the same as
+    /// [`Outbox::committed`](crate::Outbox::committed).
     pub fn committed(&self, receipt: Receipt) {
         receipt.committed(Proof::CallersWord, |_| true);
     }

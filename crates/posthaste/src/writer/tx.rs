@@ -1,28 +1,35 @@
-//! What the transactions of all drivers have in common.
+//! The trait that the transactions of all asynchronous SQL drivers implement.
 
 use crate::error::{CommitError, StoreError, WriteError};
 use crate::event::{Event, EventId};
 
-/// A transaction that events are written in, whatever its driver: for code that runs on one store in production
-/// and on a [`MemoryStore`](crate::MemoryStore) in its tests.
+/// A transaction in which events are written, whatever its driver. For code that runs on one store in production and on
+/// a [`MemoryStore`](crate::MemoryStore) in tests.
 ///
-/// How a transaction begins differs from driver to driver (from a pool, on a connection), so that is left to the
-/// caller. Dropped unfinished, a transaction is rolled back.
+/// How a transaction begins differs from driver to driver (from a pool, on a connection), so the caller begins it. A
+/// transaction that is dropped before it ends is rolled back.
+///
+/// Implemented by [`MemoryTx`](crate::memory::MemoryTx), and by the transactions of `posthaste-sqlx`,
+/// `posthaste-tokio-postgres`, `posthaste-sea-orm` and, for diesel-async, `posthaste-diesel`. Three kinds of
+/// transaction cannot implement it:
+///
+/// - those of rusqlite and of diesel without async: they block their thread, and are not `Send`;
+/// - those of `posthaste-redis`: its commit takes the service's connection and returns the replies of the commands.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), posthaste::BoxError> {
 /// use posthaste::writer::Tx;
-/// use posthaste::{BoxError, Event, MemoryStore, Outbox, Routes};
+/// use posthaste::{BoxError, Event, MemoryStore, MemoryWriter, Outbox, Routes};
 ///
 /// async fn create_user(mut tx: impl Tx, name: &str) -> Result<(), BoxError> {
-///     tx.write(Event::json("UserCreated", name)?).await?;
+///     tx.write(Event::json("UserCreated", &serde_json::json!({ "name": name }))?).await?;
 ///     tx.commit().await?;
 ///     Ok(())
 /// }
 ///
 /// let store = MemoryStore::new();
 /// let outbox = Outbox::builder(store.clone(), Routes::new()).build()?;
-/// create_user(store.writer(&outbox).begin().await?, "Ada").await?;
+/// create_user(MemoryWriter::new(&store, &outbox).begin().await?, "Ada").await?;
 /// assert_eq!(store.len(), 1);
 /// # Ok(()) }
 /// ```
@@ -33,8 +40,8 @@ pub trait Tx: Send + Sized {
         events: Vec<Event>,
     ) -> impl Future<Output = Result<Vec<EventId>, WriteError>> + Send;
 
-    /// Writes one event and returns its id; `None` if a hook suppressed it. An id that exists already is
-    /// returned like any other, and nothing is written.
+    /// Writes one event and returns its id; `None` if a hook suppressed it. If the id exists already, it is returned
+    /// and nothing is written.
     fn write(&mut self, event: Event) -> impl Future<Output = Result<Option<EventId>, WriteError>> + Send {
         async { Ok(self.write_all(vec![event]).await?.into_iter().next()) }
     }
@@ -42,6 +49,6 @@ pub trait Tx: Send + Sized {
     /// Commits, and hands the events to the engine of this process if it has one.
     fn commit(self) -> impl Future<Output = Result<(), CommitError>> + Send;
 
-    /// Rolls back: the events never were.
+    /// Rolls back: none of the events is stored.
     fn rollback(self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

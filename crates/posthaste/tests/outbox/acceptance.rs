@@ -1,25 +1,21 @@
-//! The documents' acceptance tests, the modes, and how an outbox is built, started and stopped.
+//! Acceptance: the modes, and how an outbox is built, started and stopped.
 
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::{
-    CommitError, Config, Delivery, Event, Mode, Outbox, Outcome, Recorder, Route, Routes, Source, StartError,
-    Status, WriteError,
+    CommitError, Config, Delivery, Event, MemoryWriter, Mode, Outbox, Outcome, Recorder, Route, Routes,
+    Source, StartError, Status, WriteError,
 };
 use tokio::time::sleep;
 
 use crate::support::*;
-
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
 
 // S2-01, S2-51
 #[tokio::test(start_paused = true)]
 async fn rolled_back_event_is_never_delivered() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let writer = store.inner.writer(&outbox);
+    let writer = MemoryWriter::new(&store.inner, &outbox);
 
     let mut rolled_back = writer.begin().await.expect("begin");
     rolled_back.write(event("Made")).await.expect("write");
@@ -94,7 +90,7 @@ async fn overflow_of_the_hot_queue_leaves_rows_to_the_poller_and_fails_no_write(
     assert_each_once(&slow.inner, &all);
     assert_eq!(count_in(&store.inner, Status::Done), 12);
     let cold = slow.inner.deliveries().iter().filter(|it| it.source == Source::Cold).count();
-    assert_eq!(cold, 10, "one ran, one waited, the others went through the store");
+    assert_eq!(cold, 10, "one ran, one waited, the rest went through the store");
 }
 
 // S0-17, S0-21, S2-04, S2-35, S2-54, S3-79, S3-87
@@ -185,8 +181,9 @@ async fn tenant_reaches_the_handler_hot_and_cold_and_divides_nothing() {
     commit(&store.inner, &outbox, tenants.map(made).into()).await;
     outbox.idle().await.expect("idle");
     for tenant in tenants {
-        let (event_type, tenant_id) = ("Made".to_owned(), tenant.map(Into::into));
-        store.inner.insert_raw(RawRow { event_type, tenant_id, ..RawRow::default() }).expect("new");
+        let mut raw = RawRow::of_type("Made");
+        raw.tenant_id = tenant.map(str::to_owned);
+        store.inner.insert_raw(raw).expect("new");
     }
     outbox.idle().await.expect("idle");
 
@@ -341,7 +338,7 @@ fn second_route_for_the_same_events_is_refused() {
 
 // S3-103, S3-142
 #[test]
-fn builder_reports_every_problem_at_once() {
+fn builder_reports_every_problem_together() {
     let routes = Routes::new()
         .handle("Made", async |_: Delivery| ())
         .handle("Made", async |_: Delivery| ())

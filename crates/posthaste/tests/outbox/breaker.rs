@@ -1,5 +1,4 @@
-//! Outages: they spend no attempts, hold up no other route, and lose nothing; and one bad event is
-//! not an outage.
+//! Outages: they spend no attempts, do not hold up other routes and lose nothing. A single bad event is not an outage.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +19,7 @@ use crate::support::*;
 #[derive(Clone, Debug)]
 struct Remote {
     up: Arc<AtomicBool>,
-    /// When each event came, whether it was taken or not.
+    /// When each event arrived, whether it was accepted or not.
     tried: Arc<Mutex<Vec<(Instant, EventId)>>>,
     taken: Recorder,
     connection_failed: bool,
@@ -68,10 +67,6 @@ impl Destination for Remote {
     }
 }
 
-fn routes_to(remote: &Remote) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(remote.clone()))
-}
-
 async fn count(store: &FaultyStore, status: Status) -> u64 {
     store.inner.count(&Filter::status(status)).await.expect("count")
 }
@@ -98,7 +93,7 @@ async fn outage_spends_no_attempts_and_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
+async fn event_of_a_short_outage_comes_back_with_other_events_or_alone() {
     for count in [1, 20] {
         let (store, remote) = (FaultyStore::new(), Remote::down());
         let outbox = single_node(&store, routes_to(&remote)).start().expect("start");
@@ -112,9 +107,8 @@ async fn event_that_found_a_short_outage_comes_back_with_the_others_or_alone() {
     }
 }
 
-// Design 8, breaker: when it opens
 #[tokio::test(start_paused = true)]
-async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_otherwise() {
+async fn breaker_opens_immediately_on_a_failed_connection_and_otherwise_after_three_events_without_a_reply() {
     for (remote, tries) in [(Remote::down(), 1), (Remote::silent(), 3)] {
         let store = FaultyStore::new();
         let builder = single_node(&store, routes_to(&remote)).workers(1);
@@ -123,12 +117,11 @@ async fn breaker_opens_at_once_on_a_failed_connection_and_after_three_silences_o
         sleep(millis(50)).await;
         assert_eq!(remote.tried(), tries);
         let parked = store.inner.rows().iter().filter(|row| row.parked.is_some()).count();
-        // Of three silences only the third one tells that nobody is there.
+        // Of three events without a reply only the third opens the breaker.
         assert_eq!(parked, 20 - (tries - 1), "all but those that were tried before it opened");
     }
 }
 
-// Design 8, breaker: probes
 #[tokio::test(start_paused = true)]
 async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
@@ -146,7 +139,7 @@ async fn probes_go_after_one_second_doubling_to_ten_each_with_another_event() {
     assert!(tries.windows(2).all(|pair| pair[0].1 != pair[1].1), "each with another event");
 }
 
-// Design 8, breaker: a small route
+// A route with few events
 #[tokio::test(start_paused = true)]
 async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
@@ -161,7 +154,7 @@ async fn only_event_of_a_route_survives_a_short_outage_without_a_long_wait() {
     assert_eq!(row(&store.inner, &id).attempts, 0);
 }
 
-// Design 8, breaker; Invariant 4: nothing spins
+// Invariant 4: nothing spins
 #[tokio::test(start_paused = true)]
 async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
@@ -179,7 +172,7 @@ async fn open_breaker_without_any_event_makes_no_claims_of_its_own() {
     drop(outbox);
 }
 
-// The case; Invariant 7, T10
+// Invariant 7, T10
 #[tokio::test(start_paused = true)]
 async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one() {
     const PENDING_EVENTS: usize = 200_000;
@@ -197,7 +190,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
         .add(Route::event("Dead").deliver_to(dead.clone()))
         .add(Route::event("Fine").deliver_to(timed.clone()));
     let waiting = insert_foreign(&store.inner, "Dead", PENDING_EVENTS);
-    // A store that takes its time, or paused time would hide the work.
+    // A slow store. With an immediate one, paused time would hide the work.
     store.break_call(Call::Claim, Fault::Delay(millis(2)));
     store.break_call(Call::Park, Fault::Delay(millis(2)));
     let outbox = single_node(&store, routes).poll_batch(500).start().expect("start");
@@ -227,7 +220,7 @@ async fn two_hundred_thousand_events_of_a_dead_route_do_not_slow_a_healthy_one()
     assert_eq!(count(&store, Status::Done).await, (PENDING_EVENTS + fine.len()) as u64);
 }
 
-/// Events that were sent as probes are written for that; all others only to be parked.
+/// Settlements of events that were sent as probes are written; all other events are only parked.
 fn assert_written_at_most(store: &FaultyStore, remote: &Remote, waiting: &[EventId], writes: u64) {
     let probes: HashSet<EventId> = remote.tries().into_iter().map(|(_, id)| id).collect();
     assert!(probes.len() <= 1000, "{} events were tried", probes.len());
@@ -293,7 +286,7 @@ async fn poison_event_cannot_keep_its_route_closed_and_ends_dead() {
 
 // Invariant 7: several bad events at the head
 #[tokio::test(start_paused = true)]
-async fn several_poison_events_at_the_head_do_not_hold_the_others() {
+async fn several_poison_events_at_the_head_do_not_hold_up_other_events() {
     let store = FaultyStore::new();
     let recorder = Recorder::with(|delivery| match delivery.payload_as::<String>() {
         Ok(_) => Outcome::no_connection("it crashes the server"),
@@ -314,7 +307,7 @@ async fn several_poison_events_at_the_head_do_not_hold_the_others() {
     assert!(ids.iter().all(|id| recorder.count_of(id) == 1));
 }
 
-// Design 8: an operator's pause
+// An operator's pause
 #[tokio::test(start_paused = true)]
 async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     let (store, fine) = (FaultyStore::new(), Recorder::new());
@@ -339,7 +332,7 @@ async fn operators_pause_parks_a_route_and_resume_brings_it_back() {
     assert_eq!(count(&store, Status::Done).await, 740);
 }
 
-// Design 8: a pause while events are under way
+// A pause while events are under way
 #[tokio::test(start_paused = true)]
 async fn short_pause_does_not_leave_late_parked_events_behind() {
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
@@ -360,9 +353,9 @@ async fn short_pause_does_not_leave_late_parked_events_behind() {
     assert_each_once(&slow.inner, &ids);
 }
 
-// Design 8: if every route is open, claiming stops
+// If every route is open, claiming stops
 #[tokio::test(start_paused = true)]
-async fn claiming_stops_while_every_route_is_closed_and_goes_on_when_one_is_back() {
+async fn claiming_stops_while_every_route_is_closed_and_resumes_when_one_reopens() {
     let (store, first, second) = (FaultyStore::new(), Remote::down(), Remote::down());
     let routes = routes_to(&first).add(Route::event("Other").deliver_to(second.clone()));
     let builder = single_node(&store, routes).poll_interval(millis(100));
@@ -409,7 +402,7 @@ async fn outage_in_strict_mode_keeps_the_order_and_loses_nothing() {
 
 // Invariant 7: two outages in a row
 #[tokio::test(start_paused = true)]
-async fn destination_that_comes_and_goes_costs_no_event_its_attempts() {
+async fn destination_that_comes_and_goes_spends_no_attempts() {
     let (store, remote) = (FaultyStore::new(), Remote::down());
     let outbox = single_node(&store, routes_to(&remote)).retry(plain_retry(2)).start().expect("start");
     let mut ids = Vec::new();

@@ -1,5 +1,4 @@
-//! A configuration, from code or from a file: its defaults, its presets, what it refuses, and
-//! that it reports everything at once.
+//! The configuration, from code or from a file: its defaults, its presets, and what it refuses, all reported together.
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ fn config(text: &str) -> Config {
     parse(text).expect(text)
 }
 
-/// The settings that a configuration is refused for, in the order they are reported.
+/// The settings for which a configuration is refused, in the order in which they are reported.
 fn refused_settings(config: &Config) -> Vec<String> {
     let problems = config.validate().err().map_or_else(Vec::new, |error| error.problems);
     problems.into_iter().map(|problem| problem.setting).collect()
@@ -190,7 +189,7 @@ fn configuration_written_to_a_file_reads_back_the_same() {
 }
 
 #[test]
-fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
+fn unknown_key_is_refused_in_every_section_and_the_valid_keys_are_listed() {
     for (text, known) in [
         ("wrokers = 4", "workers"),
         ("[queue]\nwarm = 1", "fairness"),
@@ -207,7 +206,7 @@ fn unknown_key_is_refused_in_every_section_with_the_keys_there_are() {
 }
 
 #[test]
-fn unknown_word_is_refused_with_the_words_there_are() {
+fn unknown_word_is_refused_and_the_valid_words_are_listed() {
     for (text, known) in [
         ("mode = \"SINGLE_NODE\"", "`multi_node`, `single_node`, `strict`, `writer_only`"),
         ("[queue]\nfairness = \"fair\"", "`weighted` or `hot_first`"),
@@ -219,7 +218,7 @@ fn unknown_word_is_refused_with_the_words_there_are() {
 }
 
 #[test]
-fn wrong_duration_is_told_how_to_write_one() {
+fn error_for_a_wrong_duration_shows_how_to_write_one() {
     let settings = [
         "handler_timeout = ?",
         "no_route_grace = ?",
@@ -239,7 +238,7 @@ fn wrong_duration_is_told_how_to_write_one() {
 }
 
 #[test]
-fn durations_are_read_as_people_write_them() {
+fn durations_are_read_in_human_notation() {
     for (text, expected) in
         [("0s", secs(0)), ("1h 30m", secs(5400)), ("7days", days(7)), ("1us", Duration::from_micros(1))]
     {
@@ -287,7 +286,7 @@ fn config_with_all_mistakes() -> Config {
 }
 
 #[test]
-fn every_problem_is_reported_at_once() {
+fn every_problem_is_reported_together() {
     let mut expected = [
         "name",
         "workers",
@@ -321,7 +320,7 @@ fn every_problem_is_reported_at_once() {
 }
 
 #[test]
-fn report_names_every_setting_and_what_to_do() {
+fn report_has_every_setting_and_the_next_step() {
     let error = config_with_all_mistakes().validate().expect_err("all wrong");
     let text = error.to_string();
     assert!(text.starts_with("the configuration has 24 problems\n"), "{text}");
@@ -337,11 +336,11 @@ fn report_names_every_setting_and_what_to_do() {
     );
 }
 
-/// Checks one setting: the values it takes and those it is refused for.
+/// Checks one setting: the values that it accepts, and those for which it is refused.
 fn bounds<T: Copy + std::fmt::Debug>(setting: &str, set: fn(&mut Config, T), good: &[T], bad: &[T]) {
     for (values, expected) in [(good, &[][..]), (bad, &[setting][..])] {
         for &value in values {
-            // So large that only the setting itself can be what is wrong.
+            // Large enough that only the setting itself can be wrong.
             let queue = QueueConfig::default().with_bytes(usize::MAX);
             let mut config = Config::default();
             config.queue = queue;
@@ -437,7 +436,7 @@ fn destination_of_a_fan_out_has_a_name_of_1_to_64_characters() {
     }
 }
 
-/// In which modes a change of what the mode needs is refused, and for which setting.
+/// The modes in which a change of a setting is refused, and for which setting.
 fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
     let of = |mode| {
         let mut config = config_of(mode);
@@ -449,7 +448,7 @@ fn refused_in(change: fn(&mut Config)) -> Vec<(Mode, String)> {
 
 // S3-21, S3-139, S3-140, S3-141
 #[test]
-fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
+fn setting_that_makes_no_sense_in_a_mode_is_refused_only_there() {
     let refused = |mode, setting: &str| (mode, setting.to_owned());
     let strict_and_writer = |setting| [refused(Mode::Strict, setting), refused(Mode::WriterOnly, "mode")];
     assert_eq!(refused_in(|c| c.workers = Some(2)), strict_and_writer("workers"));
@@ -465,9 +464,9 @@ fn setting_that_makes_no_sense_in_a_mode_is_refused_there_and_only_there() {
     assert_eq!(refused_in(|c| c.purge.on_done = OnDone::Archive), writer);
 }
 
-/// What a configuration leaves out is said by its mode, and what comes of it is still a good configuration.
+/// The mode fills in options that are left out, and the result is valid.
 #[test]
-fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
+fn resolved_configuration_has_the_modes_values_for_open_options() {
     let resolved = |mode| {
         let config = config_of(mode).resolved();
         assert_eq!(config.validate(), Ok(()), "{mode:?}");
@@ -485,9 +484,9 @@ fn resolved_configuration_says_what_the_mode_makes_of_open_options() {
     assert_eq!((resolved.workers, resolved.no_route_grace), (Some(7), Some(secs(1))));
 }
 
-// S3-21: one worker and one attempt are what the mode does anyway.
+// S3-21: the mode has one worker and one attempt in any case.
 #[test]
-fn strict_mode_takes_the_values_it_has_by_itself() {
+fn strict_mode_accepts_the_values_that_it_implies() {
     let retry = RetryPolicy::default().with_max_attempts(1);
     let mut config = config_of(Mode::Strict);
     config.workers = Some(1);
@@ -498,7 +497,7 @@ fn strict_mode_takes_the_values_it_has_by_itself() {
 
 // S3-21
 #[test]
-fn writer_only_may_purge_by_age_but_not_at_once() {
+fn writer_only_may_purge_by_age_but_not_immediately() {
     let aged = |age| {
         let mut config = config_of(Mode::WriterOnly);
         config.purge.age = Some(age);

@@ -1,5 +1,5 @@
-//! The rules of an event, each at its boundary and with its own error; the ids it may have; what
-//! is shared and what is kept secret.
+//! The rules of an event, each at its boundary and with its own error; ids; what is shared between clones and what is
+//! kept secret.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ macro_rules! assert_refused {
 }
 pub(crate) use assert_refused;
 
-/// A name's field, its longest length, and a builder with that name set.
+/// A field, the longest length of its name, and a builder with that name set.
 type NameRule = (&'static str, usize, fn(&str) -> EventBuilder);
 
 /// Every name of an event: its field, the most characters, and how it is set.
@@ -128,7 +128,7 @@ fn name_may_have_as_many_characters_as_its_column_and_not_one_more() {
 }
 
 #[test]
-fn empty_name_is_refused_instead_of_taken_for_none() {
+fn empty_name_is_refused_instead_of_ignored() {
     for (name, _, with) in &NAME_RULES[1..] {
         match with("").build() {
             Err(EventError::Empty { field }) => assert_eq!(field, *name),
@@ -201,9 +201,9 @@ fn ulid_policy_makes_ulids_of_the_present() {
 }
 
 #[test]
-fn uuid_v3_of_the_same_name_is_the_same_id_and_of_another_another() {
+fn uuid_v3_depends_on_the_name_only() {
     let id = |name: &str| EventId::uuid_v3(&Uuid::NAMESPACE_DNS, name.as_bytes());
-    // The value every implementation of RFC 9562 gives.
+    // The value that every implementation of RFC 9562 returns.
     assert_eq!(id("www.example.com"), "5df41881-3aed-3515-88a7-2f4a814cf09e");
     assert_eq!(id("a"), id("a"));
     assert_ne!(id("a"), id("b"));
@@ -213,7 +213,7 @@ fn uuid_v3_of_the_same_name_is_the_same_id_and_of_another_another() {
 
 // S2-19
 #[test]
-fn callers_id_is_kept_and_beats_the_policy() {
+fn id_of_the_caller_is_kept_and_overrides_the_policy() {
     for id in ["x", "order:17/placed#1~!", &"i".repeat(36)] {
         let event = valid_event().id(id).id_policy(IdPolicy::Ulid).build().expect("good");
         assert_eq!(event.id(), &EventId::from(id));
@@ -341,7 +341,7 @@ fn payload_reads_back_as_the_type_it_was_made_of() {
 
 // S3-39
 #[test]
-fn payload_of_another_type_says_which_event_it_was() {
+fn error_for_a_payload_of_another_type_names_the_event() {
     let event = valid_event().id("e-1").build().expect("good");
     let error = event.payload_as::<OrderPlaced>().expect_err("no order");
     assert!(matches!(&error, EventError::Deserialize { id, .. } if id == event.id()), "{error:?}");
@@ -398,7 +398,7 @@ fn bytes_that_the_caller_shares_are_not_copied() {
 
 // S3-38
 #[test]
-fn changing_a_copy_of_the_fields_leaves_the_event_as_it_was() {
+fn changing_a_copy_of_the_fields_does_not_change_the_event() {
     let event = valid_event().header("a", "b").aggregate("Order", 1).build().expect("good");
     let mut parts = event.to_parts();
     parts.headers.clear();
@@ -408,9 +408,9 @@ fn changing_a_copy_of_the_fields_leaves_the_event_as_it_was() {
     assert_eq!(Event::from_parts(parts).aggregate_id(), None);
 }
 
-// Limits are checked when we write: a row that another program wrote is delivered as it is.
+// Limits are checked when an event is written: a row that another program wrote is delivered unchanged.
 #[test]
-fn row_that_breaks_every_rule_is_read_as_it_is() {
+fn row_that_breaks_every_rule_is_read_unchanged() {
     let parts = EventParts {
         id: EventId::from("ü ".repeat(50)),
         event_type: "".into(),
@@ -434,7 +434,11 @@ fn row_that_breaks_every_rule_is_read_as_it_is() {
     assert_eq!((&read.tenant_id, &read.headers), (&parts.tenant_id, &parts.headers));
     assert_eq!(event.payload(), &parts.payload);
     assert_eq!((event.schema_version(), event.available_at()), (Some(u32::MAX), Some(at(40))));
-    assert_eq!((event.delay(), event.is_delayed()), (None, false), "before it occurred is at once");
+    assert_eq!(
+        (event.delay(), event.is_delayed()),
+        (None, false),
+        "a time before it occurred means immediately"
+    );
 }
 
 enum UserEvents {
@@ -475,7 +479,7 @@ fn types_are_named_by_enums_or_by_text() {
 
 // S3-47
 #[test]
-fn typed_event_brings_its_names_and_may_be_given_more() {
+fn typed_event_sets_its_names_and_can_be_extended() {
     let order = OrderPlaced { order: 17, note: String::new() };
     let plain = Event::of(&order).expect("good");
     assert_eq!((plain.event_type(), plain.aggregate_type()), ("OrderPlaced", "Order"));
@@ -513,7 +517,7 @@ fn refusal_shows_neither_payload_nor_header_values() {
 }
 
 #[test]
-fn refusal_says_what_to_do() {
+fn refusal_has_the_next_step() {
     let headers =
         |n: usize, size: usize| valid_event().headers((0..n).map(|n| (n.to_string(), "v".repeat(size))));
     for (builder, advice) in [
@@ -532,7 +536,7 @@ fn refusal_says_what_to_do() {
         (headers(65, 1), "64 are allowed: move some into the payload"),
         (headers(2, 10_000), "16384 are allowed: move some into the payload"),
         (valid_event().available_at(at(0)).deliver_after(secs(1)), "keep one"),
-        (valid_event().deliver_after(Duration::ZERO), "leave it out to deliver at once"),
+        (valid_event().deliver_after(Duration::ZERO), "leave it out to deliver immediately"),
         (valid_event().available_at(at(0)), "lies before `occurred_at`"),
     ] {
         let error = builder.build().expect_err(advice).to_string();

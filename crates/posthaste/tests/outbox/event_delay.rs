@@ -1,4 +1,4 @@
-//! How long an event waits when it is written.
+//! Delays of an event, when it is written.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::event::{assert_refused, at, valid_event};
 use crate::hot_path::{quiet_outbox, started};
 use crate::support::*;
 
-/// An import brings events of the past: when they are due does not depend on when they happened.
+/// An import of past events: they are due by their delay, not by when they happened.
 #[test]
 fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() {
     const MINUTE: Duration = Duration::from_secs(60);
@@ -22,9 +22,9 @@ fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() 
     assert_eq!(over.build().expect("good").delay(), None);
 }
 
-/// Its time had come when it was written: a destination sees no more of it than of an event that was claimed.
+/// Its time had come when it was written, so a destination sees the same as for a claimed event.
 #[tokio::test(start_paused = true)]
-async fn event_whose_time_has_come_is_delivered_hot_as_if_it_had_none() {
+async fn event_whose_delay_is_over_is_delivered_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
@@ -56,7 +56,7 @@ fn deliver_after_must_be_longer_than_zero() {
 
 // S3-43, S3-46
 #[test]
-fn available_at_must_not_lie_before_occurred_at() {
+fn available_at_must_not_be_before_occurred_at() {
     let with = |micros: i64| {
         valid_event().occurred_at(at(100)).available_at(Timestamp::from_micros(100_000_000 + micros)).build()
     };

@@ -1,12 +1,12 @@
-//! The hot path: which rows are born leased, and every way from there to exactly one delivery.
+//! The hot path: which rows are born leased, and that each is delivered exactly once.
 
 use std::sync::{Arc, Mutex};
 
 use posthaste::config::QueueConfig;
 use posthaste::memory::CommitFault;
 use posthaste::{
-    Admin, Event, EventId, MemoryStore, Outbox, Outcome, Receipt, Recorder, Route, Routes, Source, Status,
-    WriterHook,
+    Admin, Event, EventId, MemoryStore, MemoryWriter, Outbox, Outcome, Receipt, Recorder, Route, Routes,
+    Source, Status, WriterHook,
 };
 use tokio::time::{Instant, sleep};
 
@@ -14,21 +14,17 @@ use crate::support::*;
 
 const HOT_LEASE_DURATION: std::time::Duration = secs(10);
 
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
-
-/// An outbox whose poller looks once an hour unless it is notified.
+/// An outbox that polls once an hour unless it is notified.
 pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
     let builder = single_node(store, routes_to(recorder)).poll_interval(HOUR);
     builder.start().expect("start")
 }
 
-/// Inserts in a transaction of one's own, commits it, and keeps the receipt.
+/// Inserts in a transaction of the service, commits it, and returns the receipt.
 async fn insert_and_commit(store: &MemoryStore, outbox: &Outbox, event: Event) -> Receipt {
     let mut connection = store.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.writer(outbox).insert(&mut connection, event).await.expect("insert");
+    let receipt = MemoryWriter::new(&store, outbox).insert(&mut connection, event).await.expect("insert");
     connection.commit().await.expect("commit");
     receipt
 }
@@ -41,7 +37,6 @@ fn only_id(receipt: &Receipt) -> EventId {
     receipt.id().expect("one event").clone()
 }
 
-// Design 7, born leased
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_leased_while_the_engine_runs() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -57,7 +52,7 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     assert_eq!(born.lost_leases, 0);
 }
 
-// Design 7, born leased: every reason not to; S3-72
+// S3-72: every reason against it
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -74,7 +69,7 @@ async fn rows_are_born_unleased_before_the_start_and_after_the_stop() {
     assert_each_once(&recorder, &[before]);
 }
 
-// Design 7, born leased; S3-85
+// S3-85
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_the_engine_is_stopping() {
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
@@ -94,7 +89,7 @@ async fn rows_are_born_unleased_while_the_engine_is_stopping() {
     stopping.await.expect("shutdown");
 }
 
-// S3-60, S3-113, design 7
+// S3-60, S3-113
 #[tokio::test(start_paused = true)]
 async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -109,7 +104,6 @@ async fn delayed_event_is_born_unleased_and_delivered_at_its_time() {
     assert_eq!(recorder.deliveries()[0].source, Source::Cold);
 }
 
-// Design 7, born leased
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_full() {
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
@@ -131,16 +125,15 @@ async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_f
     assert_each_once(&slow.inner, &ids);
 }
 
-/// Commits one event, and answers whether its row was born leased.
+/// Commits one event. Returns whether its row was born leased.
 async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut Vec<EventId>) -> bool {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("not suppressed");
     tx.commit().await.expect("commit");
     ids.push(id.clone());
     row(store, &id).locked_by.is_some()
 }
 
-// Design 7, born leased; design 8, breaker
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_their_route_is_paused() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -149,7 +142,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
     store.inner.pause("Made", "test").await.expect("pause");
     outbox.poll_once().await.expect("poll");
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let paused = tx.write(event("Made")).await.expect("write").expect("id");
     let open = tx.write(event("Other")).await.expect("write").expect("id");
     tx.commit().await.expect("commit");
@@ -159,7 +152,7 @@ async fn rows_are_born_unleased_while_their_route_is_paused() {
     assert_each_once(&recorder, &[open]);
 }
 
-// Design 7, born leased; Invariant 7
+// Invariant 7
 #[tokio::test(start_paused = true)]
 async fn rows_are_born_unleased_while_the_breaker_of_their_route_is_open() {
     let store = FaultyStore::new();
@@ -172,13 +165,13 @@ async fn rows_are_born_unleased_while_the_breaker_of_their_route_is_open() {
     assert_eq!(row(&store.inner, &only_id(&receipt)).locked_by, None);
 }
 
-// T12, design 7
+// T12
 #[tokio::test(start_paused = true)]
 async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let writer = store.inner.writer(&outbox);
+    let writer = MemoryWriter::new(&store.inner, &outbox);
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
     connection.savepoint().await.expect("savepoint");
@@ -201,11 +194,11 @@ async fn row_in_a_foreign_savepoint_is_unleased_and_its_receipt_only_a_wake_up()
 
 // T12
 #[tokio::test(start_paused = true)]
-async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back() {
+async fn savepoint_of_a_tx_passes_its_events_up_unless_it_is_rolled_back() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let outer = tx.write(event("Made")).await.expect("write").expect("id");
     let mut savepoint = tx.savepoint().await.expect("savepoint");
     let released = savepoint.write(event("Made")).await.expect("write").expect("id");
@@ -230,7 +223,7 @@ async fn savepoint_of_a_tx_hands_up_its_events_and_forgets_them_when_rolled_back
 async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let kept = tx.write(event("Made")).await.expect("write").expect("id");
     tx.savepoint_raw().await;
     let undone = tx.write(event("Made")).await.expect("write").expect("id");
@@ -243,7 +236,7 @@ async fn event_undone_by_a_raw_savepoint_inside_a_tx_is_never_delivered() {
     assert_eq!(hooks.rolled_back(), [undone]);
 }
 
-/// A savepoint behind the transaction's back, as `SAVEPOINT` sent by hand.
+/// A savepoint that the transaction does not know of, as when `SAVEPOINT` is sent by hand.
 trait RawSavepoint {
     async fn savepoint_raw(&mut self);
 }
@@ -254,13 +247,13 @@ impl RawSavepoint for posthaste::memory::MemoryTx {
     }
 }
 
-// Design 7: no path waits longer than the hot lease
+// No path waits longer than the hot lease
 #[tokio::test(start_paused = true)]
-async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
+async fn commit_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(7)).await;
     tx.commit().await.expect("commit");
@@ -272,13 +265,12 @@ async fn committed_with_little_lease_left_is_a_wake_up_and_delivered_once() {
     assert_each_once(&recorder, &[id]);
 }
 
-// Design 7
 #[tokio::test(start_paused = true)]
-async fn committed_with_enough_lease_left_is_hot() {
+async fn commit_with_enough_lease_left_is_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = quiet_outbox(&store, &recorder);
     started(&store).await;
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(6)).await;
     tx.commit().await.expect("commit");
@@ -289,12 +281,11 @@ async fn committed_with_enough_lease_left_is_hot() {
     assert_each_once(&recorder, &[id]);
 }
 
-// Design 7
 #[tokio::test(start_paused = true)]
 async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     sleep(secs(60)).await;
     tx.commit().await.expect("commit");
@@ -303,7 +294,7 @@ async fn transaction_that_outlives_the_hot_lease_is_delivered_once() {
     assert_each_once(&recorder, &[id]);
 }
 
-// Design 7, a dropped receipt
+// A dropped receipt
 #[tokio::test(start_paused = true)]
 async fn dropped_receipt_is_released_after_a_second() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
@@ -320,9 +311,9 @@ async fn dropped_receipt_is_released_after_a_second() {
     assert_eq!(row(&store.inner, &id).lost_leases, 0, "given back, not lost");
 }
 
-// Design 7: if the list is full, the lease lapses
+// If the list is full, the lease lapses
 #[tokio::test(start_paused = true)]
-async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_hot_lease() {
+async fn dropped_receipts_beyond_the_bound_are_all_delivered_within_the_hot_lease() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder))
         .poll_interval(millis(500))
@@ -334,7 +325,8 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
     connection.begin().await.expect("begin");
     let batch = events("Made", 12_000);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     drop(receipt);
 
@@ -346,7 +338,7 @@ async fn more_dropped_receipts_than_the_list_holds_are_all_delivered_within_the_
     assert_each_once(&recorder, &ids);
 }
 
-// Design 7: the caller's word is looked up
+// The commit is looked up
 #[tokio::test(start_paused = true)]
 async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
@@ -356,7 +348,8 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
     connection.begin().await.expect("begin");
     let batch = events("Made", 20);
     let ids = ids_of(&batch);
-    let receipt = store.inner.writer(&outbox).insert_all(&mut connection, batch).await.expect("insert");
+    let receipt =
+        MemoryWriter::new(&store.inner, &outbox).insert_all(&mut connection, batch).await.expect("insert");
     connection.commit().await.expect("commit");
     outbox.committed(receipt);
 
@@ -369,17 +362,20 @@ async fn committed_by_the_caller_is_confirmed_by_one_read_and_delivered_hot() {
 
 // Invariant 1
 #[tokio::test(start_paused = true)]
-async fn committed_before_the_commit_delivers_nothing_until_it_is_real() {
+async fn commit_reported_too_early_delivers_nothing_until_it_happens() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     let id = only_id(&receipt);
     outbox.committed(receipt);
     sleep(secs(3)).await;
-    assert_eq!(recorder.count(), 0, "nobody committed yet");
+    assert_eq!(recorder.count(), 0, "not committed yet");
 
     connection.commit().await.expect("commit");
     eventually(HOT_LEASE_DURATION + secs(5), || recorder.count() == 1).await;
@@ -395,7 +391,10 @@ async fn committed_after_a_rollback_delivers_nothing() {
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.rollback().await.expect("rollback");
     outbox.committed(receipt);
     sleep(HOUR).await;
@@ -403,20 +402,23 @@ async fn committed_after_a_rollback_delivers_nothing() {
     assert!(store.inner.is_empty());
 }
 
-// Design 7, the proof
+// The proof
 #[tokio::test(start_paused = true)]
-async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
+async fn aborted_transaction_whose_commit_returns_ok_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
     started(&store).await;
     let mut connection = store.inner.connect();
     connection.begin().await.expect("begin");
-    let receipt = store.inner.writer(&outbox).insert(&mut connection, event("Made")).await.expect("insert");
+    let receipt = MemoryWriter::new(&store.inner, &outbox)
+        .insert(&mut connection, event("Made"))
+        .await
+        .expect("insert");
     connection.abort();
     connection.commit().await.expect("PostgreSQL says Ok, and stores nothing");
     outbox.committed(receipt);
 
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let aborted = tx.write(event("Made")).await.expect("write").expect("id");
     tx.abort();
     tx.commit().await.expect_err("the proof finds out");
@@ -428,17 +430,17 @@ async fn aborted_transaction_whose_commit_answers_ok_delivers_nothing() {
 
 // T9
 #[tokio::test(start_paused = true)]
-async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
+async fn lost_reply_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied() {
     for (fault, deliveries) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let (store, recorder, hooks) =
             (FaultyStore::new().without_wake(), Recorder::new(), HookedIds::default());
         let builder = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).poll_interval(HOUR);
         let outbox = builder.start().expect("start");
         started(&store).await;
-        let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+        let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
         tx.write(event("Made")).await.expect("write");
         tx.fail_next_commit(fault);
-        tx.commit().await.expect_err("the answer was lost");
+        tx.commit().await.expect_err("the reply was lost");
 
         sleep(HOT_LEASE_DURATION).await;
         assert_eq!(recorder.count(), deliveries, "{fault:?}: released after a second");
@@ -450,10 +452,10 @@ async fn lost_answer_to_commit_runs_no_hook_and_is_delivered_only_if_it_applied(
 
 // T9
 #[tokio::test(start_paused = true)]
-async fn server_that_rolls_back_at_commit_is_believed() {
+async fn commit_that_the_server_rolls_back_delivers_nothing() {
     let (store, recorder, hooks) = (FaultyStore::new(), Recorder::new(), HookedIds::default());
     let outbox = single_node(&store, routes_to(&recorder)).hook(hooks.clone()).start().expect("start");
-    let mut tx = store.inner.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store.inner, &outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("id");
     tx.fail_next_commit(CommitFault::RolledBack);
     tx.commit().await.expect_err("rolled back");
@@ -463,7 +465,7 @@ async fn server_that_rolls_back_at_commit_is_believed() {
     assert!(hooks.committed().is_empty());
 }
 
-// Design 7: the lease renewer renews while an event waits
+// The lease renewer renews while an event waits
 #[tokio::test(start_paused = true)]
 async fn lease_of_an_event_that_waits_longer_than_it_is_renewed() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -509,9 +511,9 @@ async fn hot_event_whose_lease_lapses_in_the_queue_is_still_delivered_once() {
     assert_eq!(count_in(&store.inner, Status::Done), 20);
 }
 
-// Design 7: no path waits longer than the hot lease
+// No path waits longer than the hot lease
 #[tokio::test(start_paused = true)]
-async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_hot_lease() {
+async fn confirmation_that_fails_or_loses_its_reply_delays_no_longer_than_the_hot_lease() {
     for fault in [Fault::Fail, Fault::LoseAnswer] {
         let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
         let outbox =
@@ -530,7 +532,7 @@ async fn confirmation_that_fails_or_loses_its_answer_delays_no_longer_than_the_h
 
 // Invariant 2; S2-05
 #[tokio::test(start_paused = true)]
-async fn without_the_hot_path_the_poller_alone_delivers_everything() {
+async fn poller_alone_delivers_everything_without_the_hot_path() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     started(&store).await;
@@ -552,7 +554,7 @@ async fn without_the_hot_path_the_poller_alone_delivers_everything() {
     assert!(recorder.deliveries().iter().all(|delivery| delivery.source == Source::Cold));
 }
 
-/// Remembers the calls of the writer's hooks, by id.
+/// Records the calls of the writer's hooks, by id.
 #[derive(Clone, Default)]
 struct HookedIds(Arc<Mutex<(Vec<EventId>, Vec<EventId>)>>);
 

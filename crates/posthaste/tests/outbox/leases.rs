@@ -5,16 +5,12 @@ use std::time::Duration;
 use posthaste::config::QueueConfig;
 use posthaste::memory::RawRow;
 use posthaste::store::MAX_LOST_LEASES;
-use posthaste::{Destination, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, Status};
+use posthaste::{Destination, MemoryStore, Outbox, Outcome, Recorder, Status};
 use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
 const LEASE_DURATION: Duration = secs(3);
-
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
 
 fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbox {
     let builder = Outbox::builder(faulty.clone(), routes_to(destination))
@@ -23,8 +19,7 @@ fn node(faulty: &FaultyStore, destination: &(impl Destination + Clone)) -> Outbo
     builder.start().expect("start")
 }
 
-/// A node that has claimed an event, works on it, and from then on cannot reach the store to
-/// renew or to claim.
+/// A node that has claimed an event, works on it, and from then on cannot reach the store to renew or to claim.
 struct StaleNode {
     faulty: FaultyStore,
     slow: Gated<Recorder>,
@@ -85,12 +80,12 @@ async fn success_of_a_stale_worker_is_accepted_while_the_row_is_pending() {
     eventually(secs(5), || slow.gate.entered() == 1).await;
 
     stale.end().await;
-    assert_eq!(status(&store, &id), Status::Done, "it was delivered, whoever says so");
+    assert_eq!(status(&store, &id), Status::Done, "it was delivered, whichever engine reports it");
     slow.gate.open();
     sleep(secs(60)).await;
     let row = row(&store, &id);
     assert_eq!((row.status, row.attempts, row.last_error), (Status::Done, 0, None));
-    assert_eq!(slow.inner.count(), 1, "nobody tries again");
+    assert_eq!(slow.inner.count(), 1, "it is not tried again");
     drop((stale.outbox, other));
 }
 
@@ -112,7 +107,7 @@ async fn success_of_a_stale_worker_on_a_dead_row_is_ignored() {
 
 // S3-88, T4, T1: the same engine takes its own lapsed event over
 #[tokio::test(start_paused = true)]
-async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_lease() {
+async fn running_event_that_its_own_engine_claims_again_continues_under_the_new_lease() {
     let store = FaultyStore::new();
     let slow = Gated::new(Recorder::with(|delivery| match delivery.attempt {
         1 => Outcome::retry("once"),
@@ -125,7 +120,7 @@ async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_le
     let first = row(&store.inner, &id).locked_at;
     eventually(secs(5), || row(&store.inner, &id).locked_at > first).await;
     assert_eq!(slow.gate.entered(), 1, "no second copy");
-    assert_eq!(row(&store.inner, &id).lost_leases, 0, "nobody died");
+    assert_eq!(row(&store.inner, &id).lost_leases, 0, "no owner died");
 
     slow.gate.open();
     eventually(millis(100), || row(&store.inner, &id).attempts == 1).await;
@@ -136,11 +131,10 @@ async fn running_event_that_its_own_engine_claims_again_goes_on_under_the_new_le
 
 // S3-98, S3-114, T5
 #[tokio::test(start_paused = true)]
-async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
+async fn claimed_rows_that_do_not_fit_are_released_immediately() {
     let store = MemoryStore::new();
     for _ in 0..20 {
-        let payload = Some(vec![b'1'; 1 << 20].into());
-        store.insert_raw(RawRow { event_type: "Made".to_owned(), payload, ..RawRow::default() });
+        store.insert_raw(RawRow::of_type("Made").with_payload(vec![b'1'; 1 << 20]));
     }
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     let queue = QueueConfig::default().with_bytes(3 << 20);
@@ -166,7 +160,7 @@ async fn claimed_rows_that_do_not_fit_are_given_back_at_once() {
 
 // T5, T-TERM, S3-85
 #[tokio::test(start_paused = true)]
-async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
+async fn shutdown_releases_queued_rows_immediately_and_running_ones_lapse() {
     let store = MemoryStore::new();
     let ids = insert_foreign(&store, "Made", 100);
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
@@ -188,7 +182,7 @@ async fn shutdown_gives_queued_rows_back_at_once_and_running_ones_lapse() {
     drop(next);
 }
 
-// T-SLOW, design 8: timeouts are independent of the lease
+// T-SLOW: timeouts are independent of the lease
 #[tokio::test(start_paused = true)]
 async fn handler_that_takes_three_leases_is_not_run_twice() {
     let store = MemoryStore::new();
@@ -246,7 +240,7 @@ async fn two_engines_deliver_two_thousand_events_each_exactly_once() {
     assert_each_once(&recorder, &ids);
 }
 
-// Design 6: a crash loop ends
+// A crash loop ends
 #[tokio::test(start_paused = true)]
 async fn event_that_kills_its_owner_twenty_times_is_dead() {
     let store = MemoryStore::new();
@@ -266,7 +260,6 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     assert_eq!(row.last_error.as_deref(), Some("its owner died 20 times"));
 }
 
-// Design 8, worker
 #[tokio::test(start_paused = true)]
 async fn event_whose_lease_lapsed_in_the_queue_is_not_started() {
     let store = MemoryStore::new();
@@ -298,7 +291,7 @@ async fn lease_renewer_that_misses_one_renewal_loses_no_lease() {
     let ids = insert_foreign(&store.inner, "Made", 4);
     let outbox = node(&store, &slow);
     let other = node(&FaultyStore::on(&store.inner), &slow);
-    // Between two renewals, which come every second: each second one fails.
+    // Between two renewals, which are a second apart: every second one fails.
     sleep(millis(500)).await;
     for _ in 0..10 {
         store.break_next(Call::Renew, Fault::Fail);

@@ -1,33 +1,40 @@
-//! The outbox as a service and an operator meet it, on a store in memory. One program for all of it: linking it is
-//! most of the work.
+//! The outbox as services and operators use it, on a store in memory. One test program for all of it, because linking
+//! takes most of the time.
 
 mod acceptance;
 mod breaker;
-mod busy;
+mod busy_destinations;
+mod compile_errors;
 mod config;
-mod derive;
+mod delivery_outcomes;
+mod derive_macro;
 mod event;
 mod event_delay;
-mod faults;
+mod handlers;
 mod hot_path;
+mod interceptors;
+mod large_events;
 mod leases;
 mod logging;
 mod memory_conformance;
 mod memory_engine;
 mod memory_tx;
 mod memory_writer_conformance;
-mod mistakes;
+mod metrics;
+mod multi_thread;
 mod nodes;
-mod outcomes;
-mod parts;
+mod partial_outage;
+mod polling;
 mod properties;
+mod purge;
+mod queue_bounds;
 mod races;
 mod retry_delays;
 mod routes;
-mod sizes;
+mod shutdown;
+mod store_faults;
 mod strict;
 mod support;
 mod suspects;
-mod threads;
 mod trace;
 mod writer_only;

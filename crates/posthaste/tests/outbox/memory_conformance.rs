@@ -1,4 +1,4 @@
-//! The suites of stores and destinations, run on what the crate itself brings.
+//! The store suite and the destination suite, on the crate's own store and destinations.
 
 use std::sync::Arc;
 
@@ -46,13 +46,12 @@ impl Harness for Memory {
     async fn insert_raw(&self, defect: Defect) -> Option<EventId> {
         let good = RawRow::default();
         let row = match defect {
-            Defect::BadHeaders => {
-                RawRow { headers: Some(format!("{{\"a\": [{:?}]}}", Defect::SECRET)), ..good }
-            }
-            Defect::UnknownStatus => RawRow { status: 77, ..good },
-            Defect::NegativeAttempts => RawRow { attempts: -1, ..good },
-            Defect::FullAttempts => RawRow { attempts: i64::MAX, ..good },
-            Defect::NoPayload => RawRow { payload: None, ..good },
+            Defect::BadHeaders => good.with_headers(format!("{{\"a\": [{:?}]}}", Defect::SECRET)),
+            Defect::UnknownStatus => good.with_status_code(77),
+            Defect::NegativeAttempts => good.with_attempts(-1),
+            Defect::FullAttempts => good.with_attempts(i64::MAX),
+            Defect::NoPayload => good.without_payload(),
+            unknown => panic!("no row has the defect {unknown:?}: add one here"),
         };
         let id = row.id.clone();
         self.0.insert_raw(row).map(|_| id)
@@ -75,7 +74,7 @@ mod store {
     posthaste::store_conformance!(Memory(MemoryStore::new()));
 }
 
-/// Refuses what is called so.
+/// Refuses events of the type `Refused`.
 struct Recording(Recorder);
 
 #[async_trait]

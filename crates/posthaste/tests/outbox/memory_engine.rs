@@ -1,14 +1,14 @@
-//! The memory store under a running engine: leases at birth, wake-ups, its clock and its counters.
+//! The memory store under a running engine: born leases, wake-ups, its clock and its counters.
 
 use std::time::Duration;
 
 use posthaste::memory::{CommitFault, MemoryStore};
 use posthaste::store::{Claim, Owner, Store};
 use posthaste::writer::NewRow;
-use posthaste::{Event, EventId, Outbox, Recorder, Route, Routes};
+use posthaste::{Event, EventId, MemoryWriter, Outbox, Recorder, Route, Routes};
 use posthaste_testkit::event;
 
-/// An engine that is started, and what it delivers.
+/// A running engine and its deliveries.
 fn running(store: &MemoryStore) -> (Outbox, Recorder) {
     let recorder = Recorder::new();
     let routes = Routes::new().add(Route::fallback().deliver_to(recorder.clone()));
@@ -22,7 +22,7 @@ async fn rows_of_a_running_engine_are_born_leased() {
     let (outbox, recorder) = running(&store);
     let mut connection = store.connect();
     connection.begin().await.unwrap();
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let receipt = writer.insert(&mut connection, event("leased")).await.unwrap();
     connection.savepoint().await.unwrap();
     let inside = writer.insert(&mut connection, event("in-a-foreign-savepoint")).await.unwrap();
@@ -41,12 +41,12 @@ async fn rows_of_a_running_engine_are_born_leased() {
     outbox.shutdown().await;
 }
 
-// T9: the row is there, and the poller brings it.
+// T9: the row exists, and the poller delivers it.
 #[tokio::test(start_paused = true)]
-async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
+async fn committed_event_whose_reply_was_lost_is_delivered() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
-    let mut tx = store.writer(&outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.fail_next_commit(CommitFault::AnswerLostApplied);
     assert!(tx.commit().await.is_err());
@@ -59,7 +59,7 @@ async fn committed_event_whose_answer_was_lost_is_delivered_all_the_same() {
 async fn aborted_and_undone_events_are_never_delivered() {
     let store = MemoryStore::new();
     let (outbox, recorder) = running(&store);
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let mut aborted = writer.begin().await.unwrap();
     aborted.write(event("aborted")).await.unwrap();
     aborted.abort();
@@ -76,7 +76,7 @@ async fn aborted_and_undone_events_are_never_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commit_of_unleased_due_rows_rings() {
+async fn commit_of_unleased_due_rows_notifies_the_poller() {
     let store = MemoryStore::new();
     let wake = store.wake().unwrap();
     let is_notified = async || tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok();
@@ -113,7 +113,7 @@ async fn writes_are_counted_per_row() {
     let store = MemoryStore::new();
     let outbox =
         Outbox::builder(store.clone(), Routes::new()).writer_only().build().expect("a good configuration");
-    let mut tx = store.writer(&outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
     tx.commit().await.unwrap();
     let id = EventId::from("a");

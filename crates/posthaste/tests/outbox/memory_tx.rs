@@ -1,12 +1,14 @@
-//! Transactions of the memory store: what is stored, what is dispatched and which hooks run, for
-//! every way in which a transaction can end.
+//! Transactions of the memory store: what is stored, what is dispatched and which hooks run, for every way in which a
+//! transaction can end.
 
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx, MemoryWriter};
+use posthaste::memory::{CommitFault, MemoryConnection, MemoryStore, MemoryTx};
 use posthaste::writer::NewRow;
-use posthaste::{BoxError, CommitError, Event, EventId, Outbox, Routes, StoreError, WriteError, WriterHook};
+use posthaste::{
+    BoxError, CommitError, Event, EventId, MemoryWriter, Outbox, Routes, StoreError, WriteError, WriterHook,
+};
 use posthaste_testkit::{HookCalls, event, events};
 
 struct Fixture {
@@ -15,7 +17,7 @@ struct Fixture {
     log: HookCalls,
 }
 
-/// A store and a writer without an engine, whose hooks are noted.
+/// A store and a Writer without an engine, with a hook that records its calls.
 fn fixture() -> Fixture {
     let (store, log) = (MemoryStore::new(), HookCalls::default());
     let outbox = Outbox::builder(store.clone(), Routes::new())
@@ -23,11 +25,12 @@ fn fixture() -> Fixture {
         .hook(log.clone())
         .build()
         .expect("a good configuration");
-    Fixture { writer: store.writer(&outbox), store, log }
+    Fixture { writer: MemoryWriter::new(&store, &outbox), store, log }
 }
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
-    store.writer(
+    MemoryWriter::new(
+        &store,
         &Outbox::builder(store.clone(), Routes::new())
             .writer_only()
             .hook(hook)
@@ -42,7 +45,7 @@ fn stored(store: &MemoryStore) -> Vec<String> {
 
 // S0-04, S2-01, S3-55
 #[tokio::test]
-async fn uncommitted_rows_are_seen_by_nobody() {
+async fn uncommitted_rows_are_not_visible() {
     let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
@@ -98,7 +101,7 @@ async fn panicking_hooks_change_nothing() {
     assert_eq!(stored(&store), ["a"]);
 }
 
-// S3-51: limits hold also for what a hook made.
+// S3-51: limits also apply to what a hook returns.
 #[tokio::test]
 async fn event_that_breaks_a_rule_is_refused_before_the_insert() {
     struct Blank;
@@ -142,9 +145,9 @@ async fn late_commit_appears_behind_rows_that_came_after_it() {
     assert_eq!(stored(&w.store), ["early", "late"]);
 }
 
-/// What PostgreSQL does, and why a proof is needed at all.
+/// The behaviour of PostgreSQL, which makes the proof necessary.
 #[tokio::test]
-async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
+async fn raw_commit_of_an_aborted_transaction_returns_ok_and_stores_nothing() {
     let store = MemoryStore::new();
     let mut connection = store.connect();
     connection.begin().await.unwrap();
@@ -156,7 +159,7 @@ async fn raw_commit_of_an_aborted_transaction_answers_ok_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
+async fn savepoint_recovers_an_aborted_transaction() {
     let w = fixture();
     let mut tx = w.writer.begin().await.unwrap();
     tx.write(event("a")).await.unwrap();
@@ -171,7 +174,7 @@ async fn savepoint_is_the_way_out_of_an_aborted_transaction() {
 
 // S2-13, T9
 #[tokio::test]
-async fn lost_answer_runs_neither_hook() {
+async fn lost_reply_runs_neither_hook() {
     for (fault, rows) in [(CommitFault::AnswerLostApplied, 1), (CommitFault::AnswerLostNotApplied, 0)] {
         let w = fixture();
         let mut tx = w.writer.begin().await.unwrap();
@@ -194,7 +197,7 @@ async fn commit_that_the_server_rolls_back_runs_after_rollback() {
     assert_eq!(w.log.lines().last().unwrap(), "after_rollback a");
 }
 
-/// Somebody ended the transaction behind the back of the `Tx`: nobody knows how.
+/// The service ended the transaction without the `Tx`, so its outcome is unknown.
 #[tokio::test]
 async fn commit_without_its_transaction_is_unknown() {
     let w = fixture();
@@ -275,7 +278,7 @@ async fn insert_outside_a_transaction_is_refused_before_any_hook() {
 }
 
 #[tokio::test]
-async fn insert_answers_a_receipt_with_ids_and_duplicates() {
+async fn insert_returns_a_receipt_with_ids_and_duplicates() {
     let w = fixture();
     let mut connection = w.store.connect();
     connection.begin().await.unwrap();
@@ -289,7 +292,7 @@ async fn insert_answers_a_receipt_with_ids_and_duplicates() {
 }
 
 #[tokio::test]
-async fn connection_refuses_what_makes_no_sense() {
+async fn connection_refuses_calls_that_make_no_sense() {
     let store = MemoryStore::new();
     let mut connection = store.connect();
     assert!(matches!(connection.commit().await, Err(CommitError::Unknown(StoreError::NoTransaction))));

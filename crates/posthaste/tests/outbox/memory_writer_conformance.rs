@@ -1,12 +1,12 @@
-//! The Writers' suite on the memory store's own Writer.
+//! The Writer suite on the Writer of the memory store.
 
 use async_trait::async_trait;
 use posthaste::conformance::{
     Elsewhere, End, OwnEnd, SavepointEnd, Scene, Script, ScriptError, Step, Way, WriterCapabilities,
     WriterHarness,
 };
-use posthaste::memory::{MemoryConnection, MemorySavepoint, MemoryStore, MemoryTx, MemoryWriter};
-use posthaste::{Admin as _, Event, EventId, Receipt, StoreError, WriteError};
+use posthaste::memory::{MemoryConnection, MemorySavepoint, MemoryStore, MemoryTx};
+use posthaste::{Admin as _, Event, EventId, MemoryWriter, Receipt, StoreError, WriteError};
 
 struct Memory {
     store: MemoryStore,
@@ -18,7 +18,7 @@ impl Memory {
     fn new() -> Self {
         let store = MemoryStore::new();
         let scene = Scene::start(store.clone());
-        let writer = store.writer(scene.outbox());
+        let writer = MemoryWriter::new(&store, scene.outbox());
         Self { store, scene, writer }
     }
 
@@ -42,7 +42,7 @@ impl Memory {
         }
         match end {
             OwnEnd::Rollback => connection.rollback().await?,
-            _ => connection.commit().await.expect("the commit answers Ok"),
+            _ => connection.commit().await.expect("the commit returns Ok"),
         }
         Ok(receipt)
     }
@@ -72,7 +72,7 @@ macro_rules! play_steps {
                     Box::pin($play($tx, steps, $written)).await?;
                     $tx.rollback_to_savepoint().await?;
                 }
-                // There is nothing here but the outbox.
+                // There is no other table.
                 Step::Business => {}
                 Step::FailedStatement | Step::Abort => $tx.abort(),
             }
@@ -135,9 +135,9 @@ impl WriterHarness for Memory {
         None
     }
 
-    /// As PostgreSQL, on purpose.
+    /// As on PostgreSQL, on purpose.
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: true }
+        WriterCapabilities::default().with_failed_statement_aborts(true)
     }
 
     async fn close(&self) {}

@@ -1,4 +1,4 @@
-//! Several engines on one store, of which not all can do everything.
+//! Several engines on one store, not all of which have every route or reach every destination.
 
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::store::{Park, Store as _};
@@ -12,7 +12,7 @@ fn two_routes(first: &Recorder, second: &Recorder) -> Routes {
     Routes::new().add(first).add(Route::event("Second").deliver_to(second.clone()))
 }
 
-/// Its zone, its DNS, its certificate: one node alone cannot reach a destination.
+/// One node alone cannot reach a destination, because of its zone, its DNS or its certificate.
 #[tokio::test(start_paused = true)]
 async fn events_that_one_node_cannot_deliver_are_delivered_by_another_soon() {
     let store = MemoryStore::new();
@@ -33,12 +33,12 @@ async fn events_that_one_node_cannot_deliver_are_delivered_by_another_soon() {
     drop((cut_off, healthy));
 }
 
-/// Rows that wait for a route which no engine has any more come back when an engine starts.
+/// Rows that wait for a route that no engine has any more come back when an engine starts.
 #[tokio::test(start_paused = true)]
 async fn events_parked_for_a_route_that_was_renamed_come_back() {
     let store = MemoryStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
-    // With an open route beside it: while all are closed nothing is claimed that would have to be parked.
+    // With an open route beside it: while all routes are closed, nothing is claimed that would have to be parked.
     let other = || Route::event("Other").deliver_to(Recorder::new());
     let old = Routes::new().add(Route::event("Made").name("old").deliver_to(down)).add(other());
     let before = Outbox::builder(FaultyStore::on(&store), old).start().expect("start");
@@ -53,9 +53,9 @@ async fn events_parked_for_a_route_that_was_renamed_come_back() {
     drop(outbox);
 }
 
-/// A large backlog of a closed route waits out of the way, and not for five minutes only.
+/// A large backlog of a closed route stays out of the way, for longer than five minutes.
 #[tokio::test(start_paused = true)]
-async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
+async fn parked_backlog_does_not_become_due_in_front_of_healthy_routes() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("connection refused"));
     let healthy = Recorder::new();
@@ -71,7 +71,7 @@ async fn parked_backlog_does_not_come_round_in_front_of_healthy_routes() {
         eventually(secs(2), || healthy.count() == written).await;
         sleep(secs(60)).await;
     }
-    // Only probes, a few in a minute.
+    // Only probes, a few per minute.
     let more = writes() - before;
     assert!(more < 2_000, "the backlog is not claimed and parked again and again: {more}");
     drop(outbox);
@@ -90,9 +90,9 @@ async fn any_number_of_events_without_a_route_is_dead_after_the_grace() {
     drop(outbox);
 }
 
-/// A process that restarts more often than the grace lasts knows of no earlier sight; the store does.
+/// A process that restarts more often than the grace knows nothing of earlier attempts; the store does.
 #[tokio::test(start_paused = true)]
-async fn grace_of_events_without_a_route_goes_on_over_restarts() {
+async fn grace_of_events_without_a_route_continues_across_restarts() {
     let store = MemoryStore::new();
     let id = insert_foreign(&store, "Unknown", 1).remove(0);
     for _ in 0..8 {
@@ -105,14 +105,14 @@ async fn grace_of_events_without_a_route_goes_on_over_restarts() {
     assert_eq!(status(&store, &id), Status::Dead);
 }
 
-/// The park of one engine is the work of another, whoever made it.
+/// Any engine brings back the rows that another engine parked.
 #[tokio::test(start_paused = true)]
 async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
     let builder = Outbox::builder(FaultyStore::on(&store), routes).poll_interval(HOUR / 2);
     let outbox = builder.start().expect("start");
-    // What an engine does once, at its start, is over.
+    // After what an engine does once, at its start.
     sleep(secs(60)).await;
     insert_foreign(&store, "Made", 10);
     let owner = posthaste::store::Owner::random("another engine");

@@ -1,5 +1,4 @@
-//! What holds for every input: retry arithmetic, the rules of an event, instants, and durations
-//! in a file.
+//! Properties that hold for every input: retry arithmetic, the rules of an event, timestamps, and durations in a file.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Factors are floating-point numbers, which know a year to some dozens of nanoseconds.
+/// Factors are floating-point numbers, which represent a year with an error of some dozens of nanoseconds.
 const MAX_ROUNDING_ERROR: Duration = Duration::from_micros(1);
 
 fn config(cases: u32) -> ProptestConfig {
@@ -95,7 +94,7 @@ proptest! {
 
     // S3-106
     #[test]
-    fn jitter_that_is_no_number_is_no_jitter(policy in policies(), count in counts(), other in any::<f64>()) {
+    fn jitter_that_is_not_a_number_is_no_jitter(policy in policies(), count in counts(), other in any::<f64>()) {
         for jitter in [(f64::NAN, other), (other, f64::NAN), (f64::INFINITY, other), (other, f64::INFINITY)] {
             let policy = policy.clone().with_jitter(jitter.0, jitter.1);
             let delay = policy.delay(count);
@@ -116,9 +115,9 @@ proptest! {
         }
     }
 
-    // A store may be handed any list, also one that no policy makes.
+    // A store may get any list, even one that no policy creates.
     #[test]
-    fn any_list_of_delays_answers_any_count(
+    fn any_list_of_delays_has_a_result_for_any_count(
         max_attempts in counts(), delays in proptest::collection::vec(durations(), 0..5), count in counts(),
     ) {
         let backoff = Backoff::new(max_attempts, delays.clone());
@@ -129,7 +128,7 @@ proptest! {
     }
 }
 
-/// What a builder is given.
+/// The input of a builder.
 #[derive(Clone, Debug)]
 struct Input {
     id: Option<String>,
@@ -168,7 +167,7 @@ impl Input {
         builder
     }
 
-    /// The rules once more, as the documentation has them.
+    /// The rules again, as the documentation states them.
     fn is_allowed(&self) -> bool {
         let name = |name: &str, max| {
             let chars: Vec<char> = name.chars().collect();
@@ -193,7 +192,7 @@ impl Input {
     }
 }
 
-/// Mostly names that are allowed or a little too long, seldom any text at all.
+/// Mostly names that are valid or a little too long, seldom arbitrary text.
 fn names(max: usize) -> impl Strategy<Value = String> {
     let about =
         proptest::collection::vec(prop_oneof![Just('a'), Just('ü'), Just('𝄞'), Just(' ')], 1..max + 3);
@@ -321,7 +320,7 @@ proptest! {
 
     // S3-45, S3-46
     #[test]
-    fn any_delay_resolves_and_what_crosses_to_the_store_is_the_delay(occurred in any::<i64>(), delay in durations()) {
+    fn any_delay_resolves_and_the_store_gets_the_delay(occurred in any::<i64>(), delay in durations()) {
         let occurred = Timestamp::from_micros(occurred);
         match Event::builder("Made").json(&1).occurred_at(occurred).deliver_after(delay).build() {
             Err(error) => prop_assert!(delay.is_zero() && matches!(error, EventError::ZeroDelay)),
@@ -362,7 +361,7 @@ proptest! {
         let (one, other) = (Timestamp::from_micros(a), Timestamp::from_micros(b));
         let micros = i128::try_from(delay.as_micros()).expect("fits");
         let clamp = |micros: i128| micros.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        // The delay itself is cut first: from the earliest instant even the longest reaches only 1970.
+        // The delay itself is cut first: from the earliest timestamp even the longest reaches only 1970.
         let micros = micros.min(i64::MAX.into());
         prop_assert_eq!((one + delay).as_micros(), clamp(i128::from(a) + micros));
         prop_assert_eq!((one - delay).as_micros(), clamp(i128::from(a) - micros));
@@ -382,7 +381,7 @@ proptest! {
         }
     }
 
-    // Durations have no sign, so the earliest instant of all moves by one microsecond.
+    // Durations have no sign, so the earliest timestamp of all moves by one microsecond.
     #[test]
     fn instants_survive_the_clock_of_this_host(micros in instants()) {
         let micros = micros.max(-i64::MAX);

@@ -1,5 +1,5 @@
-//! Races: answers that come late or never, calls that are dropped half-way, and bounds that are
-//! reached at a bad moment. None of them loses an event, kills it, or makes it wait for a lease.
+//! Races: replies that are late or lost, calls that are dropped half-way, and bounds that are reached at a bad moment.
+//! None of them loses an event, makes it DEAD, or makes it wait for a lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,10 +15,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::*;
 
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
-
 /// Room for thousands of claimed events.
 fn large_queue() -> QueueConfig {
     QueueConfig::default().with_cold(4000)
@@ -26,7 +22,7 @@ fn large_queue() -> QueueConfig {
 
 // A deferred row is due again before the engine knows that it was deferred.
 #[tokio::test(start_paused = true)]
-async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for_no_lease() {
+async fn event_that_is_claimed_again_before_the_reply_to_its_settlement_waits_for_no_lease() {
     let store = FaultyStore::new();
     store.break_call(Call::Settle, Fault::AnswerLate(millis(100)));
     let deferrals = AtomicUsize::new(0);
@@ -43,9 +39,9 @@ async fn event_that_is_claimed_again_before_its_settlement_is_answered_waits_for
     assert_eq!(recorder.count(), 26);
 }
 
-// Whether the park was done or not by then.
+// Whether the park was done by then or not.
 #[tokio::test(start_paused = true)]
-async fn poll_that_is_dropped_while_it_parks_strands_nothing() {
+async fn poll_that_is_dropped_while_it_parks_loses_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {
         let (store, recorder) = (FaultyStore::new(), Recorder::new());
         let routes = routes_to(&recorder).add(Route::event("Other").deliver_to(Recorder::new()));
@@ -85,7 +81,7 @@ async fn nul_in_the_text_of_an_error_does_not_reach_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up_no_other() {
+async fn outcome_that_the_store_refuses_is_written_without_its_text_and_holds_up_no_other_outcome() {
     let store = FaultyStore::new().refusing("unwritable");
     let recorder = Recorder::with(|delivery| match delivery.event_type() {
         "Bad" => Outcome::retry("unwritable"),
@@ -126,7 +122,7 @@ async fn shutdown_waits_for_a_slow_settlement_as_long_as_its_drain() {
     assert_eq!(status(&store.inner, &id), Status::Done);
 }
 
-// 1200 outcomes are more than may wait to be written, so a worker waits with its rest.
+// 1200 outcomes are more than may wait to be written, so a worker waits with the rest.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new().publisher(600));
@@ -142,8 +138,8 @@ async fn outcomes_that_wait_for_room_at_the_end_of_the_drain_are_written() {
     assert_eq!(count_in(&store.inner, Status::Done), 1200);
 }
 
-/// Lets event 0 wait at its gate, has no connection for event 1 when it first comes, and takes
-/// every other at once.
+/// Keeps event 0 waiting at its gate, has no connection for the first attempt of event 1, and accepts every other event
+/// immediately.
 #[derive(Clone, Debug)]
 struct OnceDown {
     gate: Gate,
@@ -169,10 +165,10 @@ impl Destination for OnceDown {
     }
 }
 
-// The park waits for a settlement's answer; meanwhile the route is back and its parked events,
-// none yet, are asked for.
+// The park waits for the reply to a settlement. Meanwhile the route reopens and its parked events, none yet, are
+// brought back.
 #[tokio::test(start_paused = true)]
-async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
+async fn event_that_is_parked_while_an_unpark_is_under_way_comes_back() {
     let store = FaultyStore::new();
     let remote = OnceDown { gate: Gate::closed(), was_down: Arc::default(), recorder: Recorder::new() };
     let routes = routes_to(&remote).add(Route::event("Other").deliver_to(Recorder::new()));
@@ -191,9 +187,9 @@ async fn event_that_is_parked_while_an_unpark_is_answered_comes_back() {
     assert_each_once(&remote.recorder, &ids);
 }
 
-// Only a lease that lapsed in other hands counts against an event.
+// Only a lease that lapsed while another owner held it counts against an event.
 #[tokio::test(start_paused = true)]
-async fn claims_whose_answers_are_lost_kill_no_event() {
+async fn claims_whose_replies_are_lost_make_no_event_dead() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     store.break_call(Call::Claim, Fault::HangAfter);
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
@@ -236,7 +232,7 @@ async fn outcomes_of_a_large_batch_are_written_beside_a_stream_of_small_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lag_that_the_store_never_tells_holds_up_no_claim() {
+async fn reading_of_the_lag_that_never_returns_holds_up_no_claim() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
     store.break_call(Call::OldestPending, Fault::Hang);
     let builder = single_node(&store, routes_to(&recorder)).poll_interval(millis(100));
@@ -246,13 +242,13 @@ async fn lag_that_the_store_never_tells_holds_up_no_claim() {
         eventually(millis(150), || recorder.count() == n).await;
         sleep(secs(1)).await;
     }
-    assert!(store.count(Call::OldestPending) > 1, "it was asked again");
+    assert!(store.count(Call::OldestPending) > 1, "it was read again");
     drop(outbox);
 }
 
-// An outcome that no database will ever take must not stop the engine.
+// An outcome that no database ever accepts must not stop the engine.
 #[tokio::test(start_paused = true)]
-async fn outcome_that_the_store_never_takes_holds_up_no_other() {
+async fn outcome_that_the_store_never_accepts_holds_up_no_other_outcome() {
     let memory = posthaste::MemoryStore::new();
     let ids = insert_foreign(&memory, "Made", 20);
     let store = FaultyStore::on(&memory).refusing_event(&ids[0]);
@@ -267,7 +263,7 @@ async fn outcome_that_the_store_never_takes_holds_up_no_other() {
     assert!(ids[1..].iter().all(|id| recorder.count_of(id) == 1));
 }
 
-// Workers that found nothing to start must hear that the last event is done.
+// Workers that found nothing to start must be notified that the last event is done.
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_when_everything_is_finished() {
     let store = FaultyStore::new();
@@ -284,7 +280,7 @@ async fn shutdown_ends_when_everything_is_finished() {
     assert_eq!((slow.inner.count(), report), (5, ShutdownReport::default()));
 }
 
-// A store that cannot claim is not asked more often because events flow on the hot path.
+// A store that cannot claim is not called more often because events flow on the hot path.
 #[tokio::test(start_paused = true)]
 async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -304,7 +300,7 @@ async fn claims_that_fail_are_not_repeated_with_every_hot_event() {
 
 // Bytes are counted together: hot events that leave make room for a cold one.
 #[tokio::test(start_paused = true)]
-async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are_taken() {
+async fn claimed_event_without_free_bytes_waits_only_until_hot_events_are_taken() {
     const KIB: usize = 1024;
     let (store, slow) = (FaultyStore::new(), Gated::new(Recorder::new()));
     let queue = QueueConfig::default().with_bytes(300 * KIB);
@@ -316,11 +312,7 @@ async fn claimed_event_that_hot_ones_left_no_bytes_for_waits_only_until_they_are
     eventually(secs(1), || slow.gate.entered() == 1).await;
     commit(&store.inner, &outbox, vec![large()]).await;
     commit(&store.inner, &outbox, vec![large()]).await;
-    store.inner.insert_raw(RawRow {
-        event_type: "Made".to_owned(),
-        payload: Some(vec![b' '; 150 * KIB].into()),
-        ..RawRow::default()
-    });
+    store.inner.insert_raw(RawRow::of_type("Made").with_payload(vec![b' '; 150 * KIB]));
     assert_eq!(outbox.poll_once().await.expect("poll"), 0, "what is delivered takes room as well");
 
     slow.gate.open();

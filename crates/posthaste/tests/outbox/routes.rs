@@ -1,4 +1,4 @@
-//! Routes: which event goes where, how fast, and to how many.
+//! Routes: which event goes to which destinations, how fast, and to how many.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::*;
 
-fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
-}
-
 #[test]
 fn routes_are_refused_by_a_check_as_by_an_outbox() {
     let routes = || routes_to(&Recorder::new()).add(Route::event("Made").rate(0.0));
@@ -34,7 +30,7 @@ fn routes_are_refused_by_a_check_as_by_an_outbox() {
 
 // S3-76
 #[tokio::test(start_paused = true)]
-async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
+async fn event_without_a_route_is_dead_immediately_on_a_single_node() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let outbox = single_node(&store, routes_to(&recorder)).start().expect("start");
     let hot = commit_one(&store.inner, &outbox, "Unknown").await;
@@ -49,7 +45,7 @@ async fn event_without_a_route_is_dead_at_once_on_a_single_node() {
     assert_each_once(&recorder, &[good]);
 }
 
-// Design 8, routes: a rolling deploy
+// A rolling deployment
 #[tokio::test(start_paused = true)]
 async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let (store, recorder) = (FaultyStore::new().without_wake(), Recorder::new());
@@ -60,16 +56,16 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let waiting = row(&store.inner, &id);
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
-    // It polls in step with the other, and after it.
+    // It polls in step with the other engine, and after it.
     let new = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
     eventually(secs(530), || status(&store.inner, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);
     drop((old, new));
 }
 
-// Design 8, routes; S3-76
+// S3-76
 #[tokio::test(start_paused = true)]
-async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
+async fn event_without_a_route_on_any_node_is_dead_after_the_grace() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let outbox = Outbox::builder(store.clone(), routes).start().expect("start");
@@ -82,9 +78,9 @@ async fn event_that_no_node_has_a_route_for_is_dead_after_the_grace() {
     assert!(row.last_error.is_some_and(|reason| reason.starts_with("no route")));
 }
 
-// Design 8, routes; T7
+// T7
 #[tokio::test(start_paused = true)]
-async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
+async fn replayed_event_that_died_without_a_route_has_its_grace_again() {
     let store = FaultyStore::new();
     let routes = Routes::new().handle("Old", async |_: Delivery| ());
     let builder = Outbox::builder(store.clone(), routes).no_route_grace(secs(60));
@@ -100,7 +96,7 @@ async fn replayed_event_that_died_for_want_of_a_route_has_its_grace_again() {
     eventually(secs(120), || status(&store.inner, &id) == Status::Dead).await;
 }
 
-// S2-34, D11, design 8, fan-out
+// S2-34, D11
 #[tokio::test(start_paused = true)]
 async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
     let store = FaultyStore::new();
@@ -124,9 +120,9 @@ async fn fan_out_retries_only_the_destination_that_is_missing_the_event() {
     assert_eq!((mail.count(), kafka.count(), search.count()), (1, 3, 1));
 }
 
-// Design 8, fan-out; T7
+// T7
 #[tokio::test(start_paused = true)]
-async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
+async fn replay_of_a_fan_out_keeps_its_progress_unless_it_is_reset() {
     let store = FaultyStore::new();
     let broken = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let mail = Recorder::new();
@@ -152,7 +148,7 @@ async fn replay_of_a_fan_out_keeps_its_progress_unless_told() {
     assert_eq!((replayed.replays, replayed.attempt), (1, 1), "T7: attempts start again");
 }
 
-// Design 8, fan-out: an outage of one destination
+// An outage of one destination
 #[tokio::test(start_paused = true)]
 async fn outage_of_one_destination_of_a_fan_out_keeps_the_progress_of_the_other() {
     let store = FaultyStore::new();
@@ -184,7 +180,7 @@ struct OrderPlaced {
 
 // S3-18, S3-104
 #[tokio::test(start_paused = true)]
-async fn typed_handler_gets_its_type_and_an_unreadable_payload_is_dead() {
+async fn typed_handler_gets_its_type_and_an_undecodable_payload_is_dead() {
     let store = FaultyStore::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let routes = Routes::new().on({
@@ -294,9 +290,9 @@ fn routes_of_the_same_events_and_tenants_are_refused() {
     assert_eq!(settings, [r#"routes."again""#, r#"routes."and again""#, r#"routes."fallback@""#]);
 }
 
-// Design 8, routes: concurrency; S2-38
+// S2-38: concurrency
 #[tokio::test(start_paused = true)]
-async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_others() {
+async fn route_with_a_concurrency_never_exceeds_it_and_leaves_workers_to_other_routes() {
     let store = FaultyStore::new();
     let (few, many) = (Gated::new(Recorder::new()), Gated::new(Recorder::new()));
     let routes = Routes::new()
@@ -318,7 +314,6 @@ async fn route_with_a_concurrency_never_runs_more_and_leaves_the_workers_to_othe
     assert_eq!((few.gate.max_inside(), few.inner.count(), many.inner.count()), (2, 30, 30));
 }
 
-// Design 8, routes: rate
 #[tokio::test(start_paused = true)]
 async fn route_with_a_rate_keeps_to_it_and_reaches_it() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
@@ -380,7 +375,7 @@ async fn hot_backlog_of_a_route_with_a_rate_holds_up_no_other_route() {
     assert_each_once(&free, &[id]);
 }
 
-/// The one problem that keeps a route from being used: the setting and the advice.
+/// The only problem of a route: its setting and its advice.
 #[track_caller]
 fn refusal(route: Route) -> (String, String) {
     let built = Outbox::builder(FaultyStore::new(), Routes::new().add(route)).single_node().build();
@@ -406,7 +401,7 @@ fn timeout_of_a_route_is_longer_than_zero_and_at_most_a_day() {
 }
 
 #[test]
-fn destination_asks_for_batches_of_1_to_10000_events() {
+fn batch_size_of_a_destination_is_1_to_10000_events() {
     let route = |batch| Route::event("Made").deliver_to(Recorder::new().publisher(batch));
     for good in [1, 10_000] {
         let routes = Routes::new().add(route(good));
@@ -415,7 +410,7 @@ fn destination_asks_for_batches_of_1_to_10000_events() {
     for bad in [0, 10_001] {
         let (setting, advice) = refusal(route(bad));
         assert_eq!(setting, r#"routes."Made""#, "{bad}");
-        assert!(advice.starts_with("its destination asks for batches"), "{advice}");
+        assert!(advice.starts_with("the batch size of its destination"), "{advice}");
     }
 }
 
@@ -428,7 +423,7 @@ fn destination_of_a_fan_out_has_a_name_without_control_characters() {
     }
 }
 
-/// Remembers the size of every batch.
+/// Records the size of every batch.
 #[derive(Clone)]
 struct BatchSizes {
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -448,9 +443,9 @@ impl Destination for BatchSizes {
     }
 }
 
-// Design 8, worker: natural batches; S2-03
+// S2-03: natural batches
 #[tokio::test(start_paused = true)]
-async fn batch_is_what_is_queued_and_never_waits_for_more() {
+async fn batch_has_the_queued_events_and_never_waits_for_more() {
     let store = FaultyStore::new();
     let batches = BatchSizes { sizes: Arc::default(), takes: millis(20) };
     let routes = Routes::new().add(Route::event("Made").deliver_to(batches.clone()).batch(30));
@@ -458,7 +453,7 @@ async fn batch_is_what_is_queued_and_never_waits_for_more() {
     let started = Instant::now();
     commit_one(&store.inner, &outbox, "Made").await;
     eventually(millis(5), || batches.sizes.lock().expect("sizes").len() == 1).await;
-    assert!(started.elapsed() < millis(5), "one event goes at once");
+    assert!(started.elapsed() < millis(5), "one event is delivered immediately");
 
     commit(&store.inner, &outbox, events("Made", 70)).await;
     sleep(millis(200)).await;
@@ -511,7 +506,7 @@ async fn backlog_of_one_of_two_routes_drains_without_waiting_for_the_poll_interv
 }
 
 #[test]
-fn routes_whose_names_could_be_taken_for_each_other_have_different_names() {
+fn routes_with_ambiguous_parts_have_different_names() {
     let one = Route::event("c").aggregate("a:b").deliver_to(Recorder::new());
     let other = Route::event("b:c").aggregate("a").deliver_to(Recorder::new());
     let of_a_tenant = Route::event("c").aggregate("d").tenant("shop").deliver_to(Recorder::new());

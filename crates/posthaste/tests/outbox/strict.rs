@@ -1,4 +1,4 @@
-//! Ordered mode: whatever happens around it, no event overtakes an older one.
+//! Strict mode: whatever happens, no event overtakes an older one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::support::{Call, Fault, FaultyStore, Gated, Slow, commit, eventually, millis, secs};
 
-/// Two event types of one aggregate are two routes; both lead to the same recorder.
+/// Two event types of one aggregate on two routes; both lead to the same recorder.
 fn two_routes(recorder: &Recorder) -> Routes {
     Routes::new()
         .add(Route::event("Placed").deliver_to(recorder.clone()))
@@ -47,7 +47,7 @@ async fn batching_destination_gets_one_event_at_a_time() {
     let down = Arc::new(AtomicBool::new(true));
     let is_down = Arc::clone(&down);
     let recorder = Recorder::with(move |delivery| {
-        // Only the first event is refused: in a batch the second one would pass it.
+        // Only the first event is refused: in a batch the second one would overtake it.
         match delivery.payload_as::<usize>() {
             Ok(0) if is_down.load(Ordering::SeqCst) => Outcome::no_answer("silence"),
             _ => Outcome::done(),
@@ -70,7 +70,7 @@ async fn batching_destination_gets_one_event_at_a_time() {
 
 // T3
 #[tokio::test(start_paused = true)]
-async fn nothing_passes_what_a_crashed_engine_held() {
+async fn nothing_overtakes_the_events_of_a_crashed_engine() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
     let blocked = Gated::new(Recorder::new());
     let routes = Routes::new().add(Route::pattern("*").deliver_to(blocked.clone()));
@@ -125,9 +125,9 @@ async fn pause_of_one_route_holds_everything_behind_it() {
     outbox.shutdown().await;
 }
 
-// T3: a settlement that cannot be written keeps the next batch away.
+// T3: a settlement that cannot be written holds back the next batch.
 #[tokio::test(start_paused = true)]
-async fn store_that_cannot_settle_lets_nothing_pass() {
+async fn nothing_overtakes_an_event_that_the_store_cannot_settle() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());
     let written = write(&store.inner, mixed(9)).await;
     store.break_call(Call::Settle, Fault::Fail);
@@ -160,7 +160,7 @@ async fn shutdown_takes_no_longer_than_its_drain() {
     assert_eq!((report.released, report.abandoned), (5, 1));
 }
 
-// Two engines by mistake: they take turns, and order holds.
+// Two engines by mistake: they take turns, and the order holds.
 #[tokio::test(start_paused = true)]
 async fn second_strict_engine_waits_for_the_first() {
     let (store, recorder) = (MemoryStore::new(), Recorder::new());
@@ -185,7 +185,7 @@ async fn second_strict_engine_waits_for_the_first() {
 
 // Invariant 4: a probe that is due behind a paused event does not spin.
 #[tokio::test(start_paused = true)]
-async fn paused_head_in_front_of_a_probe_makes_no_loop() {
+async fn paused_head_in_front_of_a_probe_does_not_spin() {
     let store = FaultyStore::new();
     let down = Recorder::with(|_| Outcome::no_connection("refused"));
     let routes = Routes::new()
@@ -207,9 +207,9 @@ async fn paused_head_in_front_of_a_probe_makes_no_loop() {
     outbox.shutdown().await;
 }
 
-// T3: a full queue lets no smaller event in before a larger one.
+// T3: a full queue does not admit a smaller event before a larger one.
 #[tokio::test(start_paused = true)]
-async fn small_event_does_not_pass_a_large_one_that_the_queue_has_no_room_for() {
+async fn small_event_does_not_overtake_a_large_one_that_does_not_fit() {
     let store = MemoryStore::new();
     let slow = Slow::new(millis(100), Recorder::new());
     let sized = |bytes| Event::json("Placed", &"x".repeat(bytes)).expect("a good event");

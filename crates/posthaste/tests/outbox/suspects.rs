@@ -1,4 +1,4 @@
-//! Events that end the process that delivers them, and processes that end for other reasons.
+//! Events that kill the process that delivers them, and processes that die for other reasons.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::support::*;
 
 const LEASE_DURATION: std::time::Duration = secs(3);
 
-/// Takes a while for each event, and a poison event ends the process: the test drops the engine then.
+/// Takes a while for each event. A poison event ends the process: the test drops the engine then.
 #[derive(Clone)]
 struct Process {
     taken: Recorder,
@@ -57,7 +57,7 @@ fn start(store: &MemoryStore, process: &Process) -> Outbox {
     builder.poll_interval(millis(100)).poll_batch(500).start().expect("start")
 }
 
-/// Keeps so many processes running, each restarted when it dies, until nothing is pending.
+/// Keeps this many processes running, each restarted when it dies, until nothing is pending.
 async fn supervise(store: &MemoryStore, taken: &Recorder, processes: usize) -> usize {
     let begin = || {
         let process = Process::new(taken);
@@ -93,18 +93,18 @@ async fn poison_dies_alone(processes: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_kills_its_process_dies_and_none_that_was_held_beside_it() {
+async fn event_that_kills_its_process_is_dead_and_no_event_that_was_held_with_it() {
     poison_dies_alone(1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn event_that_kills_its_process_dies_alone_with_two_processes() {
+async fn event_that_kills_its_process_is_the_only_dead_one_with_two_processes() {
     poison_dies_alone(2).await;
 }
 
-/// Whatever else ends a process again and again, its events wait for one that lives.
+/// A process may keep dying for another reason: its events wait for a process that lives.
 #[tokio::test(start_paused = true)]
-async fn crash_loop_kills_no_event_however_long_it_lasts() {
+async fn crash_loop_makes_no_event_dead_however_long_it_lasts() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Made", 300);
     for _ in 0..200 {
@@ -113,7 +113,7 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
         let builder =
             Outbox::builder(faulty, routes).lease(secs(1)).poll_interval(millis(100)).poll_batch(500);
         let outbox = builder.start().expect("start");
-        // Between one and two leases: long enough to take over what the one before it held.
+        // Between one and two leases: long enough to take over what the previous one held.
         sleep(millis(1000 + fastrand::u64(0..1000))).await;
         drop(outbox);
     }
@@ -127,9 +127,9 @@ async fn crash_loop_kills_no_event_however_long_it_lasts() {
     drop(outbox);
 }
 
-/// A suspect that takes long is not in the way of all others for good.
+/// A suspect that takes long does not hold up all other events for ever.
 #[tokio::test(start_paused = true)]
-async fn suspects_leave_every_other_event_its_turn() {
+async fn suspects_leave_other_events_their_turn() {
     let store = MemoryStore::new();
     insert_foreign(&store, "Slow", 5);
     for _ in 0..=SUSPECT_LOST_LEASES {
@@ -154,7 +154,7 @@ async fn suspects_leave_every_other_event_its_turn() {
     drop(outbox);
 }
 
-/// One delivery that takes long, and a suspect that waits for its end: the rest goes on.
+/// While one slow delivery runs and a suspect waits for its end, the other events go on.
 #[tokio::test(start_paused = true)]
 async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting() {
     let store = store_with_suspect().await;
@@ -179,7 +179,7 @@ async fn suspect_that_waits_for_a_slow_delivery_does_not_keep_everything_waiting
     drop(outbox);
 }
 
-/// A start that the store could not count must not happen: it could go on for ever.
+/// A start that the store could not count must not happen, because it could repeat for ever.
 #[tokio::test(start_paused = true)]
 async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
     let store = store_with_suspect().await;
@@ -193,9 +193,9 @@ async fn suspect_is_not_begun_while_its_start_cannot_be_counted() {
     drop(outbox);
 }
 
-/// What the store counted although its answer was lost is a start that did not happen.
+/// A start that the store counted although its reply was lost did not happen.
 #[tokio::test(start_paused = true)]
-async fn starts_that_did_not_happen_kill_no_event() {
+async fn starts_that_did_not_happen_make_no_event_dead() {
     let store = store_with_suspect().await;
     let (faulty, slow) = (FaultyStore::on(&store), Gated::new(Recorder::new()));
     faulty.break_call(Call::Renew, Fault::LoseAnswer);
@@ -223,7 +223,7 @@ fn start_gated(faulty: &FaultyStore, slow: &Gated<Recorder>) -> Outbox {
         .expect("start")
 }
 
-/// Lets what is due lose so many leases that it is a suspect.
+/// Lets due rows lose so many leases that they are suspects.
 async fn lose_leases(store: &MemoryStore) {
     for _ in 0..=SUSPECT_LOST_LEASES {
         let slow = Gated::new(Recorder::new());
@@ -233,7 +233,7 @@ async fn lose_leases(store: &MemoryStore) {
     }
 }
 
-/// What would run beside a suspect would lose its lease with it, and could be what ends the process.
+/// An event that ran beside a suspect would lose its lease with it, and could be what kills the process.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_begun_while_a_suspect_runs() {
     let (store, slow, quick) = (store_with_suspect().await, Gated::new(Recorder::new()), Recorder::new());
@@ -252,9 +252,9 @@ async fn nothing_is_begun_while_a_suspect_runs() {
     drop(outbox);
 }
 
-/// The others have their turn for as long as a suspect kept them waiting.
+/// Other events get their turn for as long as a suspect kept them waiting.
 #[tokio::test(start_paused = true)]
-async fn suspect_does_not_follow_another_at_once() {
+async fn suspect_does_not_follow_another_immediately() {
     let (store, slow) = (MemoryStore::new(), Gated::new(Recorder::new()));
     insert_foreign(&store, "Made", 2);
     lose_leases(&store).await;
@@ -263,7 +263,7 @@ async fn suspect_does_not_follow_another_at_once() {
     sleep(secs(20)).await;
     slow.gate.admit(1);
     sleep(secs(19)).await;
-    assert_eq!(slow.gate.entered(), 1, "the others have their turn");
+    assert_eq!(slow.gate.entered(), 1, "other events have their turn");
     eventually(secs(5), || slow.gate.entered() == 2).await;
     drop(outbox);
 }
@@ -283,7 +283,7 @@ async fn lose_leases_in_order(store: &MemoryStore) {
     }
 }
 
-/// Delivers all, each after a while: a suspect that may begin by its time has long been able to.
+/// Delivers all events, each after a while: a suspect could have begun long before.
 async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
     let slow = Gated::new(Recorder::new());
     let outbox = start_strict(store, &slow);
@@ -297,7 +297,7 @@ async fn delivered_slowly(store: &MemoryStore, count: usize) -> Vec<EventId> {
     slow.inner.ids()
 }
 
-/// In strict order what comes behind a suspect waits for it, whether it is one too or not.
+/// In strict order events behind a suspect wait for it, whether they are suspects or not.
 #[tokio::test(start_paused = true)]
 async fn nothing_overtakes_a_suspect_in_strict_order() {
     for suspects in [1, 5] {
@@ -309,13 +309,13 @@ async fn nothing_overtakes_a_suspect_in_strict_order() {
     }
 }
 
-/// Nor does a suspect overtake what stands before it.
+/// A suspect does not overtake older events either.
 #[tokio::test(start_paused = true)]
 async fn suspect_overtakes_nothing_in_strict_order() {
     let store = MemoryStore::new();
-    let later = Some(store.now() + HOUR);
+    let later = store.now() + HOUR;
     let delayed = |_| {
-        let raw = RawRow { event_type: "Made".to_owned(), available_at: later, ..RawRow::default() };
+        let raw = RawRow::of_type("Made").with_available_at(later);
         let id = raw.id.clone();
         store.insert_raw(raw).expect("a new id");
         id

@@ -1,8 +1,8 @@
-//! An outbox that only writes has nothing that only an engine needs.
+//! A writer-only outbox: no setting that only an engine uses.
 
 use posthaste::{Config, MemoryStore, Mode, Outbox, Recorder, Route, Routes};
 
-/// Nothing polls and nothing queues where nothing is delivered: a file that says otherwise is mistaken.
+/// Nothing polls and nothing queues, so a file with such settings is wrong.
 #[test]
 fn writer_only_refuses_what_only_an_engine_needs() {
     let mut writer_only = Config::default();
@@ -21,9 +21,9 @@ fn writer_only_refuses_what_only_an_engine_needs() {
     assert!(error.to_string().contains("leave out interceptors"), "{error}");
 }
 
-/// They would be ignored, and their events would never arrive.
+/// Routes would be ignored, and their events would never be delivered.
 #[test]
-fn writer_only_refuses_routes_and_says_where_they_belong() {
+fn writer_only_refuses_routes_and_names_the_right_place() {
     let routes = Routes::new().add(Route::fallback().deliver_to(Recorder::new()));
     let error = Outbox::builder(MemoryStore::new(), routes).writer_only().build().expect_err("a route");
     assert_eq!(error.problems.len(), 1, "{error}");

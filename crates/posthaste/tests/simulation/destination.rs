@@ -1,4 +1,4 @@
-//! Destinations that take events, refuse them, vanish, hang and panic.
+//! Destinations that accept events, refuse them, vanish, hang and panic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::plan::Plan;
 
 pub(crate) const PANIC_MESSAGE: &str = "a handler of the simulation panics";
 
-/// One destination as one node sees it.
+/// One destination as one node reaches it.
 #[derive(Debug)]
 pub(crate) struct SimDestination {
     pub(crate) name: &'static str,
@@ -23,11 +23,11 @@ pub(crate) struct SimDestination {
     pub(crate) strict: bool,
     pub(crate) journal: Journal,
     pub(crate) chance: FaultChance,
-    /// While set, nobody is there for this node.
+    /// While set, the destination cannot be reached from this node.
     pub(crate) outage: Arc<AtomicBool>,
-    /// The process that this destination is a part of has ended, and only a supervisor has to notice.
+    /// The process of this destination has ended; the supervisor has not noticed yet.
     pub(crate) dying: Arc<AtomicBool>,
-    /// The most bytes that the node may have in its hands.
+    /// The most bytes that the node may be delivering.
     pub(crate) bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl Destination for SimDestination {
         if self.dying.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        // Longer than a lease: only renewals keep the event ours.
+        // Longer than a lease: only renewals keep the event held.
         let slow = if self.chance.percent(4) { Plan::LEASE_DURATION * 3 } else { Duration::ZERO };
         tokio::time::sleep(slow + self.chance.millis(20)).await;
         if self.chance.percent(3) {
@@ -86,7 +86,7 @@ impl SimDestination {
             }
             2 => {
                 self.record(delivery.id(), |record| record.failures += 1);
-                Outcome::RetryAfter(self.chance.millis(20_000), "busy".into())
+                Outcome::retry_after(self.chance.millis(20_000), "busy")
             }
             _ => {
                 self.record(delivery.id(), |record| record.failures += 1);
@@ -95,7 +95,7 @@ impl SimDestination {
         }
     }
 
-    /// Notes what the node has in its hands now; one event may be more than it is allowed (invariant 4).
+    /// Records how many bytes the node is delivering. One event may exceed the bound (invariant 4).
     fn carries(&self, change: impl FnOnce(usize) -> usize) {
         let mut journal = self.journal.lock();
         let carried = journal.carried.entry((self.node, self.incarnation)).or_default();
@@ -103,7 +103,7 @@ impl SimDestination {
         let carried = *carried;
         drop(journal);
         if carried > self.bytes + Plan::MAX_PAYLOAD_BYTES {
-            self.journal.violation(format!("node {} delivers {carried} bytes at once", self.node));
+            self.journal.violation(format!("node {} delivers {carried} bytes at the same time", self.node));
         }
     }
 
@@ -118,7 +118,7 @@ impl SimDestination {
     }
 }
 
-/// Notes that events run on a node, and whether one runs there twice (T1).
+/// Records which events run on a node, and whether one runs there twice (T1).
 struct Running<'a> {
     destination: &'a SimDestination,
     ids: Vec<EventId>,
@@ -142,7 +142,7 @@ impl<'a> Running<'a> {
                 destination.journal.lock().arrivals.push(id.clone());
             }
             if twice {
-                destination.journal.violation(format!("{id} runs twice at once on node {run:?}"));
+                destination.journal.violation(format!("{id} runs twice at the same time on node {run:?}"));
             }
         }
         Self { destination, ids, bytes }

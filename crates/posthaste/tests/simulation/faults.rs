@@ -1,4 +1,4 @@
-//! A store whose calls fail, hang, answer late or lose their answers.
+//! A store whose calls fail, hang, or whose replies are late or lost.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use posthaste::store::{
 };
 use posthaste::{MemoryStore, StoreError, Timestamp};
 
-/// Random choices of faults, until the world heals.
+/// Random choices of faults, until everything heals.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultChance {
     rng: Arc<Mutex<Rng>>,
@@ -35,7 +35,7 @@ impl FaultChance {
         self.healed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something that goes wrong in so many of a hundred cases does.
+    /// Whether a fault with this rate, in percent, happens now.
     pub(crate) fn percent(&self, percent: u32) -> bool {
         !self.calm
             && !self.healed.load(Ordering::Relaxed)
@@ -43,7 +43,7 @@ impl FaultChance {
             && self.below(100) < percent
     }
 
-    /// The same with the plan's own rate.
+    /// The same with the rate of the plan.
     pub(crate) fn percent_bad(&self) -> bool {
         self.percent(self.bad.load(Ordering::Relaxed))
     }
@@ -61,16 +61,16 @@ impl FaultChance {
     }
 }
 
-/// What a call may suffer.
+/// How a call goes wrong.
 enum Fault {
     None,
-    /// Fails before anything happened.
+    /// Fails before it had an effect.
     Fails,
-    /// Takes effect, but nobody hears of it.
+    /// Takes effect, but the reply is lost.
     LosesAnswer,
-    /// Takes effect, later.
+    /// Takes effect later.
     Late(Duration),
-    /// Takes effect at once, and says so when nobody listens any more.
+    /// Takes effect immediately, but the reply comes after the caller has given up.
     AnswersLate,
 }
 
@@ -78,7 +78,7 @@ enum Fault {
 pub(crate) struct SimStore {
     pub(crate) inner: MemoryStore,
     pub(crate) chance: FaultChance,
-    /// The process behind this connection has ended.
+    /// The process of this connection has ended.
     pub(crate) dying: Arc<AtomicBool>,
 }
 
@@ -92,7 +92,7 @@ impl SimStore {
             1 => Fault::LosesAnswer,
             2 => Fault::Late(self.chance.millis(2_000)),
             3 => Fault::AnswersLate,
-            // Longer than the engine waits.
+            // Longer than the engine's timeout.
             _ => Fault::Late(Duration::from_secs(20)),
         }
     }
@@ -133,7 +133,7 @@ impl Store for SimStore {
 
     async fn settle(&self, settle: &Settle<'_>) -> Result<Vec<Settled>, StoreError> {
         let mut settled = self.with_fault(self.inner.settle(settle)).await?;
-        // One of several servers is down, or its answer was lost.
+        // One of several servers is down, or its reply was lost.
         if self.chance.percent_bad() {
             settled.iter_mut().filter(|_| self.chance.below(2) == 0).for_each(|one| *one = Settled::Unknown);
         }

@@ -1,4 +1,4 @@
-//! What really happened: three independent accounts, written by the writers and the destinations.
+//! The journal: what really happened, recorded independently by the writers and the destinations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,28 +17,28 @@ pub(crate) struct Entries {
     pub(crate) rolled_back: BTreeSet<EventId>,
     /// Committed ids in the order of their commits.
     pub(crate) commits: Vec<EventId>,
-    /// Ids in the order in which a destination first saw them.
+    /// Ids in the order in which a destination first received them.
     pub(crate) arrivals: Vec<EventId>,
-    /// What the destinations saw of each id.
+    /// What the destinations received of each id.
     pub(crate) records: BTreeMap<EventId, DeliveryRecord>,
     /// Bytes that are being delivered, by node and incarnation.
     pub(crate) carried: BTreeMap<(usize, u32), usize>,
-    /// Ids that were committed in rows which the store lost. What became of them is open.
+    /// Ids that were committed in rows that the store lost. Their outcome is undefined.
     pub(crate) lost: BTreeSet<EventId>,
-    /// Broken rules that show at once, such as two copies running on one node.
+    /// Violations that are visible immediately, such as two copies running on one node.
     pub(crate) violations: Vec<String>,
     pub(crate) hooks: Hooks,
 }
 
-/// What the destinations saw of one id.
+/// What the destinations received of one id.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryRecord {
     /// Acknowledged deliveries, by destination.
     pub(crate) done: BTreeMap<&'static str, u32>,
-    /// Answers that may spend an attempt: failures, panics, timeouts and refusals of connections.
+    /// Outcomes that may spend an attempt: failures, panics, timeouts and refused connections.
     pub(crate) failures: u32,
     pub(crate) unreachable: u32,
-    /// A destination said "never".
+    /// A destination returned a final failure.
     pub(crate) dead: bool,
     /// Running now, by node and incarnation.
     pub(crate) running: BTreeSet<(usize, u32, &'static str)>,

@@ -1,17 +1,16 @@
 //! A seeded simulation of the engine on paused time.
 //!
-//! Each seed makes a small world: one or two nodes on one store, writers, two destinations, and
-//! a choice of faults. Things go wrong for a while, then everything heals, and then the
-//! invariants must hold. A failing seed is printed; `POSTHASTE_SIM_SEED=n` runs it alone, and
-//! `POSTHASTE_SIM_SEEDS=n` runs that many.
+//! Each seed makes a small world: one or two nodes on one store, writers, two destinations, and a choice of faults.
+//! Faults happen for a while, then everything heals, and then the invariants must hold. A failing seed is printed;
+//! `POSTHASTE_SIM_SEED=n` runs it alone, and `POSTHASTE_SIM_SEEDS=n` runs that many.
 
 #![allow(clippy::unwrap_used, reason = "a simulation that cannot go on has failed")]
 
 mod destination;
 mod faults;
+mod invariants;
 mod journal;
 mod nodes;
-mod oracle;
 mod plan;
 mod workload;
 
@@ -22,9 +21,9 @@ use plan::Plan;
 
 const SEEDS: u64 = 1000;
 
-// Design 1, invariants 1, 2, 4, 5, 6 and 7; S2-06, S2-42, S3-111, T1, T4, T5, T9, T10, T12
+// Invariants 1, 2, 4, 5, 6 and 7; S2-06, S2-42, S3-111, T1, T4, T5, T9, T10, T12
 #[test]
-fn invariants_hold_whatever_goes_wrong() {
+fn invariants_hold_under_any_faults() {
     let (seeds, totals) = run_seeds(Plan::new);
     if seeds >= 100 {
         totals.assert_everything_happened();
@@ -37,21 +36,21 @@ fn strict_mode_never_lets_an_event_overtake_an_older_one() {
     run_seeds(Plan::strict);
 }
 
-/// The simulation can be repeated: the same seed gives the same story.
+/// The simulation is deterministic: the same seed has the same result.
 #[test]
-fn same_seed_gives_the_same_story() {
+fn same_seed_has_the_same_result() {
     for seed in [3, 17, 42] {
         assert_eq!(run(seed, &Plan::new(seed)), run(seed, &Plan::new(seed)), "seed {seed}");
     }
 }
 
-/// Runs every seed, and stops at the first that breaks a rule.
-fn run_seeds(plan: fn(u64) -> Plan) -> (usize, oracle::Summary) {
+/// Runs every seed and stops at the first that violates an invariant.
+fn run_seeds(plan: fn(u64) -> Plan) -> (usize, invariants::Summary) {
     let seeds: Vec<u64> = match (number("POSTHASTE_SIM_SEED"), number("POSTHASTE_SIM_SEEDS")) {
         (Some(seed), _) => vec![seed],
         (None, count) => (0..count.unwrap_or(SEEDS)).collect(),
     };
-    let mut totals = oracle::Summary::default();
+    let mut totals = invariants::Summary::default();
     let watchdog = Watchdog::start();
     for &seed in &seeds {
         watchdog.begin(seed);
@@ -67,7 +66,7 @@ fn run_seeds(plan: fn(u64) -> Plan) -> (usize, oracle::Summary) {
     (seeds.len(), totals)
 }
 
-/// A seed that spins would hang for ever, because paused time does not pass then.
+/// Ends the test if a seed spins: paused time does not advance then, so it would hang for ever.
 struct Watchdog(std::sync::mpsc::Sender<u64>);
 
 impl Watchdog {
@@ -101,24 +100,24 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-fn run(seed: u64, plan: &Plan) -> oracle::Summary {
+fn run(seed: u64, plan: &Plan) -> invariants::Summary {
     silence_expected_panics();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(story(seed, plan))
 }
 
-async fn story(seed: u64, plan: &Plan) -> oracle::Summary {
-    // The engine's own random numbers (jitter, tokens, owners) come from this thread's generator.
+async fn story(seed: u64, plan: &Plan) -> invariants::Summary {
+    // The engine's own random numbers (jitter, tokens, owners) come from the generator of this thread.
     fastrand::seed(seed);
     let world = nodes::World::new(plan);
     workload::run(&world, plan).await;
     world.heal(plan.outages > 0 && !plan.strict).await;
     let healed = tokio::time::timeout(plan.time_to_settle(), world.settled()).await;
-    oracle::check(seed, plan, &world, healed.is_ok())
+    invariants::check(seed, plan, &world, healed.is_ok())
 }
 
-/// Handlers of this simulation panic on purpose; their messages would drown everything else.
+/// Handlers of this simulation panic on purpose. Their messages would hide everything else.
 fn silence_expected_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

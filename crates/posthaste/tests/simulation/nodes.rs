@@ -23,7 +23,7 @@ pub(crate) struct World {
     incarnations: AtomicU32,
     deliveries: FaultChance,
     calls: FaultChance,
-    /// Whether route `a` is out of reach, for each node.
+    /// Whether route `a` is unreachable, per node.
     outages: Vec<Arc<AtomicBool>>,
     /// Whether the process of each node has ended by itself.
     dying: RefCell<Vec<Arc<AtomicBool>>>,
@@ -67,14 +67,14 @@ impl World {
         self.nodes.borrow().len()
     }
 
-    /// Kills a node: its tasks end at once, its memory is gone. Another starts in its place.
+    /// Kills a node: its tasks end immediately and its memory is lost. Another one starts in its place.
     pub(crate) fn crash(&self, node: usize) {
         let replacement = self.start_node(node);
         let dead = std::mem::replace(&mut self.nodes.borrow_mut()[node], replacement);
         dead.abort();
     }
 
-    /// What a supervisor does: starts another in the place of each node that has ended by itself.
+    /// Acts as a supervisor: starts another node in the place of each that has ended by itself.
     pub(crate) fn supervise(&self) {
         for node in 0..self.node_count() {
             if self.dying.borrow()[node].load(Ordering::Relaxed) {
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Route `a` goes out of reach of one node, or of all.
+    /// Makes route `a` unreachable from one node, or from all.
     pub(crate) fn begin_outage(&self, node: Option<usize>) {
         for (number, outage) in self.outages.iter().enumerate() {
             if node.is_none_or(|node| node == number) {
@@ -96,8 +96,8 @@ impl World {
         self.outages.iter().for_each(|outage| outage.store(false, Ordering::Relaxed));
     }
 
-    /// The store loses its last rows, as after a failover to a standby that was behind, and gives their
-    /// numbers again.
+    /// The store loses its last rows, as after a failover to a standby that was behind, and assigns their numbers
+    /// again.
     pub(crate) fn lose_tail(&self, rows: usize) {
         let all = self.store.rows();
         let tail = &all[all.len().saturating_sub(rows)..];
@@ -107,7 +107,7 @@ impl World {
         self.journal.lost(&ids);
     }
 
-    /// Stops a node in order, and starts another in its place.
+    /// Shuts a node down and starts another in its place.
     pub(crate) async fn restart(&self, node: usize) {
         let outbox = self.node(node);
         outbox.shutdown().await;
@@ -115,8 +115,8 @@ impl World {
         self.nodes.borrow_mut()[node] = replacement;
     }
 
-    /// From now on nothing goes wrong, but where there are two nodes one of them may never reach route `a`
-    /// again: the other delivers its events.
+    /// Ends all faults. Where there are two nodes, one of them may never reach route `a` again; the other one delivers
+    /// its events.
     pub(crate) async fn heal(&self, one_stays_cut_off: bool) {
         self.deliveries.heal();
         self.calls.heal();
@@ -207,7 +207,7 @@ impl WriterHook for JournalHook {
 }
 
 impl World {
-    /// Rows that ended badly.
+    /// The number of DEAD rows.
     pub(crate) fn dead(&self) -> usize {
         self.store.rows().iter().filter(|row| row.status == Status::Dead).count()
     }

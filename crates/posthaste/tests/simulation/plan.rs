@@ -1,4 +1,4 @@
-//! What a seed decides: the world's shape and which faults it has.
+//! The plan of a seed: the world and its faults.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use fastrand::Rng;
 /// The choices of one seed.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Ordered mode, and nothing that may lawfully let later events pass.
+    /// Strict mode, without anything that may let later events overtake.
     pub(crate) strict: bool,
     pub(crate) nodes: usize,
     pub(crate) transactions: usize,
@@ -18,21 +18,21 @@ pub(crate) struct Plan {
     pub(crate) cold: usize,
     pub(crate) batch: usize,
     pub(crate) max_attempts: u32,
-    /// Nothing goes wrong at all: then every event is delivered exactly once.
+    /// No faults at all. Then every event is delivered exactly once.
     pub(crate) calm: bool,
-    /// Out of a hundred deliveries, so many end badly in one way or another.
+    /// Deliveries that fail in one way or another, in percent.
     pub(crate) bad_deliveries: u32,
-    /// Out of a hundred store calls, so many go wrong.
+    /// Store calls that go wrong, in percent.
     pub(crate) bad_calls: u32,
-    /// The destination of route `a` goes away for a while, so many times.
+    /// How often the destination of route `a` goes away for a while.
     pub(crate) outages: u32,
     pub(crate) crashes: u32,
     pub(crate) shutdowns: u32,
     pub(crate) clock_steps: u32,
     pub(crate) pauses: u32,
-    /// Events that end the process which delivers them.
+    /// Events that end the process that delivers them.
     pub(crate) poison: u32,
-    /// The store loses its last rows and gives their numbers again, so many times.
+    /// How often the store loses its last rows and assigns their numbers again.
     pub(crate) lost_tails: u32,
     /// The most bytes in the queues and deliveries of a node.
     pub(crate) bytes: usize,
@@ -76,14 +76,15 @@ impl Plan {
         }
     }
 
-    /// The same world in strict mode. A store's clock that is set back makes rows wait for their
-    /// time that were due already, and rows that wait are passed. Numbers that are given twice have no order.
+    /// The same world in strict mode. Not with a store's clock that is set back, because rows that were due would have
+    /// to wait, and rows that wait may be overtaken. Nor with numbers that are assigned twice, because they have no
+    /// order.
     pub(crate) fn strict(seed: u64) -> Self {
         Self { strict: true, clock_steps: 0, lost_tails: 0, poison: 0, ..Self::new(seed) }
     }
 
-    /// How long after everything has healed the last event may wait. What was parked comes back at once; an
-    /// event that ends its processes takes its time to die.
+    /// How long after everything has healed the last event may wait. Parked events come back immediately; an event that
+    /// ends its processes takes time until it is DEAD.
     pub(crate) fn time_to_settle(&self) -> Duration {
         match self.poison {
             0 => Duration::from_secs(15 * 60),
@@ -91,14 +92,14 @@ impl Plan {
         }
     }
 
-    /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch,
-    /// and what waits for the confirmation of its commit.
+    /// The most events that one engine may hold: hot + cold + workers × batch + one settle batch, and those that wait
+    /// for the confirmation of their commit.
     pub(crate) fn max_held(&self) -> usize {
         self.hot + self.cold + self.workers * self.batch + 1000
     }
 }
 
-/// Random numbers for the world, apart from the engine's own.
+/// Random numbers for the world, independent of the engine's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Randomness(Rc<RefCell<Rng>>);
 

@@ -1,9 +1,9 @@
-//! Writers that commit, roll back, lose answers and forget receipts, while things break.
+//! Writers that commit, roll back, lose replies and drop receipts while faults happen.
 
 use std::time::Duration;
 
 use posthaste::memory::CommitFault;
-use posthaste::{Admin as _, Event, EventId, Outbox};
+use posthaste::{Admin as _, Event, EventId, MemoryWriter, Outbox};
 
 use super::nodes::{TYPES, World};
 use super::plan::{Plan, Randomness};
@@ -97,7 +97,7 @@ fn events(plan: &Plan, random: &Randomness, number: usize) -> Vec<Event> {
                 0
             };
             let event = event.json_text(format!("\"{}\"", "x".repeat(size)));
-            // A calm world still has delays.
+            // Even a plan without faults has delays.
             let delayed = !plan.strict && random.percent(10);
             let event = if delayed {
                 event.deliver_after(random.millis(20_000) + Duration::from_millis(1))
@@ -113,10 +113,10 @@ fn ids(events: &[Event]) -> Vec<EventId> {
     events.iter().map(|event| event.id().clone()).collect()
 }
 
-/// One transaction, ended in one of many ways; the journal says what really became of it.
+/// One transaction, ended in one of many ways. The journal records its real outcome.
 async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox, number: usize) {
     let events = events(plan, random, number);
-    // Delayed events pass, and so do late commits: strict worlds have neither.
+    // Delayed events may be overtaken, and so may late commits: strict plans have neither.
     if plan.strict {
         return committed(world, random, outbox, events).await;
     }
@@ -140,10 +140,10 @@ async fn write(world: &World, plan: &Plan, random: &Randomness, outbox: &Outbox,
 
 async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     if random.percent(5) {
-        // A transaction that stays open longer than the lease its rows were born with.
+        // A transaction that stays open longer than the lease with which its rows were born.
         tokio::time::sleep(random.millis(15_000)).await;
     }
     tx.commit().await.unwrap();
@@ -152,14 +152,14 @@ async fn committed(world: &World, random: &Randomness, outbox: &Outbox, events: 
 
 async fn rolled_back(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.rollback().await.unwrap();
 }
 
 async fn dropped(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     drop(tx);
 }
@@ -167,7 +167,7 @@ async fn dropped(world: &World, outbox: &Outbox, events: Vec<Event>) {
 async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, keep: bool) {
     let inner = vec![events.pop().unwrap()];
     let (outer_ids, inner_ids) = (ids(&events), ids(&inner));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     let mut savepoint = tx.savepoint().await.unwrap();
     savepoint.write_all(inner).await.unwrap();
@@ -182,22 +182,22 @@ async fn with_savepoint(world: &World, outbox: &Outbox, mut events: Vec<Event>, 
     world.journal.committed(&outer_ids);
 }
 
-/// A savepoint behind the back of the `Tx`: only the proof before COMMIT shows what it undid.
+/// A savepoint that the `Tx` does not know of: only the proof before COMMIT shows what it undid.
 async fn with_raw_savepoint(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     (*tx).savepoint().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.rollback_to_savepoint().await.unwrap();
     tx.commit().await.unwrap();
 }
 
-/// The user's own transaction, with a receipt that is handed over, or forgotten.
+/// A transaction of the service, with a receipt that is passed on or dropped.
 async fn by_hand(world: &World, random: &Randomness, outbox: &Outbox, events: Vec<Event>) {
     let ids = ids(&events);
     let mut connection = world.store.connect();
     connection.begin().await.unwrap();
-    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    let receipt = MemoryWriter::new(&world.store, outbox).insert_all(&mut connection, events).await.unwrap();
     connection.commit().await.unwrap();
     world.journal.committed(&ids);
     if random.percent(50) {
@@ -209,15 +209,15 @@ async fn said_committed_but_rolled_back(world: &World, outbox: &Outbox, events: 
     world.journal.rolled_back(&ids(&events));
     let mut connection = world.store.connect();
     connection.begin().await.unwrap();
-    let receipt = world.store.writer(outbox).insert_all(&mut connection, events).await.unwrap();
+    let receipt = MemoryWriter::new(&world.store, outbox).insert_all(&mut connection, events).await.unwrap();
     outbox.committed(receipt);
     connection.rollback().await.unwrap();
 }
 
-/// A failed statement aborted the transaction, and COMMIT answers Ok all the same.
+/// A failed statement aborted the transaction, and COMMIT returns `Ok` anyway.
 async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
     world.journal.rolled_back(&ids(&events));
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.abort();
     assert!(tx.commit().await.is_err());
@@ -225,7 +225,7 @@ async fn aborted(world: &World, outbox: &Outbox, events: Vec<Event>) {
 
 async fn with_fault(world: &World, outbox: &Outbox, events: Vec<Event>, fault: CommitFault) {
     let ids = ids(&events);
-    let mut tx = world.store.writer(outbox).begin().await.unwrap();
+    let mut tx = MemoryWriter::new(&world.store, outbox).begin().await.unwrap();
     tx.write_all(events).await.unwrap();
     tx.fail_next_commit(fault);
     assert!(tx.commit().await.is_err());

@@ -1,4 +1,4 @@
-//! What the tests of the examples share: a web service on a free port, and a database of one's own.
+//! Shared by the tests of the examples: a web service on a free port, and a database for one test.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Ready when the service shall stop.
+/// Completes when the service must stop.
 pub type StopSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A web service, running on a free port.
@@ -50,22 +50,22 @@ impl Service {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")).await
     }
 
-    /// The whole answer, headers and all.
+    /// Sends a request; returns the whole response, with headers.
     async fn send(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
-        stream.write_all(request.as_bytes()).await.expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("it answers");
-        answer
+        let mut stream = TcpStream::connect(self.address).await.expect("the service listens");
+        stream.write_all(request.as_bytes()).await.expect("the service reads");
+        let mut result = String::new();
+        stream.read_to_string(&mut result).await.expect("the service responds");
+        result
     }
 
     pub async fn stop(self) -> ShutdownReport {
-        self.stop.send(()).expect("it runs");
+        self.stop.send(()).expect("the program runs");
         self.running.await.expect("no panic").expect("no error")
     }
 }
 
-/// A PostgreSQL database that nobody else uses.
+/// A PostgreSQL database for one test.
 pub struct Database {
     name: String,
 }
@@ -83,12 +83,12 @@ impl Database {
 
     pub fn url(&self) -> String {
         let mut url = self.options().to_url_lossy();
-        // Options that only sqlx knows.
+        // Removes options that only sqlx understands.
         url.set_query(None);
         url.into()
     }
 
-    /// The same as JDBC has it, which takes the user for a parameter.
+    /// The URL for JDBC, which takes the user as a parameter.
     pub fn jdbc_url(&self) -> String {
         let url = self.options().to_url_lossy();
         let (host, port) = (url.host_str().expect("a host"), url.port().unwrap_or(5432));
@@ -96,18 +96,18 @@ impl Database {
         format!("jdbc:postgresql://{host}:{port}/{}?{user}", self.name)
     }
 
-    /// Removes it, whoever is still connected.
+    /// Drops the database, even with open connections.
     pub async fn remove(self) {
         run_on_the_server(format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
 }
 
 fn server() -> PgConnectOptions {
-    variable("POSTHASTE_TEST_POSTGRES_URL").parse().expect("a good URL")
+    variable("POSTHASTE_TEST_POSTGRES_URL").parse().expect("a valid URL")
 }
 
 async fn run_on_the_server(sql: String) {
-    let mut connection = PgConnection::connect_with(&server()).await.expect("the server is there");
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("it does so");
-    connection.close().await.expect("it ends");
+    let mut connection = PgConnection::connect_with(&server()).await.expect("the server is up");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the statement runs");
+    connection.close().await.expect("the connection closes");
 }

@@ -1,4 +1,4 @@
-//! The jars of Apache Kafka, which no package of Debian has: Maven brings them, once.
+//! The jars of Apache Kafka. Debian has no package of them, so Maven downloads them once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::process::Command;
 
 use crate::services::{cache, install, process};
 
-/// Runs on Java 17.
+/// This version runs on Java 17 and later.
 const KAFKA_VERSION: &str = "4.1.1";
 
-/// What Kafka says goes to standard error by this one, which needs no file of settings.
-/// As old as the interface that this Kafka is built for.
+/// The version of slf4j-simple, which writes Kafka's log to standard error and needs no configuration. It must be that
+/// of the slf4j interface that Kafka is built with.
 const LOGGER_VERSION: &str = "1.7.36";
 
 const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
 
-/// The folder with them.
+/// Returns the folder with the jars.
 pub(super) fn obtain() -> Result<PathBuf, String> {
     cache::obtain(&format!("kafka-{KAFKA_VERSION}"), download)
 }
@@ -32,7 +32,7 @@ fn download(folder: &Path) -> Result<(), String> {
     process::run(mvn.arg(format!("-DoutputDirectory={}", folder.display()))).map(|_| ())
 }
 
-/// A project that is nothing but what it depends on.
+/// The pom.xml of a project that contains only dependencies.
 fn project() -> String {
     let dependency = |group: &str, artifact: &str, version: &str| {
         format!(

@@ -1,20 +1,21 @@
-//! Writes the types of an item as a user would: by their full paths, wherever they are imported from.
+//! Replaces the names in an item by their full public paths, as users write them.
 
 use proc_macro2::Span;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Generics, Ident, Item, PatIdent, PathSegment, Receiver, Signature, TypePath};
+use syn::{Attribute, Block, Generics, Ident, Item, PatIdent, PathSegment, Receiver, Signature, TypePath};
 
 use super::library::{Library, PublicPaths, Target};
+use super::lines;
 
-/// A copy of an item of `module` that reads the same wherever the item and what it names are moved.
-pub(super) fn write(library: &Library, public: &PublicPaths, module: &[String], item: &Item) -> Item {
+/// A copy of an item of `module` that does not depend on its imports, nor on the private module that contains it.
+pub(super) fn write(library: &Library<'_>, public: &PublicPaths, module: &[String], item: &Item) -> Item {
     let mut item = item.clone();
     FullPaths { library, public, module }.visit_item_mut(&mut item);
     item
 }
 
 struct FullPaths<'l> {
-    library: &'l Library,
+    library: &'l Library<'l>,
     public: &'l PublicPaths,
     module: &'l [String],
 }
@@ -27,7 +28,7 @@ impl FullPaths<'_> {
             Target::Module(_) => None,
             Target::Item(module, name) => {
                 let path = self.public.get(&(module, name))?.first()?;
-                Some(path.split("::").map(str::to_owned).collect())
+                Some(path.path.split("::").map(str::to_owned).collect())
             }
         }
     }
@@ -48,7 +49,10 @@ impl VisitMut for FullPaths<'_> {
         visit_mut::visit_path_mut(self, path);
     }
 
-    /// `<T as Trait>::Name` counts its names.
+    /// Bodies are not part of the API.
+    fn visit_block_mut(&mut self, _: &mut Block) {}
+
+    /// Skips `<T as Trait>::Name`: syn stores the number of its segments.
     fn visit_type_path_mut(&mut self, path: &mut TypePath) {
         if path.qself.is_none() {
             visit_mut::visit_type_path_mut(self, path);
@@ -56,12 +60,15 @@ impl VisitMut for FullPaths<'_> {
     }
 
     fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
-        let counts = ["derive", "doc", "macro_export", "non_exhaustive", "proc_macro_derive"];
-        attrs.retain(|attr| counts.iter().any(|name| attr.path().is_ident(name)));
-        attrs.retain(|attr| !matches!(attr.meta, syn::Meta::NameValue(_)));
+        attrs.retain(|attr| {
+            // Keeps `doc(hidden)`, not doc comments.
+            let is_doc = attr.path().is_ident("doc") && attr.meta.require_list().is_ok();
+            let has_derive = attr.path().is_ident("cfg_attr") && lines::text(&attr.meta).contains("derive(");
+            is_doc || has_derive || attr.path().is_ident("derive") || lines::is_mark(attr)
+        });
     }
 
-    /// A comma at the end is there or not as the line is long or short.
+    /// rustfmt writes a trailing comma only if the line is long.
     fn visit_signature_mut(&mut self, signature: &mut Signature) {
         signature.inputs.pop_punct();
         visit_mut::visit_signature_mut(self, signature);
@@ -72,7 +79,7 @@ impl VisitMut for FullPaths<'_> {
         visit_mut::visit_generics_mut(self, generics);
     }
 
-    /// Whether a function changes its arguments is its own affair.
+    /// `mut` before an argument is not part of the API.
     fn visit_pat_ident_mut(&mut self, argument: &mut PatIdent) {
         argument.mutability = None;
     }

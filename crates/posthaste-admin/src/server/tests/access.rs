@@ -1,4 +1,4 @@
-//! Who may do what, and what they see.
+//! Access control: roles, tokens, and requests without tokens.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use posthaste::admin::PageRequest;
 use serde_json::json;
 
 use super::support::{ApiFixture, OPERATOR_TOKEN, ORDERS_PATH, PAYLOAD_SECRET, VIEWER_TOKEN, request};
-use crate::server::endpoints::ROUTES;
+use crate::server::endpoints::ENDPOINTS;
 
 #[tokio::test]
 async fn payload_and_headers_are_for_operators() {
@@ -25,10 +25,12 @@ async fn payload_and_headers_are_for_operators() {
 }
 
 #[tokio::test]
-async fn no_answer_to_a_viewer_holds_a_payload() {
+async fn no_response_to_a_viewer_contains_a_payload() {
     let support = ApiFixture::guarded();
-    for route in ROUTES.iter().filter(|route| route.method == Method::GET && route.id != "tail") {
-        let path = route.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
+    for endpoint in
+        ENDPOINTS.iter().filter(|endpoint| endpoint.method == Method::GET && endpoint.id != "tail")
+    {
+        let path = endpoint.path.replace("{outbox}", "orders").replace("{id}", "dead-0");
         let reply = support.send(request(Method::GET, &path, Some(VIEWER_TOKEN), None)).await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(!reply.text.contains(PAYLOAD_SECRET), "{path}");
@@ -51,7 +53,7 @@ async fn audit_names_the_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_taken_as_they_should_be_sent() {
+async fn tokens_are_accepted_only_as_one_bearer_header() {
     let support = ApiFixture::guarded();
     let path = format!("{ORDERS_PATH}/stats");
     for (header, status) in [
@@ -67,9 +69,9 @@ async fn tokens_are_taken_as_they_should_be_sent() {
         (format!("Bearer {}", "x".repeat(10_000)), 401),
         ("Bearer \u{fc}".to_owned(), 401),
     ] {
-        let mut asked = request(Method::GET, &path, None, None);
-        asked.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
-        let reply = support.send(asked).await;
+        let mut sent = request(Method::GET, &path, None, None);
+        sent.headers_mut().insert("authorization", HeaderValue::from_bytes(header.as_bytes()).unwrap());
+        let reply = support.send(sent).await;
         assert_eq!(reply.status, status, "{header}");
         assert!(!reply.text.contains(VIEWER_TOKEN), "{reply:?}");
     }
@@ -97,18 +99,18 @@ async fn without_tokens_only_names_of_this_machine_are_served() {
         ("\u{fc}", false),
     ] {
         for path in ["/health/live", "/metrics", "/openapi.json", "/api/v1/outboxes", "/nowhere"] {
-            let mut asked = request(Method::GET, path, None, None);
-            asked.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
-            let reply = support.send(asked).await;
+            let mut sent = request(Method::GET, path, None, None);
+            sent.headers_mut().insert("host", HeaderValue::from_bytes(host.as_bytes()).unwrap());
+            let reply = support.send(sent).await;
             assert_eq!(reply.status != 421, served, "{host} {path} {reply:?}");
         }
     }
     let reply = support.send(request(Method::GET, "http://relay.example/api/v1/outboxes", None, None)).await;
     reply.refused(421);
     let guarded = ApiFixture::guarded();
-    let mut asked = request(Method::GET, "/api/v1/outboxes", Some(VIEWER_TOKEN), None);
-    asked.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
-    guarded.send(asked).await.ok();
+    let mut sent = request(Method::GET, "/api/v1/outboxes", Some(VIEWER_TOKEN), None);
+    sent.headers_mut().insert("host", HeaderValue::from_static("relay.example"));
+    guarded.send(sent).await.ok();
 }
 
 #[tokio::test]
@@ -117,9 +119,9 @@ async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
         [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9"), ("via", "1.1 front")]
     {
         let passed_on = |token| {
-            let mut asked = request(Method::GET, "/api/v1/outboxes", token, None);
-            asked.headers_mut().insert(name, HeaderValue::from_static(value));
-            asked
+            let mut sent = request(Method::GET, "/api/v1/outboxes", token, None);
+            sent.headers_mut().insert(name, HeaderValue::from_static(value));
+            sent
         };
         ApiFixture::open().send(passed_on(None)).await.refused(403);
         ApiFixture::guarded().send(passed_on(Some(VIEWER_TOKEN))).await.ok();
@@ -127,7 +129,7 @@ async fn without_tokens_nothing_that_a_proxy_passed_on_is_served() {
 }
 
 #[tokio::test]
-async fn without_tokens_no_web_page_changes_anything() {
+async fn without_tokens_a_web_page_changes_nothing() {
     for (name, value, status) in [
         ("origin", "https://evil.example", 403),
         ("origin", "http://127.0.0.1:9911", 403),
@@ -136,31 +138,32 @@ async fn without_tokens_no_web_page_changes_anything() {
         ("sec-fetch-site", "same-site", 403),
         ("sec-fetch-site", "none", 200),
     ] {
-        for route in ROUTES.iter().filter(|route| route.id == "replay" || route.id == "pause") {
-            let path = route.path.replace("{outbox}", "orders").replace("{route}", "mail");
-            let mut asked = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
-            asked.headers_mut().insert(name, HeaderValue::from_static(value));
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.id == "replay" || endpoint.id == "pause")
+        {
+            let path = endpoint.path.replace("{outbox}", "orders").replace("{route}", "mail");
+            let mut sent = request(Method::POST, &path, None, Some(json!({"ids": ["dead-0"]})));
+            sent.headers_mut().insert(name, HeaderValue::from_static(value));
             let support = ApiFixture::open();
-            let reply = support.send(asked).await;
+            let reply = support.send(sent).await;
             assert_eq!(reply.status, status, "{name}: {value} {reply:?}");
             let noted = support.store.audit(&PageRequest::first(10)).await.unwrap().items;
             assert_eq!(noted.len(), usize::from(status == 200));
         }
     }
-    let mut asked = request(Method::GET, "/api/v1/outboxes", None, None);
-    asked.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
-    ApiFixture::open().send(asked).await.ok();
+    let mut sent = request(Method::GET, "/api/v1/outboxes", None, None);
+    sent.headers_mut().insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
+    ApiFixture::open().send(sent).await.ok();
 }
 
-/// A service may mount the router and listen on every address: without tokens, a name in `Host` proves nothing.
+/// A service may mount the router and listen on every address, so the name in `Host` alone proves nothing.
 #[tokio::test]
 async fn without_tokens_the_peer_must_be_this_machine() {
     let support = ApiFixture::open();
     for peer in [None, Some("192.0.2.7:4711"), Some("[2001:db8::7]:4711")] {
-        for route in ROUTES {
+        for endpoint in ENDPOINTS {
             let path =
-                route.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "a");
-            let mut request = request(route.method.clone(), &path, None, None);
+                endpoint.path.replace("{outbox}", "orders").replace("{id}", "dead-0").replace("{route}", "a");
+            let mut request = request(endpoint.method.clone(), &path, None, None);
             request.extensions_mut().remove::<ConnectInfo<SocketAddr>>();
             if let Some(peer) = peer {
                 request.extensions_mut().insert(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance, timeout};
 use super::failing_store::{DRIVER_ERROR, StoreFailure, in_trouble};
 use super::support::{ApiFixture, ORDERS_PATH, request, served};
 use crate::server::access::RequiredRole;
-use crate::server::endpoints::ROUTES;
+use crate::server::endpoints::ENDPOINTS;
 
 async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
     let reply = support.send(request(Method::GET, "/health/ready", None, None)).await;
@@ -20,18 +20,22 @@ async fn readiness(support: &ApiFixture, status: u16) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn process_that_answers_is_alive_whatever_its_stores_do() {
-    let (support, asked) = in_trouble(StoreFailure::Silent);
+async fn liveness_does_not_depend_on_the_stores() {
+    let (support, calls) = in_trouble(StoreFailure::Silent);
     assert_eq!(support.get("/health/live").await.ok(), json!({"live": true}));
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_flips_when_the_backlog_ages_and_back() {
+async fn readiness_fails_while_the_oldest_event_is_too_old() {
     let support = ApiFixture::open();
     assert_eq!(readiness(&support, 200).await["reason"], json!(null));
     support.store.step_clock(true, Duration::from_secs(301));
-    assert_eq!(readiness(&support, 200).await["ready"], true, "within a second nobody asks again");
+    assert_eq!(
+        readiness(&support, 200).await["ready"],
+        true,
+        "the store is not queried again within a second"
+    );
     advance(Duration::from_secs(1)).await;
     let late = readiness(&support, 503).await;
     assert_eq!((&late["ready"], &late["reason"]), (&false.into(), &"late".into()));
@@ -48,22 +52,22 @@ async fn outbox_that_is_not_open_is_not_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn store_that_does_not_answer_is_asked_once_and_not_waited_for() {
-    let (support, asked) = in_trouble(StoreFailure::Silent);
+async fn silent_store_is_queried_once_for_all_probes_and_times_out() {
+    let (support, calls) = in_trouble(StoreFailure::Silent);
     let begun = Instant::now();
     let probes = futures_util::future::join_all((0..50).map(|_| readiness(&support, 503))).await;
     assert!(probes.iter().all(|probe| probe["reason"] == "store_silent"));
-    assert_eq!((asked.load(Ordering::SeqCst), begun.elapsed().as_secs()), (1, 2));
+    assert_eq!((calls.load(Ordering::SeqCst), begun.elapsed().as_secs()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn probe_that_gives_up_does_not_make_the_next_one_ask_again() {
-    let (support, asked) = in_trouble(StoreFailure::Silent);
+async fn probe_that_gives_up_does_not_cause_another_query() {
+    let (support, calls) = in_trouble(StoreFailure::Silent);
     for _ in 0..10 {
         let _ = tokio::time::timeout(Duration::from_millis(10), readiness(&support, 503)).await;
     }
     readiness(&support, 503).await;
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
@@ -87,30 +91,31 @@ async fn metrics_are_text_as_prometheus_reads_it() {
     );
 }
 
-/// Every route that asks the store, with the body that it needs.
-fn asking() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
-    let asks = |id: &str| !["outboxes", "tail"].contains(&id);
-    ROUTES.iter().filter(move |route| route.required_role != RequiredRole::Nothing && asks(route.id)).map(
-        |route| {
+/// Every endpoint that queries the store, with the body that it needs.
+fn store_endpoints() -> impl Iterator<Item = (Method, String, serde_json::Value)> {
+    let queries_store = |id: &str| !["outboxes", "tail"].contains(&id);
+    ENDPOINTS
+        .iter()
+        .filter(move |endpoint| endpoint.required_role != RequiredRole::Nothing && queries_store(endpoint.id))
+        .map(|endpoint| {
             let path =
-                route.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
-            let body = if route.id == "purge" {
+                endpoint.path.replace("{outbox}", "orders").replace("{id}", "e-1").replace("{route}", "mail");
+            let body = if endpoint.id == "purge" {
                 json!({"what": "done", "older_than": "1d"})
             } else {
                 json!({"ids": ["e-1"]})
             };
-            (route.method.clone(), path, body)
-        },
-    )
+            (endpoint.method.clone(), path, body)
+        })
 }
 
 #[tokio::test]
-async fn driver_is_never_quoted() {
+async fn no_response_quotes_an_error_of_the_driver() {
     for (failure, status) in
         [(StoreFailure::Broken, 503), (StoreFailure::Unable, 422), (StoreFailure::Panics, 500)]
     {
         let (support, _) = in_trouble(failure);
-        for (method, path, body) in asking() {
+        for (method, path, body) in store_endpoints() {
             let reply = support.send(request(method, &path, None, Some(body))).await;
             reply.refused(status);
             assert!(!reply.text.contains(DRIVER_ERROR), "{path} {reply:?}");
@@ -163,20 +168,20 @@ async fn request_that_takes_too_long_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn change_that_takes_too_long_goes_on_and_so_does_one_whose_client_is_gone() {
-    let (support, asked) = in_trouble(StoreFailure::Late);
+async fn change_is_finished_after_a_timeout_and_after_the_client_disconnects() {
+    let (support, calls) = in_trouble(StoreFailure::Late);
     let path = format!("{ORDERS_PATH}/dead/discard");
     let discard = || support.post(&path, json!({"filter": {}}));
     discard().await.refused(503);
-    assert!(timeout(Duration::from_secs(1), discard()).await.is_err(), "the client has gone");
-    assert_eq!(asked.load(Ordering::SeqCst), 2, "nobody has had an answer");
+    assert!(timeout(Duration::from_secs(1), discard()).await.is_err(), "the client disconnects");
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "neither call has returned");
     advance(Duration::from_secs(60)).await;
     tokio::task::yield_now().await;
-    assert_eq!(asked.load(Ordering::SeqCst), 4);
+    assert_eq!(calls.load(Ordering::SeqCst), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_requests_are_refused_at_once_and_probes_are_not() {
+async fn too_many_requests_are_refused_immediately_and_probes_are_served() {
     let (support, _) = in_trouble(StoreFailure::Silent);
     let path = format!("{ORDERS_PATH}/stats");
     let many = futures_util::future::join_all((0..64).map(|_| support.get(&path)));
@@ -190,5 +195,5 @@ async fn too_many_requests_are_refused_at_once_and_probes_are_not() {
         reply.refused(503)
     };
     let (_, refused) = tokio::join!(many, one_more);
-    assert_eq!(refused["error"], "the relay answers too many requests at once");
+    assert_eq!(refused["error"], "the relay has too many requests at the same time");
 }

@@ -1,4 +1,4 @@
-//! Requests that no friend sends: each is refused in words, none reaches a store or ends the relay.
+//! Hostile requests: each gets an error with advice, and none reaches a store or ends the relay.
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
@@ -37,7 +37,7 @@ async fn hostile_ids_are_not_found_or_refused() {
 async fn strange_ids_that_exist_are_found() {
     let support = ApiFixture::guarded();
     for (id, encoded) in [("a/b?c#d", "a%2Fb%3Fc%23d"), ("ü 100%", "%C3%BC%20100%25"), ("../x", "..%2Fx")] {
-        support.store.insert_raw(RawRow { id: id.into(), ..RawRow::default() });
+        support.store.insert_raw(RawRow::default().with_id(id));
         assert_eq!(support.get(&format!("{ORDERS_PATH}/events/{encoded}")).await.ok()["id"], id);
     }
 }
@@ -127,17 +127,17 @@ async fn wrong_bodies_are_refused_and_change_nothing() {
 }
 
 async fn raw(support: &ApiFixture, media: Option<&str>, body: impl Into<Body>) -> super::support::Reply {
-    let mut asked: Request<Body> =
+    let mut sent: Request<Body> =
         request(Method::POST, &format!("{ORDERS_PATH}/dead/replay"), Some(OPERATOR_TOKEN), None);
     if let Some(media) = media {
-        asked.headers_mut().insert(header::CONTENT_TYPE, media.parse().unwrap());
+        sent.headers_mut().insert(header::CONTENT_TYPE, media.parse().unwrap());
     }
-    *asked.body_mut() = body.into();
-    support.send(asked).await
+    *sent.body_mut() = body.into();
+    support.send(sent).await
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_json_are_refused() {
+async fn bodies_that_are_not_json_are_refused() {
     let support = ApiFixture::guarded();
     let good = r#"{"ids":["dead-0"]}"#;
     for (media, body, status) in [
@@ -159,22 +159,22 @@ async fn bodies_that_are_no_json_are_refused() {
 }
 
 #[tokio::test]
-async fn error_speaks_of_the_form_that_was_meant() {
+async fn error_is_about_the_form_that_was_meant() {
     let support = ApiFixture::guarded();
     for (body, error) in [
         (json!({"filter": {}, "limit": 0}), "limit must be a whole number from 1 to 1000"),
-        (json!({"ids": ["x"], "limit": 1}), r#"there is no "limit" here: there are ids, forget_progress"#),
+        (json!({"ids": ["x"], "limit": 1}), r#"unknown parameter "limit": known are ids, forget_progress"#),
         (json!({}), "ids is missing; or: filter is missing"),
     ] {
         let refused = support.post(&format!("{ORDERS_PATH}/dead/replay"), body).await.refused(400);
         assert_eq!(refused["error"], error);
     }
-    // JSON knows one kind of number.
+    // JSON has one type of numbers, so 5.0 is a whole number.
     support.post(&format!("{ORDERS_PATH}/dead/replay"), json!({"filter": {}, "limit": 5.0})).await.ok();
 }
 
 #[tokio::test]
-async fn wrong_values_are_not_repeated() {
+async fn errors_do_not_repeat_the_value() {
     let support = ApiFixture::guarded();
     let body: Value = json!({"ids": ["sEcret-value", 1]});
     let replies = [

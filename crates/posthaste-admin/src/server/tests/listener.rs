@@ -1,4 +1,4 @@
-//! The listener on a socket.
+//! The listener on a socket: stop, timeouts and limits of connections.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ struct RunningListener {
 }
 
 async fn running() -> RunningListener {
-    running_patiently(Duration::from_secs(30)).await
+    running_with_idle_timeout(Duration::from_secs(30)).await
 }
 
-async fn running_patiently(idle: Duration) -> RunningListener {
+async fn running_with_idle_timeout(idle: Duration) -> RunningListener {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -39,7 +39,7 @@ async fn connect(running: &RunningListener, request: &str) -> BufReader<TcpStrea
 }
 
 #[tokio::test]
-async fn stop_ends_tails_and_idle_connections_at_once() {
+async fn stop_ends_tails_and_idle_connections_immediately() {
     let running = running().await;
     let tail = "GET /api/v1/outboxes/orders/tail HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut tail = connect(&running, tail).await;
@@ -54,42 +54,43 @@ async fn stop_ends_tails_and_idle_connections_at_once() {
     let mut rest = Vec::new();
     tail.read_to_end(&mut rest).await.unwrap();
     assert!(rest.ends_with(b"0\r\n\r\n"), "the stream is ended, not cut: {rest:?}");
-    assert!(TcpStream::connect(running.address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(running.address).await.is_err(), "the port is closed");
 }
 
 #[tokio::test]
-async fn nonsense_on_the_wire_ends_one_connection() {
+async fn bytes_that_are_not_http_end_only_their_connection() {
     let running = running().await;
     let mut nonsense = connect(&running, "\u{1}\u{2}\u{3} nonsense\r\n\r\n").await;
-    let mut answer = String::new();
-    nonsense.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let mut reply = String::new();
+    nonsense.read_to_string(&mut reply).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 400"), "{reply}");
     let good = "GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut good = connect(&running, good).await;
-    answer.clear();
-    good.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(r#"{"live":true}"#), "{answer}");
+    reply.clear();
+    good.read_to_string(&mut reply).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.ends_with(r#"{"live":true}"#), "{reply}");
 }
 
-/// Its answers are more than all buffers between here and there can hold.
+/// The responses are larger than all buffers between the two sides.
 #[tokio::test]
-async fn reader_that_takes_nothing_is_sent_away() {
-    let running = running_patiently(Duration::from_millis(300)).await;
+async fn client_that_reads_nothing_is_disconnected() {
+    let running = running_with_idle_timeout(Duration::from_millis(300)).await;
     let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let stream = connect(&running, &request.repeat(2_000)).await;
     let gone = async {
-        // Nothing is read before the other side has gone.
+        // Nothing is read before the server has closed the connection.
         while stream.get_ref().ready(Interest::ERROR).await.is_err() {}
     };
-    timeout(Duration::from_secs(20), gone).await.expect("it is sent away");
+    timeout(Duration::from_secs(20), gone).await.expect("it is disconnected");
 }
 
-/// Of all routes, and of probes alone.
+/// A request that is not served in the slots for probes.
 const OPENAPI_REQUEST: &str = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+/// A request of a probe.
 const LIVE_REQUEST: &str = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// The status of the answer, with the connection, which stays open if the other side leaves it so.
-async fn asked(
+/// The status of the response, with the connection, which stays open unless the server closes it.
+async fn send(
     running: &RunningListener,
     from: [u8; 4],
     request: &str,
@@ -99,21 +100,21 @@ async fn asked(
     let mut stream = BufReader::new(socket.connect(running.address).await.unwrap());
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut head = String::new();
-    let read = timeout(Duration::from_secs(20), stream.read_line(&mut head)).await.expect("an answer");
+    let read = timeout(Duration::from_secs(20), stream.read_line(&mut head)).await.expect("a response");
     let status = read.ok().and_then(|_| head.split(' ').nth(1)?.parse().ok());
     (status, stream)
 }
 
 async fn status(running: &RunningListener, from: [u8; 4], request: &str) -> Option<u16> {
-    asked(running, from, request).await.0
+    send(running, from, request).await.0
 }
 
 #[tokio::test]
-async fn one_address_cannot_take_all_places() {
+async fn one_address_cannot_take_all_slots() {
     let running = running().await;
     let mut greedy = Vec::new();
     for _ in 0..64 {
-        let (status, stream) = asked(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await;
+        let (status, stream) = send(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await;
         assert_eq!(status, Some(200));
         greedy.push(stream);
     }
@@ -121,17 +122,17 @@ async fn one_address_cannot_take_all_places() {
     assert_eq!(status(&running, [127, 0, 0, 2], OPENAPI_REQUEST).await, Some(200));
     drop(greedy);
     let served = async { while status(&running, [127, 0, 0, 1], OPENAPI_REQUEST).await != Some(200) {} };
-    timeout(Duration::from_secs(20), served).await.expect("places are given back");
+    timeout(Duration::from_secs(20), served).await.expect("slots are freed");
 }
 
-/// Otherwise a supervisor restarts a relay that is well, because strangers hold its connections.
+/// Otherwise a supervisor would restart a healthy relay because clients hold its connections.
 #[tokio::test]
-async fn probes_are_answered_while_clients_hold_every_other_place() {
+async fn probes_are_served_while_clients_hold_all_other_slots() {
     let running = running().await;
     let mut held = Vec::new();
     for client in 1..=4 {
         for _ in 0..64 {
-            let (status, stream) = asked(&running, [127, 0, 0, client], LIVE_REQUEST).await;
+            let (status, stream) = send(&running, [127, 0, 0, client], LIVE_REQUEST).await;
             assert_eq!(status, Some(200));
             held.push(stream);
         }
@@ -142,7 +143,7 @@ async fn probes_are_answered_while_clients_hold_every_other_place() {
         }
         assert_eq!(status(&running, from, OPENAPI_REQUEST).await, Some(503), "{from:?}");
     }
-    // The same clients hold the places of probes, too, without a word: not for long.
+    // The same clients take the slots of probes too and send nothing: they are disconnected soon.
     for client in 1..=4 {
         for _ in 0..8 {
             let socket = TcpSocket::new_v4().unwrap();

@@ -1,12 +1,12 @@
-//! The listener over a store in memory, asked through its router.
+//! Tests of the router over a store in memory, and of the listener on a socket.
 
 mod access;
+mod change_handlers;
+mod endpoints;
 mod failing_store;
 mod health;
 mod hostile;
 mod listener;
-mod read;
+mod read_handlers;
 mod support;
-mod table;
-mod tail;
-mod write;
+mod tail_handler;

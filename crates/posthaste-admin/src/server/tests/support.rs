@@ -1,4 +1,4 @@
-//! A listener over one outbox, `orders`, and somebody who asks it.
+//! Fixture: a router over one outbox, `orders`, and a client of it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) const VIEWER_TOKEN: &str = "v-0123456789abcdef";
 pub(super) const OPERATOR_TOKEN: &str = "o-0123456789abcdef";
 pub(super) const ORDERS_PATH: &str = "/api/v1/outboxes/orders";
 
-/// What must never be in a viewer's answer.
+/// Text in payloads and headers, which must be in no response to a viewer.
 pub(super) const PAYLOAD_SECRET: &str = "sEcret-payload";
 
 pub(super) struct ApiFixture {
@@ -32,12 +32,12 @@ pub(super) struct ApiFixture {
 }
 
 impl ApiFixture {
-    /// Two tokens, of `ann` the viewer and `bob` the operator.
+    /// With two tokens, of `ann` the viewer and `bob` the operator.
     pub(super) fn guarded() -> Self {
         Self::with_tokens(tokens())
     }
 
-    /// No tokens.
+    /// Without tokens.
     pub(super) fn open() -> Self {
         Self::with_tokens(Vec::new())
     }
@@ -73,7 +73,7 @@ impl ApiFixture {
         Reply { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.into()).unwrap() }
     }
 
-    /// The answer's head, its body unread: a tail does not end.
+    /// The response with its body unread, because a tail does not end.
     pub(super) async fn open_stream(&self, request: Request<Body>) -> axum::response::Response {
         self.router.clone().oneshot(request).await.unwrap()
     }
@@ -100,16 +100,16 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// An error as every client can read it, with this status.
+    /// The document of an error response with this status.
     pub(super) fn refused(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         let json = self.json();
-        let says = |name: &str| json[name].as_str().is_some_and(|text| !text.is_empty());
-        assert!(says("error") && says("advice") && json.as_object().unwrap().len() == 2, "{json}");
+        let has = |name: &str| json[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(has("error") && has("advice") && json.as_object().unwrap().len() == 2, "{json}");
         json
     }
 
-    /// What was asked for.
+    /// The document of a successful response.
     pub(super) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
         self.json()
@@ -143,23 +143,20 @@ pub(super) fn api(served: Arc<AdminOutbox>, tokens: Vec<Token>) -> AdminApi {
     tokens.into_iter().fold(api, AdminApi::token)
 }
 
-/// So many rows of every status: `new-0`, `done-0`, `retry-0`, `dead-0`, …
+/// Inserts this many rows of every status: `new-0`, `done-0`, `retry-0`, `dead-0`, …
 pub(super) fn fill(store: &MemoryStore, each: usize) {
     for (status, name) in [(0, "new"), (1, "done"), (2, "retry"), (3, "dead")] {
         for n in 0..each {
-            store.insert_raw(RawRow {
-                id: format!("{name}-{n}").into(),
-                event_type: if n % 2 == 0 { "OrderPlaced".into() } else { "MailSent".into() },
-                aggregate_type: "Order".into(),
-                aggregate_id: Some(format!("o-{n}")),
-                tenant_id: (n % 3 == 0).then(|| "acme".to_owned()),
-                payload: Some(format!(r#"{{"key":"{PAYLOAD_SECRET}"}}"#).into()),
-                headers: Some(format!(r#"{{"region":"{PAYLOAD_SECRET}"}}"#)),
-                status,
-                last_error: (status > 1).then(|| "refused by peer".to_owned()),
-                done_at: (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600)),
-                ..RawRow::default()
-            });
+            let mut row = RawRow::of_type(if n % 2 == 0 { "OrderPlaced" } else { "MailSent" })
+                .with_id(format!("{name}-{n}"))
+                .with_aggregate("Order", format!("o-{n}"))
+                .with_payload(format!(r#"{{"key":"{PAYLOAD_SECRET}"}}"#))
+                .with_headers(format!(r#"{{"region":"{PAYLOAD_SECRET}"}}"#))
+                .with_status_code(status);
+            row.tenant_id = (n % 3 == 0).then(|| "acme".to_owned());
+            row.last_error = (status > 1).then(|| "refused by peer".to_owned());
+            row.done_at = (status == 1 || status == 3).then(|| store.now() - Duration::from_secs(3600));
+            store.insert_raw(row);
         }
     }
 }

@@ -223,7 +223,7 @@ mod tests {
     use crate::stop::Stop;
 
     fn row(id: &str, status: i64) -> RawRow {
-        RawRow { id: id.into(), status, ..RawRow::default() }
+        RawRow::default().with_id(id).with_status_code(status)
     }
 
     fn sent(ids: &[&str]) -> CanaryOutcome {
@@ -235,8 +235,8 @@ mod tests {
     async fn check_separates_delivered_dead_and_waiting_events() {
         let store = MemoryStore::new();
         store.insert_raw(row("done", 1));
-        store.insert_raw(RawRow { last_error: Some("refused\x1b[2J".into()), ..row("dead", 3) });
-        store.insert_raw(RawRow { last_error: Some("timeout".into()), ..row("failed", 2) });
+        store.insert_raw(row("dead", 3).with_last_error("refused\x1b[2J"));
+        store.insert_raw(row("failed", 2).with_last_error("timeout"));
         store.insert_raw(row("new", 0));
         let mut outcome = sent(&["done", "gone", "dead", "failed", "new"]);
         outcome.check(&store).await.unwrap();

@@ -192,9 +192,9 @@ mod tests {
     fn store(dead: usize) -> MemoryStore {
         let store = MemoryStore::new();
         for n in 0..dead {
-            store.insert_raw(RawRow { id: format!("d-{n}").into(), status: 3, ..RawRow::default() });
+            store.insert_raw(RawRow::default().with_id(format!("d-{n}")).with_status_code(3));
         }
-        store.insert_raw(RawRow { id: "new".into(), ..RawRow::default() });
+        store.insert_raw(RawRow::default().with_id("new"));
         store
     }
 

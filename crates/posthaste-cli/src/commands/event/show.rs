@@ -11,7 +11,7 @@ use crate::commands::shared::pages::aggregate;
 use crate::connect;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;
-use posthaste_admin::json_format;
+use posthaste_admin::json_text;
 use posthaste_admin::terminal_escape;
 use posthaste_admin::wire::{self, Payload};
 
@@ -129,7 +129,7 @@ fn payload_text(event: &Event) -> String {
         Payload::Json(document) => {
             format!(
                 "payload (JSON, {size} bytes)\n{}",
-                terminal_escape::json(&json_format::pretty(document.get()))
+                terminal_escape::json(&json_text::pretty(document.get()))
             )
         }
         Payload::Text(text) => format!("payload ({media}text, {size} bytes)\n{}", indented(&text)),

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
     logging::report_now();
     Ok(match ended? {
         RelayExit::Gracefully => ExitCode::SUCCESS,
-        RelayExit::Forced => ExitCode::FAILURE,
+        _ => ExitCode::FAILURE,
     })
 }
 

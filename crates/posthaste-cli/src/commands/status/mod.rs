@@ -108,7 +108,7 @@ impl StatusReport {
 
     fn counts(&self) -> String {
         let wire::Stats { pending, done, dead, archived, estimated, .. } = self.counts;
-        let wire::Pending { new, retry, due, leased, parked, scheduled } = pending;
+        let wire::Pending { new, retry, due, leased, parked, scheduled, .. } = pending;
         let none = String::new;
         let pending = |count| about(count, estimated.pending);
         output::counts([
@@ -165,7 +165,7 @@ mod tests {
     async fn estimates_are_marked() {
         let store = MemoryStore::new();
         for status in [0, 0, 2] {
-            store.insert_raw(RawRow { status, ..RawRow::default() });
+            store.insert_raw(RawRow::default().with_status_code(status));
         }
         let mut status = StatusReport::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();
         assert!(!status.text().contains('~'), "{}", status.text());

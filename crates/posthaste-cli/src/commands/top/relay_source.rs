@@ -57,7 +57,7 @@ impl RelaySource {
 
     async fn groups(&self, outbox: &str, limit: &str) -> anyhow::Result<Vec<DeadGroup>> {
         let path = ["outboxes", outbox, "dead", "groups"];
-        let Groups { groups } = self.0.get(&path, &[("limit", limit)]).await?;
+        let Groups { groups, .. } = self.0.get(&path, &[("limit", limit)]).await?;
         Ok(groups.into_iter().map(DeadGroup::from).collect())
     }
 
@@ -97,7 +97,7 @@ impl RelaySource {
     }
 
     async fn counted(&self, outbox: &str, query: &[(&str, &str)]) -> anyhow::Result<u64> {
-        let Count { count } = self.0.get(&["outboxes", outbox, "count"], query).await?;
+        let Count { count, .. } = self.0.get(&["outboxes", outbox, "count"], query).await?;
         Ok(count)
     }
 }
@@ -115,7 +115,7 @@ impl Source for RelaySource {
     }
 
     async fn observe(&self) -> anyhow::Result<Vec<Observation>> {
-        let Outboxes { outboxes } = self.0.get(&["outboxes"], &[]).await?;
+        let Outboxes { outboxes, .. } = self.0.get(&["outboxes"], &[]).await?;
         // Without its metrics most of the snapshot is still available.
         let metrics = RelayMetrics::read(&self.0.metrics().await.unwrap_or_default());
         let observations = outboxes.into_iter().map(|outbox| self.observe_outbox(outbox, &metrics));

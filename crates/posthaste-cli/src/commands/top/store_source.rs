@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use posthaste::StoreError;
-use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, Replay, Stats};
+use posthaste::admin::{Admin, BacklogBy, Filter, PageRequest, ParkReason, Replay, Stats};
 use posthaste_admin::wire::Row;
 use posthaste_stores::{OpenStore, Purpose, StoreSpec};
 use tokio::sync::Mutex;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::outbox_snapshot::{
     DeadEvent, DeadGroupKey, MAX_GROUPS, MAX_LISTED_EVENTS, Observation, OutboxSnapshot, RouteSnapshot,
-    RouteState, other_routes, parked_names,
+    RouteState, other_routes,
 };
 use super::source::Source;
 use crate::commands::shared::{bulk_change, pages};
@@ -112,8 +112,8 @@ async fn routes(admin: &dyn Admin, stats: &Stats) -> Result<Vec<RouteSnapshot>, 
 
 async fn parked(admin: &dyn Admin, route: &str) -> Result<u64, StoreError> {
     let mut count = 0;
-    for parked in parked_names(route) {
-        count += admin.count(&Filter::default().with_parked(parked)).await?;
+    for reason in ParkReason::of_route(route) {
+        count += admin.count(&Filter::default().with_parked(reason)).await?;
     }
     Ok(count)
 }

@@ -101,7 +101,7 @@ fn operators_name_the_file(kind: StoreKind) {
     });
     let output = table.run("migrate apply");
     assert_eq!(output.code, 2, "{output}");
-    assert!(output.stderr.contains("theirs to migrate"), "{output}");
+    assert!(output.stderr.contains("which that program migrates"), "{output}");
     relay.stop();
 }
 

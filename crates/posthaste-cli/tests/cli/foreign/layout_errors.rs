@@ -24,7 +24,7 @@ fn layout_of_a_store_without_layouts_is_wrong_usage() {
     for (store, args, message) in [
         ("sqlite:shop.db", "status", "PostgreSQL, MySQL and MariaDB"),
         ("redis://db.example/", "status", "PostgreSQL, MySQL and MariaDB"),
-        ("postgres://db.example/shop", "migrate print", "theirs to migrate"),
+        ("postgres://db.example/shop", "migrate print", "which that program migrates"),
         ("postgres://db.example/shop", "status --pgbouncer", "session of its own"),
     ] {
         let args = format!("{args} --store {store} --layout debezium");
@@ -66,15 +66,15 @@ route = [{ publish = "stdout:" }]
     --- stderr
     posthaste.toml has 8 problems
 
-    posthaste.toml:3:8: outbox.orders.mode: a layout has no order of insertion to keep: write multi_node or single_node
+    posthaste.toml:3:8: outbox.orders.mode: strict mode needs an insertion order, which a layout does not have: write multi_node or single_node
       3 | mode = "strict"
         |        ^^^^^^^^
 
-    posthaste.toml:4:11: outbox.orders.migrate: makes a table of ours, and the layout is of another: leave out one of them
+    posthaste.toml:4:11: outbox.orders.migrate: creates a table of Posthaste's own, and the layout describes another one: leave out one of them
       4 | migrate = true
         |           ^^^^
 
-    posthaste.toml:6:1: outbox.orders.layout.key: has not the column of the id in it: add it
+    posthaste.toml:6:1: outbox.orders.layout.key: does not contain the column of the id: add it
       6 | [outbox.orders.layout]
         | ^^^^^^^^^^^^^^^^^^^^^^
 
@@ -94,7 +94,7 @@ route = [{ publish = "stdout:" }]
       15 | on_done = "archive"
          |           ^^^^^^^^^
 
-    posthaste.toml:22:10: outbox.audit.layout: is no preset: did you mean `debezium`?
+    posthaste.toml:22:10: outbox.audit.layout: is not a preset: did you mean `debezium`?
       22 | layout = "debezum"
          |          ^^^^^^^^^
     --- exit code 1

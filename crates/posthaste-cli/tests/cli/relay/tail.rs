@@ -87,5 +87,5 @@ fn tail_that_cannot_follow_gives_advice() {
     let output = posthaste(&["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.contains("the relay cannot be reached: see that it runs"), "{printed}");
+    assert!(printed.contains("the relay cannot be reached: check that it runs"), "{printed}");
 }

@@ -125,7 +125,7 @@ fn restarted_relay_recovers_on_the_screen() {
     screen.press("j");
     relay.stop();
     screen.wait_for("2 outboxes, 1 no reply");
-    screen.wait_for("(the last state is below): the relay cannot be reached: see that it runs");
+    screen.wait_for("(the last state is below): the relay cannot be reached: check that it runs");
     other.write(&ids(0, 4));
     screen.press("k");
     screen.wait_for("pending 4: 4 due");

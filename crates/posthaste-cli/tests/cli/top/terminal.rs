@@ -117,7 +117,7 @@ fn top_without_a_terminal_names_alternatives() {
 fn wrong_usage_does_not_open_the_screen() {
     let shop = Shop::bare(StoreKind::Sqlite);
     for (args, advice) in [
-        ("--store oracle://ann:sEcret@db.example/shop", "knows no store"),
+        ("--store oracle://ann:sEcret@db.example/shop", "does not know the kind of store"),
         ("--store memory:", "nothing to look at from here"),
         ("--relay ftp://ann:sEcret@relay.example", "--relay must be the URL"),
         ("--store sqlite:shop.db --schema billing", "--schema is for PostgreSQL"),

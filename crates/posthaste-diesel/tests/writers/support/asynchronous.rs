@@ -1,6 +1,6 @@
-//! Plays the scripts of the Writers' suite on diesel-async.
+//! Runs the scripts of the Writer conformance suite on diesel-async.
 
-/// Defines `Harness`, on this database through a pool of this kind of connections.
+/// Defines `Harness` for this database, on a pool of this kind of connections.
 macro_rules! async_harness {
     ($db:ident, $connection:ty) => {
         use crate::support::{EarlyEnd, script_error, unless_on_purpose, $db};
@@ -42,7 +42,7 @@ macro_rules! async_harness {
             async fn new() -> Self {
                 let db = $db::open().await;
                 let scene = Scene::start(db.store.clone());
-                let writer = AsyncWriter::new(db.writer_context(scene.outbox()));
+                let writer = AsyncWriter::new(&db.store, scene.outbox());
                 let pool = pool(&db, 2);
                 Self { db, scene, writer, pool }
             }
@@ -66,7 +66,7 @@ macro_rules! async_harness {
                 Ok(written)
             }
 
-            /// In a transaction that diesel-async itself opens and ends.
+            /// Inserts events in a transaction that diesel-async itself begins and ends.
             async fn insert_and_end(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
                 let mut connection = self.pool.get().await.expect("a connection");
                 let mut receipt = None;
@@ -96,11 +96,11 @@ macro_rules! async_harness {
                     })
                     .await;
                 match end {
-                    // Only some databases say that there is nothing to commit.
+                    // Only some databases report that there is nothing to commit.
                     OwnEnd::Aborted => drop(ended),
                     _ => unless_on_purpose(ended).expect("the transaction works"),
                 }
-                receipt.expect("it was asked")
+                receipt.expect("the insert was called")
             }
         }
 
@@ -117,8 +117,8 @@ macro_rules! async_harness {
                         Box::pin(play(tx, nested, written)).await?;
                         match end {
                             SavepointEnd::Release => Ok(()),
-                            // What is left by a panic takes everything along, see the tests of
-                            // cancellation; so an error is the only way to leave it alone.
+                            // A panic inside a savepoint rolls back the whole transaction (see the tests of
+                            // cancellation), so an error is the only way to roll back a savepoint alone.
                             SavepointEnd::Rollback | SavepointEnd::Drop => Err(EarlyEnd::OnPurpose),
                         }
                     });
@@ -156,28 +156,28 @@ macro_rules! async_harness {
             async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
                 let other = self.db.copy().await;
                 let mut connection = <$connection>::establish(&other.url()).await.expect("a connection");
-                let answer = match way {
+                let result = match way {
                     Way::Transaction => match self.writer.begin(&mut connection).await {
                         Err(error) => Err(error.into()),
                         Ok(mut tx) => {
-                            let answer = tx.write(event).await.map(drop);
+                            let result = tx.write(event).await.map(drop);
                             let _ = tx.commit().await;
-                            answer
+                            result
                         }
                     },
                     Way::Receipt => {
-                        let mut answer = Ok(());
+                        let mut result = Ok(());
                         let _ = connection
                             .transaction(async |connection| {
-                                answer = self.writer.insert(connection, event).await.map(drop);
+                                result = self.writer.insert(connection, event).await.map(drop);
                                 Ok::<_, EarlyEnd>(())
                             })
                             .await;
-                        answer
+                        result
                     }
                 };
                 drop(connection);
-                Some(Elsewhere { answer, stored: other.close_copy().await })
+                Some(Elsewhere { answer: result, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {
@@ -185,7 +185,7 @@ macro_rules! async_harness {
             }
 
             fn capabilities(&self) -> WriterCapabilities {
-                WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+                WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
             }
 
             async fn close(&self) {

@@ -1,6 +1,6 @@
-//! Plays the scripts of the Writers' suite on diesel.
+//! Runs the scripts of the Writer conformance suite on diesel.
 
-/// Defines `Harness`, on this database through this kind of connection.
+/// Defines `Harness` for this database, on this kind of connections.
 macro_rules! blocking_harness {
     ($db:ident, $connection:ty) => {
         use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,35 +25,35 @@ macro_rules! blocking_harness {
             idle: Arc<Mutex<Vec<$connection>>>,
         }
 
-        /// What a test panics with to leave something unfinished.
+        /// The panic payload of a test that leaves something unfinished on purpose.
         struct Unfinished;
 
         impl Harness {
             async fn new() -> Self {
                 let db = $db::open().await;
                 let scene = Scene::start(db.store.clone());
-                let writer = Writer::new(db.writer_context(scene.outbox()));
+                let writer = Writer::new(&db.store, scene.outbox());
                 Self { db, scene, writer, idle: Arc::default() }
             }
 
-            /// Where diesel may be called. A connection is used again, whatever was done with it.
+            /// Runs `work` on a blocking thread. A connection is reused, whatever happened on it.
             async fn with_connection<T: Send + 'static>(
                 &self,
                 work: impl FnOnce(&mut $connection, Writer<$connection>) -> T + Send + 'static,
             ) -> T {
                 let (idle, writer, url) = (Arc::clone(&self.idle), self.writer.clone(), self.db.url());
-                let answer = tokio::task::spawn_blocking(move || {
-                    let waiting = idle.lock().expect("nobody panics in it").pop();
+                let result = tokio::task::spawn_blocking(move || {
+                    let waiting = idle.lock().expect("no test panics while it holds the lock").pop();
                     let mut connection = waiting.unwrap_or_else(|| {
                         let mut connection = <$connection>::establish(&url).expect("a connection");
                         connection.batch_execute($db::PREPARE_SQL).expect("the connection works");
                         connection
                     });
-                    let answer = work(&mut connection, writer);
-                    idle.lock().expect("nobody panics in it").push(connection);
-                    answer
+                    let result = work(&mut connection, writer);
+                    idle.lock().expect("no test panics while it holds the lock").push(connection);
+                    result
                 });
-                answer.await.expect("it does not panic")
+                result.await.expect("the closure does not panic")
             }
         }
 
@@ -113,7 +113,7 @@ macro_rules! blocking_harness {
             unless_on_purpose(finished(ended))
         }
 
-        /// What was left unfinished on purpose went well.
+        /// Treats a panic on purpose as success.
         fn finished(ended: std::thread::Result<Result<(), EarlyEnd>>) -> Result<(), EarlyEnd> {
             match ended {
                 Ok(result) => result,
@@ -122,7 +122,7 @@ macro_rules! blocking_harness {
             }
         }
 
-        /// In a transaction that diesel itself opens and ends.
+        /// Inserts events in a transaction that diesel itself begins and ends.
         fn insert_and_end(
             writer: &Writer<$connection>,
             connection: &mut $connection,
@@ -150,11 +150,11 @@ macro_rules! blocking_harness {
                 Ok(())
             });
             match end {
-                // Only some databases say that there is nothing to commit.
+                // Only some databases report that there is nothing to commit.
                 OwnEnd::Aborted => drop(ended),
                 _ => unless_on_purpose(ended).expect("the transaction works"),
             }
-            receipt.expect("it was asked")
+            receipt.expect("the insert was called")
         }
 
         #[async_trait]
@@ -164,8 +164,8 @@ macro_rules! blocking_harness {
             }
 
             async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError> {
-                let answer = self.with_connection(|connection, writer| run(&writer, connection, script));
-                answer.await.map_err(script_error)
+                let result = self.with_connection(|connection, writer| run(&writer, connection, script));
+                result.await.map_err(script_error)
             }
 
             async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError> {
@@ -182,32 +182,32 @@ macro_rules! blocking_harness {
             async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
                 let other = self.db.copy().await;
                 let (writer, url) = (self.writer.clone(), other.url());
-                let answer = tokio::task::spawn_blocking(move || {
+                let result = tokio::task::spawn_blocking(move || {
                     let mut connection = <$connection>::establish(&url).expect("a connection");
                     match way {
                         Way::Transaction => {
-                            let mut answer = Ok(());
+                            let mut result = Ok(());
                             let ended = writer.transaction(&mut connection, |tx| {
-                                answer = tx.write(event).map(drop);
+                                result = tx.write(event).map(drop);
                                 Ok::<_, EarlyEnd>(())
                             });
-                            match (answer, ended) {
+                            match (result, ended) {
                                 (Ok(()), Err(EarlyEnd::Script(ScriptError::Write(refused)))) => Err(refused),
-                                (answer, _) => answer,
+                                (result, _) => result,
                             }
                         }
                         Way::Receipt => {
-                            let mut answer = Ok(());
+                            let mut result = Ok(());
                             let _ = connection.transaction(|connection| {
-                                answer = writer.insert(connection, event).map(drop);
+                                result = writer.insert(connection, event).map(drop);
                                 Ok::<_, EarlyEnd>(())
                             });
-                            answer
+                            result
                         }
                     }
                 });
-                let answer = answer.await.expect("it does not panic");
-                Some(Elsewhere { answer, stored: other.close_copy().await })
+                let result = result.await.expect("the closure does not panic");
+                Some(Elsewhere { answer: result, stored: other.close_copy().await })
             }
 
             async fn business_rows(&self) -> Option<u64> {
@@ -215,11 +215,11 @@ macro_rules! blocking_harness {
             }
 
             fn capabilities(&self) -> WriterCapabilities {
-                WriterCapabilities { failed_statement_aborts: STATEMENTS.failed_statement_aborts }
+                WriterCapabilities::default().with_failed_statement_aborts(STATEMENTS.failed_statement_aborts)
             }
 
             async fn close(&self) {
-                self.idle.lock().expect("nobody panics in it").clear();
+                self.idle.lock().expect("no test panics while it holds the lock").clear();
                 self.db.close().await;
             }
         }

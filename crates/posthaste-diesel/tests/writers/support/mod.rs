@@ -1,4 +1,4 @@
-//! What the tests share: a database of one's own on every server, with a store and a table of the service's.
+//! Shared by the tests: a database for each test on every server, with a store and a table of the service.
 
 #![allow(dead_code, unreachable_pub, unused_imports, unused_macros, reason = "every test uses a part of it")]
 
@@ -20,11 +20,11 @@ pub use mysql::MySql;
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
-/// Why a script or a savepoint in it did not come to its end.
+/// Why a script or a savepoint in it ended early.
 #[derive(Debug)]
 pub enum EarlyEnd {
     Script(ScriptError),
-    /// It was to be rolled back.
+    /// The script rolls it back.
     OnPurpose,
 }
 
@@ -46,7 +46,7 @@ impl From<diesel::result::Error> for EarlyEnd {
     }
 }
 
-/// A savepoint or a transaction that was rolled back on purpose went well.
+/// Treats a rollback on purpose as success.
 pub fn unless_on_purpose(result: Result<(), EarlyEnd>) -> Result<(), EarlyEnd> {
     match result {
         Err(EarlyEnd::OnPurpose) => Ok(()),
@@ -61,7 +61,7 @@ pub fn script_error(early_end: EarlyEnd) -> ScriptError {
     }
 }
 
-/// A name that nobody else uses.
+/// A name that no other test uses.
 pub fn new_name() -> String {
     unique_name("t")
 }

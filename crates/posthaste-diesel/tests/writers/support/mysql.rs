@@ -1,14 +1,12 @@
 //! MySQL or MariaDB: the server that `POSTHASTE_TEST_MYSQL_URL` names.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, MySqlPool};
 
 use super::{Statements, new_name, variable};
 
-/// A database of one's own.
+/// A database for one test.
 pub struct MySql {
     pub store: MySqlStore,
     pub pool: MySqlPool,
@@ -17,7 +15,7 @@ pub struct MySql {
 
 impl MySql {
     pub const STATEMENTS: Statements = Statements::MYSQL;
-    /// Said first on every connection.
+    /// The first statement on every connection.
     pub const PREPARE_SQL: &str = "SET SESSION innodb_lock_wait_timeout = 20";
 
     pub async fn open() -> Self {
@@ -37,18 +35,14 @@ impl MySql {
         Self::open().await
     }
 
-    /// Returns how many events it had.
+    /// Drops the copy; returns the number of events in it.
     pub async fn close_copy(self) -> u64 {
         let count = sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&self.pool).await;
         self.close().await;
         i64::cast_unsigned(count.expect("a count"))
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::MySql> {
-        self.store.writer_context(outbox)
-    }
-
-    /// For diesel.
+    /// The URL for diesel.
     pub fn url(&self) -> String {
         let url = variable("POSTHASTE_TEST_MYSQL_URL");
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
@@ -74,7 +68,7 @@ impl MySql {
 }
 
 fn server() -> MySqlConnectOptions {
-    variable("POSTHASTE_TEST_MYSQL_URL").parse().expect("a good URL")
+    variable("POSTHASTE_TEST_MYSQL_URL").parse().expect("a valid URL")
 }
 
 async fn administrate(server: &MySqlConnectOptions, text: &str) {

@@ -1,14 +1,13 @@
 //! PostgreSQL: the server that `POSTHASTE_TEST_POSTGRES_URL` names.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::{SchemaName, WriterContext};
+use posthaste_sql_writer::SchemaName;
 use posthaste_sqlx::PgStore;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
 use super::{Statements, new_name, variable};
 
-/// A schema of one's own.
+/// A schema for one test.
 pub struct Postgres {
     pub store: PgStore,
     pool: PgPool,
@@ -17,12 +16,12 @@ pub struct Postgres {
 
 impl Postgres {
     pub const STATEMENTS: Statements = Statements::POSTGRES;
-    /// Said first on every connection.
+    /// The first statement on every connection.
     pub const PREPARE_SQL: &str = "SET client_min_messages = warning";
 
     pub async fn open() -> Self {
-        let options: PgConnectOptions = server().parse().expect("a good URL");
-        let schema: SchemaName = new_name().parse().expect("a good name");
+        let options: PgConnectOptions = server().parse().expect("a valid URL");
+        let schema: SchemaName = new_name().parse().expect("a valid name");
         let store = PgStore::builder(&options).schema(schema.clone()).migrate().connect().await;
         let options = options.options([("search_path", schema.as_str())]);
         let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.expect("a pool");
@@ -32,15 +31,11 @@ impl Postgres {
         db
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Postgres> {
-        self.store.writer_context(outbox)
-    }
-
     pub fn schema(&self) -> &SchemaName {
         &self.schema
     }
 
-    /// For diesel: its search path begins with the schema.
+    /// The URL for diesel, whose search path begins with the schema.
     pub fn url(&self) -> String {
         let server = server();
         let separator = if server.contains('?') { '&' } else { '?' };
@@ -51,7 +46,7 @@ impl Postgres {
     pub async fn copy(&self) -> DatabaseCopy {
         let name = self.schema.to_string();
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
-        let options: PgConnectOptions = server().parse().expect("a good URL");
+        let options: PgConnectOptions = server().parse().expect("a valid URL");
         let builder = PgStore::builder(&options.clone().database(&name)).schema(self.schema.clone());
         builder.migrate().connect().await.expect("the store opens").close().await;
         DatabaseCopy { name, options }
@@ -81,14 +76,14 @@ pub struct DatabaseCopy {
 }
 
 impl DatabaseCopy {
-    /// For diesel.
+    /// The URL for diesel.
     pub fn url(&self) -> String {
         let server = server();
         let (server, _) = server.rsplit_once('/').expect("a URL with a database");
         format!("{server}/{}", self.name)
     }
 
-    /// Returns how many events it had.
+    /// Drops the copy; returns the number of events in it.
     pub async fn close_copy(self) -> u64 {
         let pool = PgPool::connect_with(self.options.clone().database(&self.name)).await.expect("a pool");
         let count = format!("SELECT count(*) FROM {}.outbox_event", self.name);

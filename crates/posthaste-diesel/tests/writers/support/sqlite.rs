@@ -1,7 +1,5 @@
-//! SQLite: a file of one's own.
+//! SQLite: a file for one test.
 
-use posthaste::Outbox;
-use posthaste_sql_writer::WriterContext;
 use posthaste_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, SqlitePool};
@@ -17,7 +15,7 @@ pub struct Sqlite {
 
 impl Sqlite {
     pub const STATEMENTS: Statements = Statements::SQLITE;
-    /// Said first on every connection.
+    /// The first statement on every connection.
     pub const PREPARE_SQL: &str = "PRAGMA busy_timeout = 5000";
 
     pub async fn open() -> Self {
@@ -39,11 +37,7 @@ impl Sqlite {
         DatabaseCopy(file)
     }
 
-    pub fn writer_context(&self, outbox: &Outbox) -> WriterContext<posthaste_sql_writer::Sqlite> {
-        self.store.writer_context(outbox)
-    }
-
-    /// For diesel.
+    /// The path for diesel.
     pub fn url(&self) -> String {
         self.folder.path().join("test.db").display().to_string()
     }
@@ -68,18 +62,18 @@ impl Sqlite {
 pub struct DatabaseCopy(String);
 
 impl DatabaseCopy {
-    /// For diesel.
+    /// The path for diesel.
     pub fn url(&self) -> String {
         self.0.clone()
     }
 
-    /// Returns how many events it had.
+    /// Deletes the copy; returns the number of events in it.
     pub async fn close_copy(self) -> u64 {
         let pool = SqlitePool::connect(&format!("sqlite:{}", self.0)).await.expect("a pool");
         let count: i64 =
             sqlx::query_scalar("SELECT count(*) FROM outbox_event").fetch_one(&pool).await.expect("a count");
         pool.close().await;
-        std::fs::remove_file(self.0).expect("it goes");
+        std::fs::remove_file(self.0).expect("the file is deleted");
         count.cast_unsigned()
     }
 }

@@ -1,4 +1,4 @@
-//! A node that is short of memory keeps its connections, and takes nothing over them.
+//! RabbitMQ's memory alarm: the node keeps its connections but accepts no messages.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use crate::delivery::{deliver_one, kind_and_text, order, publisher, text_of};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
+async fn events_are_unreachable_during_a_memory_alarm_and_none_is_lost() {
     let mut node = Node::new();
     node.start().await;
     let queue = Queue::declared(&node.url()).await;
@@ -28,12 +28,12 @@ async fn node_that_is_short_of_memory_gives_no_answer_and_loses_nothing() {
     assert!(deliver().await.is_done());
 
     node.control(&["set_vm_memory_high_watermark", "0"]).await;
-    wait_for_server("it takes nothing", async || kind_and_text(&deliver().await).0 == "no answer").await;
+    wait_for_server("the alarm is on", async || kind_and_text(&deliver().await).0 == "no answer").await;
     let text = text_of("no answer", &deliver().await);
     assert!(text.contains("short of memory"), "{text}");
 
     node.control(&["set_vm_memory_high_watermark", "0.9"]).await;
-    wait_for_server("it takes them again", async || deliver().await.is_done()).await;
+    wait_for_server("events are accepted again", async || deliver().await.is_done()).await;
     let done = done.into_inner().expect("no panic");
     let received = queue.received(done.len()).await;
     assert!(

@@ -1,4 +1,4 @@
-//! The suite and the faults of every broker, and outages that RabbitMQ alone knows.
+//! The conformance suite and the common broker faults on RabbitMQ, and faults that only RabbitMQ has.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use posthaste_testkit::server::OwnServer;
 use super::node::Node;
 use super::queue::Queue;
 use super::shared;
-use crate::broker_faults::{Broker, broker_tests, one_line_that_advises};
+use crate::broker_faults::{Broker, assert_advice, broker_tests};
 use crate::delivery::{event_with, order, publisher};
 
 struct Rabbit {
-    /// None on the shared server.
+    /// `None` on the shared server.
     node: Option<Node>,
     queue: Queue,
 }
 
 impl Rabbit {
     fn node(&mut self) -> &mut Node {
-        self.node.as_mut().expect("a server of its own")
+        self.node.as_mut().expect("a private server")
     }
 }
 
@@ -49,7 +49,7 @@ impl Broker for Rabbit {
     }
 
     async fn start(&mut self) {
-        self.node.as_mut().expect("a server of its own").start_with(&self.queue).await;
+        self.node.as_mut().expect("a private server").start_with(&self.queue).await;
     }
 
     async fn received(&self, n: usize) -> Vec<Received> {
@@ -67,25 +67,25 @@ impl Broker for Rabbit {
 
 broker_tests!(Rabbit, "needs RabbitMQ: cargo xtask test");
 
-/// The default exchange is not looked for, and a channel that is open already says nothing.
+/// The default exchange is not looked up, and a channel that is already open proves nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn check_has_an_answer_of_the_broker_even_if_there_is_no_exchange_to_look_for() {
+async fn check_waits_for_a_reply_even_without_an_exchange_to_look_up() {
     let mut rabbit = Rabbit::own().await;
     rabbit.start().await;
     let publisher = publisher(&format!("{}&timeout=2", rabbit.queue.direct_url()));
     assert_eq!(publisher.check().await, Ok(()));
     rabbit.server().suspend();
-    let answer = publisher.check().await;
+    let result = publisher.check().await;
     rabbit.server().resume();
-    let text = one_line_that_advises(answer.expect_err("it is held"));
-    assert!(text.starts_with("RabbitMQ let us in, but does not answer"), "{text}");
+    let text = assert_advice(result.expect_err("it is suspended"));
+    assert!(text.starts_with("RabbitMQ accepted the login, but does not reply"), "{text}");
 }
 
-/// Confirmations of one connection say nothing about the next.
+/// Delivery tags start again on each connection, so a confirmation must not be matched across connections.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn node_that_is_killed_three_times_among_three_thousand_keeps_all_it_confirmed() {
+async fn no_confirmed_event_is_lost_when_the_node_is_killed_three_times() {
     const KILLS: usize = 3;
     let mut rabbit = Rabbit::own().await;
     rabbit.start().await;
@@ -102,7 +102,7 @@ async fn node_that_is_killed_three_times_among_three_thousand_keeps_all_it_confi
         let (mut done, mut is_killed) = (HashSet::new(), kills == KILLS);
         while let Some(batch) = batches.next().await {
             done.extend(batch.expect("no delivery panics"));
-            // In the middle of the others.
+            // Killed while the other batches are in flight.
             if !is_killed {
                 rabbit.server().kill();
                 (is_killed, kills) = (true, kills + 1);
@@ -114,10 +114,10 @@ async fn node_that_is_killed_three_times_among_three_thousand_keeps_all_it_confi
     }
     assert_eq!(kills, KILLS);
     let received = rabbit.received(sent.len()).await.into_iter().map(|message| message.id);
-    assert_eq!(received.collect::<HashSet<_>>(), sent, "what was confirmed is there");
+    assert_eq!(received.collect::<HashSet<_>>(), sent, "every confirmed event has arrived");
 }
 
-/// The ids of those that were delivered. Of the others nothing is known.
+/// The ids of the delivered events. The result of the others is unknown.
 async fn delivered(destination: &dyn Destination, batch: &[Delivery]) -> Vec<EventId> {
     let outcomes = destination.deliver(batch).await;
     let mut done = Vec::new();

@@ -1,4 +1,5 @@
-//! What makes RabbitMQ close a channel, send a message back or refuse it: one bad event, and no other.
+//! Events for which RabbitMQ closes the channel, or returns or refuses the message. Other events of the batch are
+//! not affected.
 
 use std::sync::Arc;
 
@@ -7,16 +8,17 @@ use posthaste::{Delivery, Destination, EventParts, Headers};
 
 use super::queue::Queue;
 use super::shared;
-use crate::broker_faults::destination_is_full_for_a_while;
+use crate::broker_faults::full_destination_spends_no_attempts;
 use crate::delivery::{
-    are_delivered, changed, deliver_one, event_to, event_with, is_delivered, kinds, order, publisher, text_of,
+    assert_all_delivered, assert_delivered, changed, deliver_one, event_to, event_with, kinds, order,
+    publisher, text_of,
 };
 
-/// The broker confirms a message that no queue takes, and many with one confirmation: each event gets its own
-/// outcome all the same, also when batches are on the way at once.
+/// The broker confirms a message that no queue takes, and may confirm many with one frame. Each event still gets
+/// its own outcome, also with several batches in flight.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn event_that_no_queue_takes_is_a_failed_attempt_and_the_others_arrive() {
+async fn unroutable_event_is_a_failed_attempt_and_the_others_arrive() {
     let queue = Queue::new(&shared());
     queue.declare_with(FieldTable::default(), "good.#").await;
     let destination = publisher(&queue.publisher_url());
@@ -48,7 +50,7 @@ async fn deliver_good_and_bad(destination: &dyn Destination, text: &str) {
     }
 }
 
-/// Another event with the same id, as rows of a table can have it whose ids are not unique.
+/// Another event with the same id, as in a table whose ids are not unique.
 fn with_id_of(first: &Delivery, change: impl Fn(&mut EventParts)) -> Delivery {
     changed(first, |parts| {
         parts.payload = "2".into();
@@ -58,7 +60,7 @@ fn with_id_of(first: &Delivery, change: impl Fn(&mut EventParts)) -> Delivery {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn event_that_arrived_is_not_taken_for_one_with_the_same_id_that_came_back() {
+async fn delivered_event_is_not_confused_with_a_returned_one_with_the_same_id() {
     let queue = Queue::new(&shared());
     queue.declare_with(FieldTable::default(), "good.#").await;
     let destination = publisher(&queue.publisher_url());
@@ -73,10 +75,10 @@ async fn event_that_arrived_is_not_taken_for_one_with_the_same_id_that_came_back
     queue.delete().await;
 }
 
-/// Exchange, routing key and id are the same, and nothing else of a message that came back says which it was.
+/// Exchange, routing key and id are the same, and a returned message has no other field that identifies it.
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn events_with_the_same_id_that_are_routed_by_headers_have_an_outcome_each() {
+async fn events_with_the_same_id_routed_by_headers_have_an_outcome_each() {
     let queue = Queue::new(&shared());
     let mut wanted = FieldTable::default();
     wanted.insert("wanted".into(), AMQPValue::LongString("yes".into()));
@@ -115,7 +117,7 @@ fn event_for(exchange: &str) -> Delivery {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn exchange_that_is_not_there_is_a_failed_attempt_of_its_own_events() {
+async fn missing_exchange_fails_only_its_own_events() {
     let queue = Queue::declared(&shared()).await;
     let url = format!("{}?exchange={{header:exchange}}", shared());
     let destination = publisher(&url);
@@ -132,7 +134,7 @@ async fn exchange_that_is_not_there_is_a_failed_attempt_of_its_own_events() {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn exchange_that_is_deleted_is_noticed_and_used_again_when_it_is_back() {
+async fn deleted_exchange_is_noticed_and_used_again_once_it_exists() {
     let (queue, other) = (Queue::declared(&shared()).await, Queue::declared(&shared()).await);
     let url = format!("{}?exchange={{header:exchange}}", shared());
     let destination = publisher(&url);
@@ -150,10 +152,10 @@ async fn exchange_that_is_deleted_is_noticed_and_used_again_when_it_is_back() {
     other.delete().await;
 }
 
-/// Nobody may publish to an internal exchange of the broker's own.
+/// Clients may not publish to an internal exchange.
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
+async fn exchange_that_refuses_messages_fails_only_its_own_events() {
     let queue = Queue::declared(&shared()).await;
     let internal = Queue::new(&shared());
     internal.declare_internal().await;
@@ -175,7 +177,7 @@ async fn exchange_that_refuses_us_is_a_failed_attempt_of_its_own_events() {
     internal.delete_exchange().await;
 }
 
-/// A queue that refuses what it has no room for.
+/// Arguments of a queue that refuses messages when it is full.
 fn max_length(messages: i32) -> FieldTable {
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(messages));
@@ -185,18 +187,18 @@ fn max_length(messages: i32) -> FieldTable {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn backlog_waits_for_a_queue_that_is_full() {
+async fn backlog_waits_for_a_full_queue() {
     let queue = Queue::new(&shared());
     queue.declare_with(max_length(10), "#").await;
     let destination = publisher(&queue.publisher_url());
-    destination_is_full_for_a_while(destination, async |count| drop(queue.received(count).await)).await;
+    full_destination_spends_no_attempts(destination, async |count| drop(queue.received(count).await)).await;
     queue.delete().await;
 }
 
-/// The broker says no by basic.nack.
+/// The broker replies with basic.nack.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn message_that_a_full_queue_refuses_spends_no_attempt() {
+async fn event_refused_by_a_full_queue_spends_no_attempt() {
     let queue = Queue::new(&shared());
     queue.declare_with(max_length(10), "#").await;
     let destination = publisher(&queue.publisher_url());
@@ -210,15 +212,15 @@ async fn message_that_a_full_queue_refuses_spends_no_attempt() {
         let text = text_of("busy", outcome);
         assert!(text.starts_with("RabbitMQ refused the message (basic.nack)"), "{text}");
     }
-    assert_eq!(queue.received(10).await.len(), done, "what was refused is not there");
-    // There is room again.
-    is_delivered(&destination).await;
+    assert_eq!(queue.received(10).await.len(), done, "refused events are not in the queue");
+    // The queue has room again.
+    assert_delivered(&destination).await;
     queue.delete().await;
 }
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
+async fn event_with_headers_larger_than_a_frame_is_dead_and_the_others_arrive() {
     let queue = Queue::declared(&shared()).await;
     let destination = publisher(&queue.publisher_url());
     let with_headers = |bytes: usize| event_with("large", &"x".repeat(bytes));
@@ -230,15 +232,15 @@ async fn headers_that_fit_into_no_frame_are_dead_and_the_others_arrive() {
     queue.delete().await;
 }
 
-/// A delivery may be dropped at any await. What it left behind disturbs nobody.
+/// A delivery may be dropped at any await. Its remains must not affect other deliveries.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn deliveries_that_are_dropped_halfway_disturb_no_other() {
+async fn dropped_deliveries_do_not_affect_others() {
     use futures_util::FutureExt as _;
     let queue = Queue::declared(&shared()).await;
     let destination = publisher(&queue.publisher_url());
     let batch = || (0..50).map(|_| order()).collect::<Vec<_>>();
-    are_delivered(&destination, &batch()).await;
+    assert_all_delivered(&destination, &batch()).await;
     let mut polls = 0;
     for n in 0..40_usize {
         let abandoned = batch();
@@ -248,9 +250,9 @@ async fn deliveries_that_are_dropped_halfway_disturb_no_other() {
             tokio::task::yield_now().await;
         }
         drop(delivery);
-        are_delivered(&destination, &batch()).await;
+        assert_all_delivered(&destination, &batch()).await;
     }
-    assert!(polls > 40, "they were dropped halfway");
+    assert!(polls > 40, "they were dropped while pending");
     let received = queue.received(41 * 50).await;
     println!("{} messages, {} of them abandoned", received.len(), received.len().saturating_sub(41 * 50));
     queue.delete().await;

@@ -1,4 +1,4 @@
-//! What a doctor finds about RabbitMQ.
+//! Findings about RabbitMQ's queues.
 
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
@@ -26,7 +26,7 @@ const QUEUES_UNKNOWN: (&str, Severity) = ("rabbitmq-queues-unknown", Severity::N
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn kind_of_a_queue_is_found_without_the_management_plugin() {
+async fn kind_of_a_queue_is_known_without_the_management_plugin() {
     for (arguments, expected) in [
         (FieldTable::default(), vec![CLASSIC_QUEUE]),
         (of_kind("classic"), vec![CLASSIC_QUEUE]),
@@ -42,7 +42,7 @@ async fn kind_of_a_queue_is_found_without_the_management_plugin() {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn transient_queue_is_found() {
+async fn transient_queue_is_reported() {
     let queue = Queue::new(&shared());
     let channel = channel(&shared()).await;
     let options = QueueDeclareOptions { exclusive: false, ..QueueDeclareOptions::default() };
@@ -57,21 +57,21 @@ async fn transient_queue_is_found() {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn queue_that_is_not_there_is_found_and_stays_so() {
+async fn missing_queue_is_reported_and_not_created() {
     let queue = Queue::new(&shared());
     for _ in 0..2 {
         assert_eq!(codes(&queue.direct_url()).await, [("rabbitmq-no-queue", Severity::Problem)]);
     }
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     let channel = channel(&shared()).await;
-    let there = channel.queue_declare(queue.name.as_str().into(), passive, FieldTable::default());
-    assert!(there.await.is_err(), "nobody made it");
+    let lookup = channel.queue_declare(queue.name.as_str().into(), passive, FieldTable::default());
+    assert!(lookup.await.is_err(), "the diagnosis did not create it");
 }
 
-/// What cannot be learnt is a note, which says where to look.
+/// Properties that cannot be read are a note that says where to look.
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn queues_that_nobody_tells_of_are_a_note() {
+async fn queues_with_unknown_properties_are_a_note() {
     let queue = Queue::declared(&shared()).await;
     assert_eq!(codes(&queue.publisher_url()).await, [QUEUES_UNKNOWN], "behind an exchange");
     assert_eq!(
@@ -86,7 +86,7 @@ async fn queues_that_nobody_tells_of_are_a_note() {
     assert_eq!(
         codes(&other.direct_url()).await,
         [QUEUES_UNKNOWN],
-        "the broker objects to something else first"
+        "the broker names another difference first"
     );
     let silent = format!(
         "{}&management=http://127.0.0.1:{}",
@@ -100,13 +100,13 @@ async fn queues_that_nobody_tells_of_are_a_note() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn management_plugin_tells_of_the_queues_behind_an_exchange() {
+async fn management_plugin_finds_the_queues_behind_an_exchange() {
     let (mut node, management) = Node::with_management();
     node.start().await;
     let classic = Queue::declared(&node.url()).await;
     let url = |queue: &Queue| format!("{}&management={management}", queue.publisher_url());
     // The plugin starts with the node, and listens a little later.
-    posthaste_testkit::server::wait_for_server("the plugin answers", async || {
+    posthaste_testkit::server::wait_for_server("the plugin responds", async || {
         codes(&url(&classic)).await == [CLASSIC_QUEUE]
     })
     .await;

@@ -1,14 +1,14 @@
-//! What stands in the log: neither passwords nor payloads, at any level. lapin logs more than we do.
+//! Logs contain neither passwords nor payloads, at any level. The client library lapin would log payloads.
 
 use super::queue::Queue;
 use super::shared;
 use crate::delivery::{changed, deliver_one, event_with, publisher, text_of};
-use crate::secrets::{SENTINEL, log_everything, nothing_secret_is_logged};
+use crate::secrets::{SENTINEL, assert_no_secret_logged, log_everything};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
 async fn neither_password_nor_payload_is_logged() {
-    nothing_secret_is_logged("amqp::log::neither_password_nor_payload_is_logged", "lapin", deliver()).await;
+    assert_no_secret_logged("amqp::log::neither_password_nor_payload_is_logged", "lapin", deliver()).await;
 }
 
 async fn deliver() {

@@ -1,12 +1,12 @@
-//! Logins, vhosts and hosts that are wrong, and what is shown of them.
+//! Wrong logins, vhosts, hosts and URLs, and their error texts.
 
 use posthaste_publishers::amqp::AmqpPublisher;
 use posthaste_testkit::process::free_port;
 
 use super::queue::Queue;
 use super::shared;
-use crate::broker_faults::{is_out_of_reach, lets_nobody_in, one_line_that_advises};
-use crate::delivery::{is_delivered, publisher, urls_are_refused};
+use crate::broker_faults::{assert_advice, assert_no_connection, assert_unreachable};
+use crate::delivery::{assert_delivered, assert_urls_refused, publisher};
 use crate::secrets::SENTINEL;
 
 /// The address of the shared server.
@@ -18,51 +18,52 @@ fn address() -> String {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn login_or_vhost_that_is_refused_is_an_outage() {
+async fn refused_login_or_vhost_is_an_outage() {
     let address = address();
-    let text = lets_nobody_in(&format!("amqp://guest:{SENTINEL}@{address}/%2f?exchange=e")).await;
+    let text = assert_no_connection(&format!("amqp://guest:{SENTINEL}@{address}/%2f?exchange=e")).await;
     let why = "the broker refused the login of this user: check the user and the password";
     assert_eq!(text, format!("no connection to RabbitMQ: {address}: {why}"));
-    let text = lets_nobody_in(&format!("amqp://nobody:{SENTINEL}@{address}/%2f?exchange=e")).await;
+    let text = assert_no_connection(&format!("amqp://unknown:{SENTINEL}@{address}/%2f?exchange=e")).await;
     assert!(text.contains("refused the login"), "{text}");
-    let text = lets_nobody_in(&format!("amqp://guest:guest@{address}/elsewhere?exchange=e")).await;
+    let text = assert_no_connection(&format!("amqp://guest:guest@{address}/elsewhere?exchange=e")).await;
     assert!(text.contains("the broker refused the vhost") && text.contains("elsewhere"), "{text}");
 }
 
 #[tokio::test]
-async fn host_that_is_not_there_is_an_outage() {
-    let text = lets_nobody_in(&format!("amqp://me:{SENTINEL}@127.0.0.1:{}/?exchange=e", free_port())).await;
+async fn unreachable_host_is_an_outage() {
+    let text =
+        assert_no_connection(&format!("amqp://me:{SENTINEL}@127.0.0.1:{}/?exchange=e", free_port())).await;
     assert!(text.contains("Connection refused"), "{text}");
-    let text = lets_nobody_in(&format!("amqp://me:{SENTINEL}@no-such-host.invalid/?exchange=e")).await;
-    assert!(text.contains("no-such-host.invalid:5672: its name is not known"), "{text}");
+    let text = assert_no_connection(&format!("amqp://me:{SENTINEL}@no-such-host.invalid/?exchange=e")).await;
+    assert!(text.contains("no-such-host.invalid:5672: its name cannot be resolved"), "{text}");
 }
 
-/// The answer "no" closes its channel, and no other.
+/// A refused lookup closes its own channel and no other.
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn check_sees_an_exchange_that_is_made_and_deleted() {
+async fn check_notices_that_an_exchange_is_created_and_deleted() {
     let queue = Queue::new(&shared());
-    let text = is_out_of_reach(&queue.publisher_url()).await;
+    let text = assert_unreachable(&queue.publisher_url()).await;
     assert!(text.contains(&queue.name), "{text}");
     let exchange = publisher(&queue.publisher_url());
-    one_line_that_advises(exchange.check().await.expect_err("it is not there yet"));
+    assert_advice(exchange.check().await.expect_err("it does not exist yet"));
     queue.declare().await;
     assert_eq!(exchange.check().await, Ok(()));
-    is_delivered(&exchange).await;
+    assert_delivered(&exchange).await;
     queue.delete().await;
-    one_line_that_advises(exchange.check().await.expect_err("it is deleted"));
-    // Where an event chooses the exchange, there is none to look for.
+    assert_advice(exchange.check().await.expect_err("it is deleted"));
+    // If an event chooses the exchange, there is none to look up.
     let chosen = publisher(&format!("{}?exchange={{event_type}}", shared()));
     assert_eq!(chosen.check().await, Ok(()));
 }
 
-/// A port on which somebody listens and never says a word.
+/// The port accepts connections and never sends a byte.
 #[tokio::test(flavor = "multi_thread")]
-async fn host_that_says_nothing_is_an_outage_when_the_timeout_ends() {
+async fn silent_host_is_an_outage_after_the_timeout() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
-    let text = lets_nobody_in(&format!("amqp://me:{SENTINEL}@{address}/?exchange=e&timeout=1")).await;
-    assert!(text.starts_with("no host of RabbitMQ let us in before the timeout ended: check "), "{text}");
+    let text = assert_no_connection(&format!("amqp://me:{SENTINEL}@{address}/?exchange=e&timeout=1")).await;
+    assert!(text.starts_with("no RabbitMQ host completed the login before the timeout: check "), "{text}");
     let (mut ended, _) = silent.accept().expect("it connected");
     let read = tokio::task::spawn_blocking(move || std::io::Read::read_to_end(&mut ended, &mut Vec::new()));
     let read = tokio::time::timeout(posthaste_testkit::server::SERVER_TIMEOUT, read)
@@ -73,16 +74,16 @@ async fn host_that_says_nothing_is_an_outage_when_the_timeout_ends() {
 
 #[tokio::test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn next_host_is_asked_when_one_is_not_there() {
+async fn next_host_is_tried_after_an_unreachable_one() {
     let queue = Queue::declared(&shared()).await;
     let url = queue.publisher_url().replace('@', &format!("@127.0.0.1:{},", free_port()));
-    is_delivered(&publisher(&url)).await;
+    assert_delivered(&publisher(&url)).await;
     queue.delete().await;
 }
 
 #[test]
-fn urls_that_are_wrong_say_what_to_write() {
-    urls_are_refused(
+fn errors_say_how_to_write_the_url() {
+    assert_urls_refused(
         "RabbitMQ",
         &[
             ("amqp:///?exchange=e", "no host is given: write amqp://host:5672/"),
@@ -93,15 +94,15 @@ fn urls_that_are_wrong_say_what_to_write() {
             ),
             (
                 "amqp://h/?exchange={type}",
-                "the exchange cannot be read: `{type}` is not known: write {event_type}, {aggregate_type}, {aggregate_id}, {tenant_id} or {header:NAME}",
+                "the exchange cannot be read: `{type}` is not a placeholder: write {event_type}, {aggregate_type}, {aggregate_id}, {tenant_id} or {header:NAME}",
             ),
             ("amqp://h/?exchange=e&routing_key=", "the routing key cannot be read: it is empty"),
             (
                 "amqp://h/?exchange=e&format=xml",
                 "`format` of the URL must be raw, envelope, cloudevents, cloudevents-structured or debezium",
             ),
-            ("amqp://h/?exchange=e&timeout=0", "the timeout must be longer than nothing"),
-            ("amqp://h/?exchange=e&max_message_bytes=0", "the largest message must have a byte at least"),
+            ("amqp://h/?exchange=e&timeout=0", "the timeout must be longer than zero"),
+            ("amqp://h/?exchange=e&max_message_bytes=0", "the largest message must be at least 1 byte"),
             (
                 "amqp://h/?exchange=e&ca=/dev/null",
                 "a root certificate needs TLS: begin the URL with amqps://, or write tls(true) in the builder",
@@ -116,11 +117,11 @@ fn urls_that_are_wrong_say_what_to_write() {
             ),
             (
                 "amqp://h/?exchange=e&management=rabbit:15672",
-                "`management` is no URL of the management plugin: write http://host:15672",
+                "`management` is not a URL of the management plugin: write http://host:15672",
             ),
             (
                 "amqp://h/?exchange=e&mandatory=false",
-                "the URL has a parameter that is not known: known are format, timeout, max_message_bytes, ca, exchange, routing_key, management",
+                "the URL has an unknown parameter: it takes format, timeout, max_message_bytes, ca, exchange, routing_key, management",
             ),
         ],
     );

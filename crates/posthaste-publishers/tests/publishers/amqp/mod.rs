@@ -1,22 +1,22 @@
-//! RabbitMQ: the suite, and what only it can get wrong.
+//! RabbitMQ: the conformance suite, the common broker faults, and cases that only RabbitMQ has.
 
-/// A node that is short of memory.
+/// Memory alarms.
 mod alarm;
-/// The suite, and outages.
+/// The conformance suite, broker faults and outages.
 mod broker;
-/// Exchanges that are not there, queues that are full, events that break their channel.
+/// Missing exchanges, full queues, events for which the broker closes the channel.
 mod channel;
-/// What a doctor finds.
+/// Findings of the diagnosis.
 mod diagnosis;
-/// What stands in the log.
+/// Secrets in logs.
 mod log;
-/// Logins, vhosts and hosts that are wrong; settings, and what is shown of them.
+/// Wrong logins, vhosts, hosts and settings.
 mod login;
-/// Nodes of a test's own.
+/// Helper: a private RabbitMQ node.
 mod node;
-/// A consumer that others wrote.
+/// A foreign consumer: pika.
 mod pika;
-/// Exchanges and queues, and what arrived in them.
+/// Helper: an exchange with a queue.
 mod queue;
 /// Certificates.
 mod tls;

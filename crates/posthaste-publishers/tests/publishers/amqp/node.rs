@@ -1,4 +1,4 @@
-//! A node of a test's own: RabbitMQ with a register of names (epmd) that nobody else uses.
+//! A private RabbitMQ node for one test, with its own name server (epmd).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ pub(super) struct Node {
     names: OwnServer,
 }
 
-/// As many threads as a small machine has cores, which do not spin when there is nothing to do.
+/// Arguments of the Erlang VM: two scheduler threads, which do not busy-wait when idle.
 const THREAD_ARGS: [&str; 8] = ["+S", "2:2", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"];
 
 impl Node {
@@ -23,7 +23,7 @@ impl Node {
         Self::with_settings("")
     }
 
-    /// With these lines of `rabbitmq.conf`.
+    /// A node with these lines in `rabbitmq.conf`.
     pub(super) fn with_settings(settings: &str) -> Self {
         let names = OwnServer::new(|_, port| {
             let mut command = program("epmd");
@@ -36,7 +36,7 @@ impl Node {
         Self { server, names }
     }
 
-    /// With the management plugin, and its URL.
+    /// A node with the management plugin, and the plugin's URL.
     pub(super) fn with_management() -> (Self, String) {
         let port = free_port();
         let node =
@@ -46,7 +46,7 @@ impl Node {
         (node, format!("http://127.0.0.1:{port}"))
     }
 
-    /// Of a user with all rights.
+    /// The URL with a user who has all permissions.
     pub(super) fn url(&self) -> String {
         url(self.server.port())
     }
@@ -56,8 +56,8 @@ impl Node {
         self.server.start(|running| is_ready(running.port)).await;
     }
 
-    /// With this queue, also if the node is killed the moment after: it logs what is declared a while later, and a node
-    /// that was killed before that has an exchange without its queue.
+    /// Starts the node and declares a queue that survives a kill. RabbitMQ writes declarations to its log with a
+    /// delay; a node that is killed before that has an exchange without its queue, so the log is synced here.
     pub(super) async fn start_with(&mut self, queue: &Queue) {
         self.start().await;
         queue.declare().await;
@@ -86,14 +86,14 @@ async fn is_ready(port: u16) -> bool {
 fn start(folder: &Path, port: u16, nodes_port: u16, names_port: u16) -> Command {
     let mut command = program(variable("POSTHASTE_TEST_RABBITMQ_BIN"));
     environment(&mut command, folder, port, names_port);
-    // The script becomes the node instead of watching over it: whoever kills it kills the node.
+    // The script is replaced by the node instead of supervising it, so that killing the process kills the node.
     command.env("RABBITMQ_ALLOW_INPUT", "1").arg("-noinput").args(THREAD_ARGS);
     command.args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"]);
     command.env("RABBITMQ_DIST_PORT", nodes_port.to_string());
     command
 }
 
-/// Nothing is shared with any other node.
+/// Sets all paths and ports, so that nothing is shared with another node.
 fn environment(command: &mut Command, folder: &Path, port: u16, names_port: u16) {
     command
         .env("HOME", folder)

@@ -1,4 +1,4 @@
-//! A consumer that others wrote: pika, by Python.
+//! A foreign consumer reads the messages: Python with pika.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::shared;
 use crate::delivery::{changed, deliver_one, publisher};
 
-/// Reads one message of a queue and prints what it is.
+/// Reads one message of a queue and prints its fields as JSON.
 const CONSUMER_SCRIPT: &str = r#"
 import json, sys, pika
 connection = pika.BlockingConnection(pika.URLParameters(sys.argv[1]))
@@ -43,14 +43,14 @@ fn order() -> Delivery {
         .tenant_id("acmé 🎟")
         .occurred_at(Timestamp::from_micros(1_700_000_000_000_000))
         .json_text(r#"{"total": 42.10}"#);
-    // None of ours, but a row can hold it, and AMQP can carry it.
+    // The builder refuses such a header, but a row can contain it and AMQP can carry it.
     let headers = Headers::from([("note".to_owned(), "line\r\nnul\0".to_owned())]);
     changed(&Delivery::first(event.build().expect("a good event")), |parts| parts.headers = headers)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
-async fn pika_reads_the_message_as_it_was_meant() {
+async fn pika_reads_every_field_of_a_message() {
     let queue = Queue::declared(&shared()).await;
     let destination = publisher(&queue.publisher_url());
     assert!(deliver_one(&destination, order()).await.is_done());
@@ -80,7 +80,7 @@ async fn pika_reads_the_message_as_it_was_meant() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ and Python with pika: cargo xtask test"]
-async fn pika_reads_cloud_events_by_their_headers() {
+async fn pika_reads_cloud_events_attributes_from_headers() {
     let queue = Queue::declared(&shared()).await;
     let destination = publisher(&format!("{}&format=cloudevents", queue.publisher_url()));
     assert!(deliver_one(&destination, order()).await.is_done());

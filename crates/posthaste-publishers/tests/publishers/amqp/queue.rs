@@ -1,4 +1,4 @@
-//! An exchange with a queue that gets all of it, and what arrived there.
+//! An exchange bound to a queue, and the messages that arrived in the queue.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,21 +10,21 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
+use posthaste::Headers;
 use posthaste::conformance::destination::Received;
-use posthaste::{EventId, Headers};
 use posthaste_testkit::server::SERVER_TIMEOUT;
 use tokio::time::{Duration, Instant, interval, timeout};
 
 pub(super) struct Queue {
-    /// Of the server.
+    /// The URL of the server.
     url: String,
-    /// Of the exchange and of the queue.
+    /// The name of both the exchange and the queue.
     pub(super) name: String,
     messages: Mutex<Vec<Received>>,
 }
 
 impl Queue {
-    /// With a name that no other has.
+    /// A queue with a unique name, not declared yet.
     pub(super) fn new(url: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Queue {
         Self { url: url.to_owned(), name, messages: Mutex::default() }
     }
 
-    /// One that is there.
+    /// A declared queue.
     pub(super) async fn declared(url: &str) -> Self {
         let queue = Self::new(url);
         queue.declare().await;
@@ -44,7 +44,7 @@ impl Queue {
         format!("{}?exchange={}", self.url, self.name)
     }
 
-    /// The URL of a publisher to the queue, by the default exchange.
+    /// The URL of a publisher to the queue, through the default exchange.
     pub(super) fn direct_url(&self) -> String {
         format!("{}?routing_key={}", self.url, self.name)
     }
@@ -53,12 +53,12 @@ impl Queue {
         self.declare_with(FieldTable::default(), "#").await;
     }
 
-    /// A queue with these arguments, which gets what matches this pattern.
+    /// Declares a queue with these arguments, bound with this routing pattern.
     pub(super) async fn declare_with(&self, arguments: FieldTable, pattern: &str) {
         self.declare_bound(ExchangeKind::Topic, arguments, pattern, FieldTable::default()).await;
     }
 
-    /// A queue which gets what has these headers, whatever the routing key.
+    /// Declares a queue bound by headers, for any routing key.
     pub(super) async fn declare_by_headers(&self, headers: FieldTable) {
         self.declare_bound(ExchangeKind::Headers, FieldTable::default(), "", headers).await;
     }
@@ -80,7 +80,7 @@ impl Queue {
         channel.queue_bind(name(), name(), pattern.into(), bind, headers).await.expect("a binding");
     }
 
-    /// An exchange alone, to which only other exchanges may publish.
+    /// Declares an internal exchange, to which only other exchanges may publish, without a queue.
     pub(super) async fn declare_internal(&self) {
         let internal = ExchangeDeclareOptions { internal: true, ..ExchangeDeclareOptions::default() };
         let channel = self.channel().await;
@@ -102,7 +102,7 @@ impl Queue {
         self.channel().await.queue_delete(self.name.as_str().into(), options).await.expect("deleted");
     }
 
-    /// All that arrived, in order, once there are at least `n` different ones.
+    /// All messages that have arrived, in order, once at least `n` distinct ones have.
     pub(super) async fn received(&self, n: usize) -> Vec<Received> {
         let channel = self.channel().await;
         let started = Instant::now();
@@ -120,7 +120,8 @@ impl Queue {
         }
     }
 
-    /// The client waits for ever for a server that accepts a connection and does not answer, so it is asked again.
+    /// Connects, with one retry: the client would wait forever for a server that accepts a connection and does not
+    /// reply.
     async fn channel(&self) -> Channel {
         let connect = async || {
             let connection = Connection::connect(&self.url, ConnectionProperties::default()).await;
@@ -136,7 +137,7 @@ impl Queue {
 
 async fn get(channel: &Channel, name: &str) -> Option<BasicGetMessage> {
     let message = channel.basic_get(name.into(), BasicGetOptions { no_ack: true });
-    timeout(SERVER_TIMEOUT, message).await.expect("an answer in time").expect("an answer")
+    timeout(SERVER_TIMEOUT, message).await.expect("a reply in time").expect("a reply")
 }
 
 fn count_distinct(messages: &[Received]) -> usize {
@@ -154,10 +155,6 @@ fn received(message: &BasicGetMessage) -> Received {
     let table = properties.headers().clone().unwrap_or_default();
     let headers: Headers =
         table.inner().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    Received {
-        id: EventId::from(id.as_str()),
-        payload: message.delivery.data.clone().into(),
-        key: headers.get("outbox-aggregate-id").cloned(),
-        headers,
-    }
+    let key = headers.get("outbox-aggregate-id").cloned();
+    Received::new(id.as_str(), message.delivery.data.clone()).with_key(key).with_headers(headers)
 }

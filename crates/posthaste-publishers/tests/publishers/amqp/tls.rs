@@ -1,16 +1,16 @@
-//! TLS: the certificate must come from an authority that we trust, and be good for the host.
+//! TLS: the certificate must be signed by a trusted authority and valid for the host.
 
 use posthaste_testkit::certificates::certificates_for;
 use posthaste_testkit::process::free_port;
 
 use super::node::Node;
 use super::queue::Queue;
-use crate::broker_faults::lets_nobody_in;
-use crate::delivery::{is_delivered, publisher};
+use crate::broker_faults::assert_no_connection;
+use crate::delivery::{assert_delivered, publisher};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-async fn certificate_must_be_trusted_and_good_for_the_host() {
+async fn certificate_must_be_trusted_and_valid_for_the_host() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().display();
     let write = |name: &str, pem: String| {
@@ -32,18 +32,18 @@ async fn certificate_must_be_trusted_and_good_for_the_host() {
 
     let url =
         |host: &str, ca: &str| format!("amqps://guest:guest@{host}:{port}/%2f?exchange={}{ca}", queue.name);
-    is_delivered(&publisher(&url("localhost", &ours))).await;
+    assert_delivered(&publisher(&url("localhost", &ours))).await;
     for (host, ca, why) in [
         ("localhost", other.as_str(), "BadSignature"),
         ("localhost", "", "UnknownIssuer"),
         ("127.0.0.1", &ours, "not valid for name"),
     ] {
-        let text = lets_nobody_in(&url(host, ca)).await;
+        let text = assert_no_connection(&url(host, ca)).await;
         assert!(text.contains("TLS failed") && text.contains(why), "{text}");
     }
     assert_eq!(queue.received(1).await.len(), 1);
-    // A port that speaks no TLS.
+    // A port without TLS.
     let plain = node.url().replace("amqp://", "amqps://");
-    let text = lets_nobody_in(&format!("{plain}?exchange={}{ours}", queue.name)).await;
+    let text = assert_no_connection(&format!("{plain}?exchange={}{ours}", queue.name)).await;
     assert!(text.contains("TLS failed"), "{text}");
 }

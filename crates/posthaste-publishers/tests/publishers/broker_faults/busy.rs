@@ -1,10 +1,10 @@
-//! The destination is there and takes no more for a while: back-pressure is no fault of any event.
+//! Back-pressure: the destination is reachable but accepts no events for a while. That costs no attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste::admin::{Admin as _, Filter};
-use posthaste::{Config, Destination, MemoryStore, Outbox, RetryPolicy, Route, Routes, Status};
+use posthaste::{Config, Destination, MemoryStore, MemoryWriter, Outbox, RetryPolicy, Route, Routes, Status};
 use posthaste_testkit::assert_throughout;
 use posthaste_testkit::server::wait_for_server;
 
@@ -12,12 +12,12 @@ use super::events;
 
 const EVENTS: usize = 100;
 
-/// Each event is refused more often in this time than it has attempts.
+/// Long enough for each event to be refused more often than it has attempts.
 const BUSY_DURATION: Duration = Duration::from_secs(3);
 
-/// All are delivered as soon as there is room, none is dead, and no attempt was spent. `make_room` takes what has
-/// arrived, and returns when all of the events have.
-pub(crate) async fn destination_is_full_for_a_while(
+/// All events are delivered once there is room, none is DEAD, and no attempt was spent. `make_room` removes what
+/// has arrived, and returns once all events have.
+pub(crate) async fn full_destination_spends_no_attempts(
     destination: Arc<dyn Destination>,
     make_room: impl AsyncFnOnce(usize),
 ) {
@@ -27,7 +27,7 @@ pub(crate) async fn destination_is_full_for_a_while(
     let mut config = Config::relay();
     config.retry = Some(retry);
     let outbox = Outbox::from_config(store.clone(), config, routes).start().expect("start");
-    let mut tx = store.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.expect("begin");
     tx.write_all(events(EVENTS)).await.expect("write");
     tx.commit().await.expect("commit");
     let count = async |status| store.count(&Filter::status(status)).await.expect("count");

@@ -1,11 +1,12 @@
-//! What goes wrong with brokers, once for all publishers: each brings a [`Broker`], and calls these.
+//! Broker faults, shared by all publishers. Each publisher implements [`Broker`] and instantiates the tests with
+//! `broker_tests!`.
 
 mod busy;
 mod check;
+mod conformance;
 mod outage;
 mod shutdown;
 mod slow;
-mod suite;
 
 use std::collections::HashMap;
 
@@ -14,67 +15,69 @@ use posthaste::conformance::destination::Received;
 use posthaste::{Delivery, Event, EventId};
 use posthaste_testkit::server::OwnServer;
 
-pub(crate) use busy::destination_is_full_for_a_while;
-pub(crate) use check::{broker_is_checked, is_out_of_reach, lets_nobody_in, one_line_that_advises};
-pub(crate) use outage::broker_is_killed_for_half_a_minute;
-pub(crate) use shutdown::process_is_asked_to_stop_with_a_thousand_in_flight;
-pub(crate) use slow::broker_answers_later_than_the_lease_ends;
-pub(crate) use suite::Suite;
+pub(crate) use busy::full_destination_spends_no_attempts;
+pub(crate) use check::{
+    assert_advice, assert_no_connection, assert_unreachable, check_reports_the_state_of_the_broker,
+};
+pub(crate) use conformance::BrokerHarness;
+pub(crate) use outage::outage_of_half_a_minute_loses_nothing;
+pub(crate) use shutdown::process_stopped_with_a_thousand_in_flight_loses_nothing;
+pub(crate) use slow::lease_is_renewed_while_the_broker_is_slow;
 
 /// A broker with one queue, stream or topic.
 #[async_trait]
 pub(crate) trait Broker: Sized + Send + Sync + 'static {
-    /// On the server that all tests share, with a queue that nobody else uses. It runs.
+    /// A queue of its own on the shared server, which is running.
     async fn shared() -> Self;
 
-    /// On a server of its own, which does not run yet.
+    /// A private server, which is not started yet.
     async fn own() -> Self;
 
-    /// Whether there is no server of its own to be had, so that the tests that want one are left out.
-    fn is_left_out() -> bool {
+    /// Whether tests that need a private server are skipped, because none can be started on this machine.
+    fn has_no_private_server() -> bool {
         false
     }
 
-    /// The URL of a publisher whose events [`received`](Self::received) sees. It is the same throughout.
+    /// The URL of a publisher whose events [`received`](Self::received) returns. It does not change.
     fn url(&self) -> String;
 
-    /// Its own server.
+    /// The private server.
     fn server(&mut self) -> &mut OwnServer;
 
-    /// Starts it, with all that the publisher needs in it (queues, streams, topics), and returns when it
-    /// answers. What it acknowledged before it was killed is still there.
+    /// Starts the private server with everything that the publisher needs (queues, streams, topics), and returns
+    /// once it replies. Events that it acknowledged before it was killed are still there.
     async fn start(&mut self);
 
-    /// All messages that a consumer sees, repeats included, once there are at least `n` different ones.
-    /// Reads from the beginning each time.
+    /// All messages that a consumer sees, duplicates included, once there are at least `n` distinct ones. Reads
+    /// from the beginning each time.
     async fn received(&self, n: usize) -> Vec<Received>;
 
-    /// An event that it refuses while it takes others.
+    /// An event that the broker refuses while it accepts others.
     fn refused() -> Delivery;
 
-    /// Removes what a test left behind on the shared server.
+    /// Removes the queue of this test from the shared server.
     async fn close(&self) {}
 }
 
-/// The suite and the faults as tests of this broker's module.
+/// Instantiates the conformance suite and the faults as tests in the broker's module.
 macro_rules! broker_tests {
     ($broker:ty, $ignored:literal) => {
         posthaste::destination_conformance!(
-            $crate::broker_faults::Suite::<$broker>::new().await,
+            $crate::broker_faults::BrokerHarness::<$broker>::new().await,
             #[ignore = $ignored]
         );
         $crate::broker_faults::broker_tests! { $broker, $ignored:
-            broker_is_killed_for_half_a_minute
-            broker_answers_later_than_the_lease_ends
-            process_is_asked_to_stop_with_a_thousand_in_flight
-            broker_is_checked
+            outage_of_half_a_minute_loses_nothing
+            lease_is_renewed_while_the_broker_is_slow
+            process_stopped_with_a_thousand_in_flight_loses_nothing
+            check_reports_the_state_of_the_broker
         }
     };
     ($broker:ty, $ignored:literal: $($fault:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread")]
         #[ignore = $ignored]
         async fn $fault() {
-            if !<$broker as $crate::broker_faults::Broker>::is_left_out() {
+            if !<$broker as $crate::broker_faults::Broker>::has_no_private_server() {
                 $crate::broker_faults::$fault::<$broker>().await;
             }
         })*
@@ -92,7 +95,7 @@ fn ids(events: &[Event]) -> Vec<EventId> {
     events.iter().map(|event| event.id().clone()).collect()
 }
 
-/// How often each of them was received; each was, at least once.
+/// How often each event was received. Panics if one was not received at all.
 fn counts(received: &[Received], sent: &[EventId]) -> HashMap<EventId, usize> {
     let mut counts: HashMap<EventId, usize> = HashMap::new();
     for message in received {

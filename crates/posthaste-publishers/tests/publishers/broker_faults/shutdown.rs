@@ -1,4 +1,4 @@
-//! The process is asked to stop while a thousand events are on the way to a broker that does not answer.
+//! Shutdown: SIGTERM arrives while a thousand events are in flight to a broker that does not reply.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use posthaste::admin::{Admin as _, Filter};
 use posthaste::config::QueueConfig;
 use posthaste::{Config, Delivery, Destination, Outbox, Outcome, Profile, Route, Routes, Status};
-use posthaste_sqlx::SqliteStore;
+use posthaste_sqlx::{SqliteStore, SqliteWriter};
 use posthaste_testkit::process::signal;
 use sqlx::SqlitePool;
 
@@ -19,13 +19,13 @@ use crate::delivery::publisher;
 
 const EVENTS: usize = 1_000;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// By these the child knows what to do.
+/// Environment variables that tell the child process what to do.
 const FILE_VAR: &str = "POSTHASTE_TEST_TERM_FILE";
 const URL_VAR: &str = "POSTHASTE_TEST_TERM_URL";
 
 // T-TERM, F12
-/// It ends in time and says so, and the next process delivers what was on the way: nothing is lost.
-pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker>() {
+/// The process ends in time with success, and the next process delivers the events that were in flight.
+pub(crate) async fn process_stopped_with_a_thousand_in_flight_loses_nothing<B: Broker>() {
     let mut broker = B::own().await;
     broker.start().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -35,7 +35,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker
     let events = events(EVENTS);
     let ids = ids(&events);
     let pool = SqlitePool::connect(&format!("sqlite:{file}")).await.expect("a pool");
-    let mut tx = store.writer(&outbox).begin(&pool).await.expect("begin");
+    let mut tx = SqliteWriter::new(&store, &outbox).begin(&pool).await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 
@@ -54,7 +54,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker
     signal(child.id(), "TERM");
     let status = tokio::task::spawn_blocking(move || child.wait()).await.expect("a wait").expect("a status");
     assert!(status.success(), "{status}");
-    // Far less than a delivery may take, which is a minute.
+    // A delivery may take much longer: up to a minute.
     assert!(
         signalled.elapsed() <= DRAIN_TIMEOUT + Duration::from_secs(20),
         "it took {:?}",
@@ -62,7 +62,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker
     );
     broker.server().resume();
 
-    // What the child held lapses with its leases, which are short.
+    // The child's leases are short and expire.
     let outbox = engine(store.clone(), publisher(&broker.url()));
     outbox.idle().await.expect("idle");
     while store.count(&Filter::status(Status::Done)).await.expect("count") < EVENTS as u64 {
@@ -71,7 +71,7 @@ pub(crate) async fn process_is_asked_to_stop_with_a_thousand_in_flight<B: Broker
     }
     let received = broker.received(EVENTS).await;
     let twice = counts(&received, &ids).values().filter(|count| **count > 1).count();
-    println!("{twice} of {EVENTS} came more than once");
+    println!("{twice} of {EVENTS} arrived more than once");
     outbox.shutdown().await;
 }
 
@@ -91,7 +91,7 @@ fn engine(store: SqliteStore, publisher: impl Destination) -> Outbox {
     Outbox::from_config(store, config, Routes::new().add(route)).start().expect("start")
 }
 
-/// Says when all events are on the way.
+/// A destination that prints a line once all events are in flight.
 struct InFlightAnnouncer<D> {
     inner: D,
     in_flight: AtomicUsize,
@@ -111,7 +111,7 @@ impl<D: Destination> Destination for InFlightAnnouncer<D> {
     }
 }
 
-/// Not a test: the process that the tests above start and stop.
+/// Not a test: the process that the test above starts and stops.
 #[tokio::test]
 #[ignore = "a process of other tests: cargo xtask test"]
 async fn child() {

@@ -1,8 +1,8 @@
-//! The broker keeps its connections and answers later than a lease ends.
+//! A slow broker: it keeps its connections, but replies after a lease would have expired.
 
 use std::time::Duration;
 
-use posthaste::{Config, MemoryStore, Outbox, Route, Routes};
+use posthaste::{Config, MemoryStore, MemoryWriter, Outbox, Route, Routes};
 use posthaste_testkit::assert_throughout;
 
 use super::{Broker, counts, events, ids};
@@ -13,8 +13,8 @@ const LEASE_DURATION: Duration = Duration::from_secs(1);
 const SUSPEND_DURATION: Duration = Duration::from_secs(4);
 
 // T-SLOW
-/// Nothing comes twice: leases are renewed while their events are on the way.
-pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
+/// No event arrives twice, because leases are renewed while their events are in flight.
+pub(crate) async fn lease_is_renewed_while_the_broker_is_slow<B: Broker>() {
     let mut broker = B::own().await;
     broker.start().await;
     let store = MemoryStore::new();
@@ -26,11 +26,11 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
         config
     };
     let outbox = Outbox::from_config(store.clone(), config, Routes::new().add(route)).start().expect("start");
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let events = events(EVENTS);
     let ids = ids(&events);
 
-    // One first, so that there is a connection to be held.
+    // One event first, so that a connection is open when the broker is suspended.
     let write = async |events: Vec<_>| {
         let mut tx = writer.begin().await.expect("begin");
         tx.write_all(events).await.expect("write");
@@ -40,7 +40,7 @@ pub(crate) async fn broker_answers_later_than_the_lease_ends<B: Broker>() {
     outbox.idle().await.expect("idle");
     broker.server().suspend();
     write(events[1..].to_vec()).await;
-    assert_throughout(SUSPEND_DURATION, "it answers nothing", async || {
+    assert_throughout(SUSPEND_DURATION, "the broker replies to nothing", async || {
         store.rows().iter().filter(|row| row.done_at.is_some()).count() == 1
     })
     .await;

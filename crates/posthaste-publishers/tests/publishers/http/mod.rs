@@ -1,26 +1,26 @@
-//! Webhooks: the suite and the brokers' faults on a receiver in a process of its own, and what only HTTP can
-//! get wrong on receivers that do odd things.
+//! Webhooks: the conformance suite and the broker faults on a receiver process, and cases that only HTTP has on
+//! faulty receivers.
 
-/// Settings, order, concurrency, connections.
-mod behaviour;
-/// Receivers that answer oddly or not at all.
-mod misbehaving;
-/// A receiver that nobody here wrote: Python's own server and cryptography.
+/// Faulty receivers.
+mod faulty_receivers;
+/// A foreign receiver: Python's own HTTP server and hmac.
 mod python;
-/// The receiver that keeps what it gets.
+/// Helper: a receiver process that records requests.
 mod receiver;
-/// Certificates that are good, and those that are not.
+/// Contents, order and concurrency of requests.
+mod requests;
+/// Certificates.
 mod tls;
-/// Just enough of HTTP to answer as no good server would.
+/// Helper: an HTTP server that sends arbitrary bytes.
 mod wire;
 
 use posthaste::{Delivery, Event};
 use posthaste_publishers::http::{HttpBuilder, HttpPublisher};
 
 use self::receiver::Receiver;
-use crate::broker_faults::{broker_tests, lets_nobody_in};
+use crate::broker_faults::{assert_no_connection, broker_tests};
 
-/// Webhooks to this machine.
+/// A builder of webhooks to this machine.
 pub(crate) fn local(url: &str) -> HttpBuilder {
     HttpPublisher::builder(url).allow_http().allow_networks(["127.0.0.0/8", "::1"])
 }
@@ -38,7 +38,7 @@ fn event_of(key: &str, n: usize) -> Delivery {
 broker_tests!(Receiver, "takes up to a minute: cargo xtask test");
 
 #[tokio::test]
-async fn check_says_that_a_host_has_no_address() {
-    let text = lets_nobody_in("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
+async fn check_fails_for_a_host_without_an_address() {
+    let text = assert_no_connection("https://me:s3ntinel-PW-9f@no-such-host.invalid/s3ntinel-PW-9f").await;
     assert!(text.starts_with("cannot connect to https://no-such-host.invalid: "), "{text}");
 }

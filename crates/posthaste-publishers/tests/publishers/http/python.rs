@@ -1,4 +1,4 @@
-//! A receiver that nobody here wrote: Python's own server reads the requests, and its own hmac the signatures.
+//! A foreign receiver: Python's own HTTP server reads the requests and its hmac module verifies the signatures.
 
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ use posthaste_testkit::server::OwnServer;
 use serde_json::Value;
 
 use super::local;
-use crate::delivery::{are_delivered, deliver_one, text_of};
+use crate::delivery::{assert_all_delivered, deliver_one, text_of};
 
 const RECEIVER_SCRIPT: &str = include_str!("receiver.py");
 const OLD_KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -20,7 +20,7 @@ struct Python {
 }
 
 impl Python {
-    /// A receiver that has this key.
+    /// Starts a receiver with this key.
     async fn start(key: &'static str) -> Self {
         let python = std::env::var("POSTHASTE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let mut server = OwnServer::new(move |folder, port| {
@@ -57,15 +57,15 @@ fn event(n: usize) -> Delivery {
 // S8
 #[tokio::test]
 #[ignore = "needs python3: cargo xtask test"]
-async fn python_reads_the_events_and_agrees_with_the_signature() {
+async fn python_reads_the_events_and_verifies_the_signatures() {
     let python = Python::start(NEW_KEY).await;
     let batch: Vec<Delivery> = (0..50).map(event).collect();
-    are_delivered(&python.hooks((NEW_KEY, None)), &batch).await;
+    assert_all_delivered(&python.hooks((NEW_KEY, None)), &batch).await;
     let accepted = python.accepted();
     assert_eq!(accepted.len(), batch.len());
     for delivery in &batch {
         let line =
-            accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was taken");
+            accepted.iter().find(|line| line["ce-id"] == delivery.id().as_str()).expect("it was accepted");
         assert_eq!(line["ce-type"], "Größe");
         assert_eq!(line["ce-subject"], delivery.aggregate_id().expect("a key"));
         assert_eq!(line["ce-specversion"], "1.0");
@@ -76,11 +76,11 @@ async fn python_reads_the_events_and_agrees_with_the_signature() {
 // S8
 #[tokio::test]
 #[ignore = "needs python3: cargo xtask test"]
-async fn receiver_with_the_old_key_goes_on_while_keys_are_changed() {
+async fn receiver_with_the_previous_key_works_during_a_key_change() {
     let python = Python::start(OLD_KEY).await;
-    are_delivered(&python.hooks((OLD_KEY, None)), &[event(1)]).await;
-    are_delivered(&python.hooks((NEW_KEY, Some(OLD_KEY))), &[event(2)]).await;
+    assert_all_delivered(&python.hooks((OLD_KEY, None)), &[event(1)]).await;
+    assert_all_delivered(&python.hooks((NEW_KEY, Some(OLD_KEY))), &[event(2)]).await;
     let text = text_of("retry", &deliver_one(&python.hooks((NEW_KEY, None)), event(3)).await);
-    assert!(text.contains("answered 401: it does not know us, check the signing key"), "{text}");
+    assert!(text.contains("responded with 401: it refuses our credentials, check the signing key"), "{text}");
     assert_eq!(python.accepted().len(), 2);
 }

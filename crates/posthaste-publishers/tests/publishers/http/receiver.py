@@ -1,4 +1,4 @@
-"""A receiver of webhooks by Python's own means: takes what its key has signed, and writes it to a file."""
+"""Webhook receiver with Python's standard library: writes every request with a valid signature to a file."""
 
 import base64
 import hashlib
@@ -21,12 +21,12 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if not self.is_signed(body):
-            return self.answer(401)
+            return self.respond(401)
         line = {name: unquote(value) for name, value in self.headers.items() if name.startswith("ce-")}
         line["body"] = body.decode()
         with lock, open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        self.answer(204)
+        self.respond(204)
 
     def is_signed(self, body):
         event, timestamp = self.headers["webhook-id"], self.headers["webhook-timestamp"]
@@ -37,7 +37,7 @@ class Receiver(BaseHTTPRequestHandler):
         signatures = self.headers["webhook-signature"].split(" ")
         return any(hmac.compare_digest(expected, signature) for signature in signatures)
 
-    def answer(self, status):
+    def respond(self, status):
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -1,5 +1,5 @@
-//! A receiver in a process of its own: it writes each request to a file before it answers, so that what it
-//! acknowledged is there after it was killed.
+//! A receiver process. It writes each request to a file before it responds, so that acknowledged events are still
+//! there after it is killed.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use posthaste::conformance::destination::Received;
-use posthaste::{Delivery, Event, EventId, Headers};
+use posthaste::{Delivery, Event, Headers};
 use posthaste_testkit::process::program;
 use posthaste_testkit::server::{OwnServer, wait_for_server};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use super::wire;
 use crate::broker_faults::Broker;
 
-/// By these the child knows what to do.
+/// Environment variables that tell the child process what to do.
 const FILE_VAR: &str = "POSTHASTE_TEST_HTTP_FILE";
 const PORT_VAR: &str = "POSTHASTE_TEST_HTTP_PORT";
 
@@ -55,7 +55,7 @@ impl Broker for Receiver {
     }
 
     async fn received(&self, n: usize) -> Vec<Received> {
-        wait_for_server("the requests are there", || {
+        wait_for_server("the requests have arrived", || {
             let received = self.read();
             let all: HashSet<_> = received.iter().map(|request| (&request.id, &request.payload)).collect();
             std::future::ready(all.len() >= n)
@@ -94,12 +94,9 @@ fn received(line: &Value) -> Received {
         let value = percent_decode_str(headers.get(name)?).decode_utf8().expect("text");
         Some(value.into_owned())
     };
-    Received {
-        id: EventId::from(decoded("outbox-event-id").expect("an id")),
-        payload: STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64").into(),
-        key: decoded("outbox-aggregate-id"),
-        headers,
-    }
+    let body = STANDARD.decode(line["body"].as_str().expect("a body")).expect("base64");
+    let key = decoded("outbox-aggregate-id");
+    Received::new(decoded("outbox-event-id").expect("an id"), body).with_key(key).with_headers(headers)
 }
 
 /// Not a test: the process that the tests start and kill.
@@ -114,20 +111,21 @@ async fn child() {
         let (stream, _) = listener.accept().await.expect("a connection");
         let file = Arc::clone(&file);
         tokio::spawn(wire::connection(stream, move |request| {
-            let answer = take(&file, &request);
-            async move { Some(answer) }
+            let response = record(&file, &request);
+            async move { Some(response) }
         }));
     }
 }
 
-/// In one write: a process that is killed leaves all of it, or nothing.
-fn take(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
+/// Records a request with a single write, so that a killed process leaves a whole line or none. Returns the
+/// response.
+fn record(file: &Mutex<std::fs::File>, request: &wire::Request) -> Vec<u8> {
     if request.header("outbox-event-type") == Some("Refused") {
-        return wire::answer(422, &[], "not this one");
+        return wire::response(422, &[], "not this one");
     }
     let headers: Headers = request.headers.iter().cloned().collect();
     let line = json!({ "headers": headers, "body": STANDARD.encode(&request.body) });
-    let written = file.lock().expect("nobody panics").write_all(format!("{line}\n").as_bytes());
+    let written = file.lock().expect("no panic").write_all(format!("{line}\n").as_bytes());
     written.expect("a line");
-    wire::answer(200, &[], "")
+    wire::response(200, &[], "")
 }

@@ -1,4 +1,4 @@
-//! Certificates that are good, and those that are not.
+//! TLS: valid and invalid certificates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
 use super::event;
-use super::wire::{TestServer, answer, connection, serve, served};
-use crate::delivery::{are_delivered, deliver_one, text_of};
+use super::wire::{TestServer, connection, response, serve, served};
+use crate::delivery::{assert_all_delivered, deliver_one, text_of};
 use crate::secrets::SENTINEL;
 
 struct Authority {
@@ -28,7 +28,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A server with a certificate for this name, and how many requests it got.
+    /// A server with a certificate for this name, and the number of requests that it received.
     async fn serve(
         &self,
         name: &str,
@@ -57,7 +57,7 @@ impl Authority {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let count = |_| {
                     counted.fetch_add(1, Ordering::SeqCst);
-                    async { Some(answer(200, &[], "")) }
+                    async { Some(response(200, &[], "")) }
                 };
                 connection(stream, count).await;
             }
@@ -66,7 +66,7 @@ impl Authority {
     }
 }
 
-/// By the name `localhost`, and with a secret in every place where one can be.
+/// A publisher to `localhost` with a secret in every setting that can contain one.
 fn hooks(server: &TestServer, authority: &Authority) -> HttpPublisher {
     let url = server.url.replace("http://127.0.0.1", &format!("https://me:{SENTINEL}@localhost"));
     let hooks = HttpPublisher::builder(format!("{url}/{SENTINEL}?token={SENTINEL}"));
@@ -76,26 +76,26 @@ fn hooks(server: &TestServer, authority: &Authority) -> HttpPublisher {
 
 // S9
 #[tokio::test]
-async fn certificate_of_our_authority_is_believed() {
+async fn certificate_of_the_configured_authority_is_trusted() {
     let authority = Authority::new();
     let (server, requests) = authority.serve("localhost", |_| {}).await;
     let hooks = hooks(&server, &authority);
     assert_eq!(hooks.check().await, Ok(()));
     assert_eq!(requests.load(Ordering::SeqCst), 0, "no request is sent");
-    are_delivered(&hooks, &[event(1)]).await;
+    assert_all_delivered(&hooks, &[event(1)]).await;
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 
 // S9, S3
 #[tokio::test]
-async fn certificates_that_are_not_good_are_no_connection() {
+async fn invalid_certificate_is_no_connection() {
     let (authority, other) = (Authority::new(), Authority::new());
     let good = authority.serve("localhost", |_| {}).await;
     let another_name = authority.serve("example.com", |_| {}).await;
     let expired = authority.serve("localhost", |params| params.not_after = date_time_ymd(2020, 1, 1)).await;
     let early = authority.serve("localhost", |params| params.not_before = date_time_ymd(4000, 1, 1)).await;
     for ((server, requests), authority, expected) in [
-        (&good, &other, "is signed by nobody we trust: give its authority as root_certificate"),
+        (&good, &other, "is not signed by a trusted authority: set its authority as root_certificate"),
         (&another_name, &authority, "its certificate is for another host name"),
         (&expired, &authority, "its certificate has expired"),
         (&early, &authority, "its certificate is not valid yet: check the clocks"),
@@ -110,18 +110,21 @@ async fn certificates_that_are_not_good_are_no_connection() {
 }
 
 #[tokio::test]
-async fn authorities_of_the_public_do_not_know_ours() {
+async fn private_authority_is_not_trusted_by_default() {
     let (server, requests) = Authority::new().serve("localhost", |_| {}).await;
     let url = server.url.replace("http://127.0.0.1", "https://localhost");
     let hooks =
         HttpPublisher::builder(url).allow_networks(["127.0.0.1", "::1"]).build().expect("good settings");
     let text = text_of("no connection", &deliver_one(&hooks, event(1)).await);
-    assert!(text.ends_with("is signed by nobody we trust: give its authority as root_certificate"), "{text}");
+    assert!(
+        text.ends_with("is not signed by a trusted authority: set its authority as root_certificate"),
+        "{text}"
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn server_without_tls_is_no_connection() {
-    let server = serve(|_| async { Some(answer(200, &[], "")) }).await;
+    let server = serve(|_| async { Some(response(200, &[], "")) }).await;
     text_of("no connection", &deliver_one(&hooks(&server, &Authority::new()), event(1)).await);
 }

@@ -1,4 +1,4 @@
-//! A server of HTTP/1.1 whose answers are bytes, so that they can be wrong.
+//! A minimal HTTP/1.1 server whose responses are arbitrary bytes, so that they can be invalid.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,18 +21,19 @@ impl Request {
     }
 }
 
-/// An answer with this status, more lines of the head, and a body.
-pub(super) fn answer(status: u16, lines: &[&str], body: &str) -> Vec<u8> {
+/// A response with this status, additional header lines, and a body.
+pub(super) fn response(status: u16, lines: &[&str], body: &str) -> Vec<u8> {
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     format!("HTTP/1.1 {status} Some Reason\r\ncontent-length: {}\r\n{lines}\r\n{body}", body.len()).into()
 }
 
-/// A server that answers with what the function says; none ends the connection.
+/// A running test server.
 pub(super) struct TestServer {
     pub(super) url: String,
     pub(super) connections: Arc<AtomicUsize>,
 }
 
+/// A server that sends the responses of a function. `None` closes the connection.
 pub(super) async fn serve<F, A>(handler: F) -> TestServer
 where
     F: Fn(Request) -> A + Clone + Send + Sync + 'static,
@@ -41,7 +42,7 @@ where
     served(move |stream| connection(stream, handler.clone())).await
 }
 
-/// A server that does this with each connection.
+/// A server that runs a function on each connection.
 pub(super) async fn served<F, A>(connection: F) -> TestServer
 where
     F: Fn(TcpStream) -> A + Send + Sync + 'static,
@@ -60,7 +61,7 @@ where
     TestServer { url, connections }
 }
 
-/// Answers request after request.
+/// Responds to one request after another.
 pub(super) async fn connection<S, F, A>(stream: S, handler: F)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -69,14 +70,14 @@ where
 {
     let mut stream = BufReader::new(stream);
     while let Some(request) = request(&mut stream).await {
-        let Some(answer) = handler(request).await else { return };
-        if stream.write_all(&answer).await.is_err() || stream.flush().await.is_err() {
+        let Some(response) = handler(request).await else { return };
+        if stream.write_all(&response).await.is_err() || stream.flush().await.is_err() {
             return;
         }
     }
 }
 
-/// Reads a request to its end; none if there is no other.
+/// Reads a request. Returns `None` at the end of the connection.
 pub(super) async fn request<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Option<Request> {
     let head = line(stream).await?;
     let mut headers = Vec::new();

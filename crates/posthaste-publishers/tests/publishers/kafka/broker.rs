@@ -1,4 +1,4 @@
-//! Brokers, topics, and a consumer that reads from the beginning.
+//! Helpers: brokers, mock clusters, topics, and a consumer that reads from the beginning.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, interval};
 
-/// Of topics that tests make. The topics that a mock makes by itself have four, which cannot be set.
+/// The partitions of topics that tests create. Topics that a mock cluster creates by itself always have four.
 pub(super) const PARTITIONS: i32 = 3;
 
 /// `host:port` of the broker that all tests share.
@@ -32,7 +32,7 @@ pub(super) fn shared() -> String {
     url.trim_start_matches("kafka://").trim_end_matches('/').to_owned()
 }
 
-/// A name that nobody else uses.
+/// A unique name.
 pub(super) fn unique(name: &str) -> String {
     format!("{name}-{}", EventId::uuid_v7())
 }
@@ -43,16 +43,17 @@ fn client(hosts: &str) -> ClientConfig {
     config
 }
 
-/// Creates a topic, and waits until it is there. A mock knows no settings: who depends on them is left out.
+/// Creates a topic, and waits until it exists. A mock ignores settings, so tests that depend on them are skipped
+/// there.
 pub(super) async fn create_topic(hosts: &str, topic: &str, settings: &[(&'static str, &'static str)]) {
     let (hosts, topic, settings) = (hosts.to_owned(), topic.to_owned(), settings.to_vec());
     let created = tokio::task::spawn_blocking(move || {
         if is_mock() {
-            ask_for(&hosts, &topic);
+            create_by_lookup(&hosts, &topic);
         } else {
             tokio::runtime::Handle::current().block_on(create(&hosts, &topic, 1, &settings));
         }
-        // Its partitions have leaders a little later.
+        // The leaders of its partitions are elected a little later.
         while ends(&consumer(&hosts), &topic).is_none() {}
     });
     created.await.expect("a topic with leaders");
@@ -64,7 +65,7 @@ async fn create(hosts: &str, topic: &str, replicas: i32, settings: &[(&'static s
     assert!(is_there, "{created:?}");
 }
 
-/// With so many replicas, if there are as many brokers.
+/// Creates a topic with this number of replicas. Fails if there are fewer brokers.
 pub(super) async fn try_create(
     hosts: &str,
     topic: &str,
@@ -78,14 +79,14 @@ pub(super) async fn try_create(
     }
     let options =
         AdminOptions::new().operation_timeout(Some(SERVER_TIMEOUT)).request_timeout(Some(SERVER_TIMEOUT));
-    let created = admin.create_topics([&topic], &options).await.expect("an answer").remove(0);
+    let created = admin.create_topics([&topic], &options).await.expect("a reply").remove(0);
     created.map(drop).map_err(|(_, code)| code)
 }
 
-/// A mock has no such request, but makes the topics that producers ask for.
-fn ask_for(hosts: &str, topic: &str) {
+/// Creates a topic on a mock cluster, which has no request for it but creates topics that producers look up.
+fn create_by_lookup(hosts: &str, topic: &str) {
     let producer: BaseProducer = client(hosts).create().expect("a client");
-    producer.client().fetch_metadata(Some(topic), SERVER_TIMEOUT).expect("an answer");
+    producer.client().fetch_metadata(Some(topic), SERVER_TIMEOUT).expect("a reply");
 }
 
 fn consumer(hosts: &str) -> BaseConsumer {
@@ -97,28 +98,28 @@ fn consumer(hosts: &str) -> BaseConsumer {
         .expect("a consumer")
 }
 
-/// How many messages each partition has; none if not all partitions answer.
+/// The number of messages in each partition; `None` if not all partitions reply.
 fn ends(consumer: &BaseConsumer, topic: &str) -> Option<Vec<i64>> {
     let wait = Duration::from_secs(10);
     let end = |partition| consumer.fetch_watermarks(topic, partition, wait).ok().map(|(_, high)| high);
     (0..partitions(consumer, topic)?).map(end).collect()
 }
 
-/// How many partitions a topic has; none if it is not there.
+/// The number of partitions of a topic; `None` if it does not exist.
 fn partitions(consumer: &BaseConsumer, topic: &str) -> Option<i32> {
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).ok()?;
     let count = metadata.topics().first()?.partitions().len();
     i32::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// How many partitions a topic has that is there.
+/// The number of partitions of an existing topic.
 pub(super) async fn count_partitions(hosts: &str, topic: &str) -> i32 {
     let (hosts, topic) = (hosts.to_owned(), topic.to_owned());
     let counted = tokio::task::spawn_blocking(move || partitions(&consumer(&hosts), &topic));
     counted.await.expect("a consumer").expect("a topic")
 }
 
-/// One message as any consumer sees it.
+/// A message as a consumer sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) partition: i32,
@@ -150,16 +151,14 @@ impl Message {
 
 impl From<Message> for Received {
     fn from(message: Message) -> Self {
-        Self {
-            id: message.id(),
-            payload: message.payload.expect("a payload, if an empty one").into(),
-            key: message.key,
-            headers: message.headers.into_iter().collect(),
-        }
+        let id = message.id();
+        Self::new(id, message.payload.expect("a payload, if an empty one"))
+            .with_key(message.key)
+            .with_headers(message.headers.into_iter().collect())
     }
 }
 
-/// All messages of a topic, as many as it has now.
+/// All messages that a topic has now.
 pub(super) async fn read(hosts: &str, topic: &str) -> Vec<Message> {
     let (hosts, topic) = (hosts.to_owned(), topic.to_owned());
     tokio::task::spawn_blocking(move || read_now(&hosts, &topic)).await.expect("a consumer")
@@ -167,7 +166,7 @@ pub(super) async fn read(hosts: &str, topic: &str) -> Vec<Message> {
 
 fn read_now(hosts: &str, topic: &str) -> Vec<Message> {
     let consumer = consumer(hosts);
-    let ends = ends(&consumer, topic).expect("all partitions answer");
+    let ends = ends(&consumer, topic).expect("all partitions reply");
     let mut messages = Vec::new();
     for (partition, end) in (0..).zip(ends) {
         if end == 0 {
@@ -187,7 +186,7 @@ fn read_now(hosts: &str, topic: &str) -> Vec<Message> {
     messages
 }
 
-/// All messages of a topic, once they are of at least `n` different events.
+/// All messages of a topic, once there are at least `n` distinct ones.
 pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Message> {
     let deadline = Instant::now() + SERVER_TIMEOUT;
     let mut ticks = interval(Duration::from_millis(50));
@@ -202,13 +201,13 @@ pub(super) async fn read_at_least(hosts: &str, topic: &str, n: usize) -> Vec<Mes
     }
 }
 
-/// Whether there is no Kafka but a mock cluster.
+/// Whether the tests run on a mock cluster instead of Apache Kafka.
 pub(super) fn is_mock() -> bool {
     std::env::var("POSTHASTE_TEST_KAFKA_MOCK").is_ok_and(|mock| mock == "1")
 }
 
-/// Whether tests that need more than a mock cluster are left out, because there is nothing else.
-/// Says so past the harness, which shows no output of tests that pass.
+/// Whether tests that need more than a mock cluster are skipped, because there is no Apache Kafka. Reports it on
+/// standard error directly, because the test harness shows no output of tests that pass.
 pub(super) fn is_skipped() -> bool {
     if is_mock() {
         let thread = std::thread::current();
@@ -218,7 +217,7 @@ pub(super) fn is_skipped() -> bool {
     is_mock()
 }
 
-/// A mock cluster of a test's own, with these topics.
+/// A private mock cluster with these topics.
 pub(super) fn mock(topics: &[&str]) -> MockCluster<'static, DefaultProducerContext> {
     let cluster = MockCluster::new(1).expect("a cluster");
     for topic in topics {
@@ -227,10 +226,10 @@ pub(super) fn mock(topics: &[&str]) -> MockCluster<'static, DefaultProducerConte
     cluster
 }
 
-/// A broker of a test's own. Few run at a time: each is a Java.
+/// A private broker. Only two run at a time, because each is a Java process.
 pub(super) struct OwnKafka {
     pub(super) server: OwnServer,
-    /// Where its controller listens.
+    /// The port of its controller.
     controller: u16,
     pub(super) topic: String,
     _turn: SemaphorePermit<'static>,
@@ -239,13 +238,13 @@ pub(super) struct OwnKafka {
 static BROKER_PERMITS: Semaphore = Semaphore::const_new(2);
 
 impl OwnKafka {
-    /// None if the test is left out.
+    /// Returns `None` if the test is skipped.
     pub(super) async fn new() -> Option<Self> {
         Self::with("", "").await
     }
 
-    /// With more listeners (`,SSL://127.0.0.1:1234`) and more settings, in which `DIR` is its folder and
-    /// `PORT` its port.
+    /// A broker with additional listeners (`,SSL://127.0.0.1:1234`) and settings, in which `DIR` stands for its
+    /// folder and `PORT` for its port.
     pub(super) async fn with(listeners: &str, settings: &str) -> Option<Self> {
         if is_skipped() {
             return None;
@@ -278,7 +277,7 @@ log.dirs=DIR/data
         Some(Self { server, controller, topic: "events".to_owned(), _turn: turn })
     }
 
-    /// A second broker of its cluster, which does not run yet.
+    /// A second broker of its cluster, not started yet.
     pub(super) fn peer(&self) -> OwnServer {
         let server = OwnServer::new(|dir, _| java(dir, "kafka.Kafka", &["server.properties"]));
         let (port, controller, dir) = (server.port(), self.controller, server.dir().display());
@@ -300,7 +299,7 @@ log.dirs={dir}/data
         server
     }
 
-    /// Starts it with its topic.
+    /// Starts the broker and creates its topic.
     pub(super) async fn start(&mut self) {
         self.server.listen().await;
         create_topic(&self.hosts(), &self.topic, &[]).await;

@@ -1,4 +1,4 @@
-//! What a doctor finds about Kafka.
+//! Findings about Kafka topics.
 
 use posthaste::admin::Severity;
 use posthaste_testkit::server::wait_for_server;
@@ -9,19 +9,19 @@ use crate::delivery::codes;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn topic_on_one_broker_is_found() {
+async fn topic_with_one_replica_is_reported() {
     if is_skipped() {
         return;
     }
     let topic = shared_topic("one-replica").await;
     let expected = [("kafka-one-replica", Severity::Warning)];
     assert_eq!(codes(&url(&shared(), &topic)).await, expected);
-    assert_eq!(codes(&url(&shared(), "{event_type}")).await, [], "nobody knows the topics");
+    assert_eq!(codes(&url(&shared(), "{event_type}")).await, [], "the topics are unknown");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn topic_that_is_not_there_is_found_and_stays_so() {
+async fn missing_topic_is_reported_and_not_created() {
     if is_skipped() {
         return;
     }
@@ -30,12 +30,16 @@ async fn topic_that_is_not_there_is_found_and_stays_so() {
         assert_eq!(codes(&url(&shared(), &topic)).await, [("kafka-no-topic", Severity::Warning)]);
     }
     let strict = format!("kafka://{}/{topic}?allow.auto.create.topics=false", shared());
-    assert_eq!(codes(&strict).await, [("destination-unreachable", Severity::Problem)], "it need not be made");
+    assert_eq!(
+        codes(&strict).await,
+        [("destination-unreachable", Severity::Problem)],
+        "without automatic creation the topic is missing"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn topic_that_one_of_two_brokers_may_acknowledge_is_found() {
+async fn topic_with_min_insync_replicas_of_one_is_reported() {
     let Some(mut kafka) = OwnKafka::new().await else { return };
     let mut peer = kafka.peer();
     kafka.start().await;

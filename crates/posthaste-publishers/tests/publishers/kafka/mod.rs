@@ -1,9 +1,9 @@
-//! Apache Kafka: the suite, and what only Kafka can get wrong.
+//! Apache Kafka: the conformance suite, the common broker faults, and cases that only Kafka has.
 
 mod broker;
 mod diagnosis;
-mod document_004;
 mod order;
+mod polling_end_to_end;
 mod refusals;
 #[cfg(feature = "kafka-tls")]
 mod security;
@@ -21,21 +21,21 @@ use posthaste_testkit::log::Log;
 use posthaste_testkit::server::OwnServer;
 
 use crate::broker_faults::{Broker, broker_tests};
-use crate::delivery::{are_delivered, changed, event_to, order, publisher};
+use crate::delivery::{assert_all_delivered, changed, event_to, order, publisher};
 use broker::{
     OwnKafka, count_partitions, create_topic, is_mock, is_skipped, read, read_at_least, shared, unique,
 };
 
-/// What we log, at every level, by whatever thread: some of them are the library's.
+/// The log of this project's crates, at every level and from all threads, including those of librdkafka.
 fn log_of_posthaste() -> Log {
     Log::of_process_where(|metadata| metadata.target().starts_with("posthaste"))
 }
 
-/// A topic.
+/// A topic on the shared or on a private broker.
 struct Kafka {
     hosts: String,
     topic: String,
-    /// None on the shared broker.
+    /// `None` on the shared broker.
     own: Option<OwnKafka>,
 }
 
@@ -52,7 +52,7 @@ impl Broker for Kafka {
         Self { hosts: own.hosts(), topic: own.topic.clone(), own: Some(own) }
     }
 
-    fn is_left_out() -> bool {
+    fn has_no_private_server() -> bool {
         is_skipped()
     }
 
@@ -61,11 +61,11 @@ impl Broker for Kafka {
     }
 
     fn server(&mut self) -> &mut OwnServer {
-        &mut self.own.as_mut().expect("a broker of its own").server
+        &mut self.own.as_mut().expect("a private broker").server
     }
 
     async fn start(&mut self) {
-        self.own.as_mut().expect("a broker of its own").start().await;
+        self.own.as_mut().expect("a private broker").start().await;
     }
 
     async fn received(&self, n: usize) -> Vec<Received> {
@@ -82,12 +82,12 @@ broker_tests!(Kafka, "needs Kafka: cargo xtask test");
 
 /// The URL of a publisher to this topic.
 fn url(hosts: &str, topic: &str) -> String {
-    // The tests' Kafka makes no topic by itself. A mock does, unless it is asked not to.
+    // The tests' Kafka does not create topics automatically. A mock does, unless this setting is off.
     let settings = if is_mock() { "?allow.auto.create.topics=false" } else { "" };
     format!("kafka://{hosts}/{topic}{settings}")
 }
 
-/// A topic on the shared broker that nobody else uses.
+/// A new topic on the shared broker.
 async fn shared_topic(name: &str) -> String {
     let topic = unique(name);
     create_topic(&shared(), &topic, &[]).await;
@@ -105,7 +105,7 @@ async fn kcat_reads_key_headers_and_payload() {
     let topic = shared_topic("kcat").await;
     let event = order();
     let kafka = KafkaPublisher::builder(shared()).topic(&topic).format(Format::CloudEvents).build();
-    are_delivered(&kafka.expect("good settings"), std::slice::from_ref(&event)).await;
+    assert_all_delivered(&kafka.expect("good settings"), std::slice::from_ref(&event)).await;
 
     let kcat = Command::new(std::env::var("POSTHASTE_TEST_KCAT_BIN").unwrap_or_else(|_| "kcat".to_owned()))
         .args(["-C", "-q", "-e", "-b", &shared(), "-t", &topic, "-o", "beginning", "-f", "%k|%h|%s"])
@@ -121,7 +121,7 @@ async fn kcat_reads_key_headers_and_payload() {
     }
 }
 
-/// The partitions that Java's clients choose, from the tests of Apache Kafka's own murmur2.
+/// The hashes are those of the tests of murmur2 in Apache Kafka, which Java clients use.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
 async fn keys_go_to_the_partitions_of_java_clients() {
@@ -133,7 +133,7 @@ async fn keys_go_to_the_partitions_of_java_clients() {
         ("a-little-bit-longer-string", -1_486_304_829),
         ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
     ];
-    are_delivered(&publisher(&url(&shared(), &topic)), &hashes.map(|(key, _)| order_of(key))).await;
+    assert_all_delivered(&publisher(&url(&shared(), &topic)), &hashes.map(|(key, _)| order_of(key))).await;
     let partitions = count_partitions(&shared(), &topic).await;
     for message in read(&shared(), &topic).await {
         let key = message.key.as_deref().expect("a key");
@@ -144,23 +144,23 @@ async fn keys_go_to_the_partitions_of_java_clients() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn empty_payload_is_no_tombstone_and_an_event_without_aggregate_has_no_key() {
+async fn empty_payload_is_not_a_tombstone_and_an_event_without_aggregate_has_no_key() {
     let topic = shared_topic("empty").await;
     let empty = Event::bytes("Empty", "text/plain", "").expect("a good event");
-    are_delivered(&publisher(&url(&shared(), &topic)), &[Delivery::first(empty)]).await;
+    assert_all_delivered(&publisher(&url(&shared(), &topic)), &[Delivery::first(empty)]).await;
     let seen = read(&shared(), &topic).await.remove(0);
     assert_eq!((seen.key, seen.payload), (None, Some(Vec::new())));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn debezium_goes_to_its_own_topics() {
+async fn debezium_format_uses_the_topics_of_the_router() {
     let aggregate = unique("Order");
     let topic = format!("outbox.event.{aggregate}");
     create_topic(&shared(), &topic, &[]).await;
     let event = changed(&order(), |parts| parts.aggregate_type = aggregate.as_str().into());
     let debezium = publisher(&format!("kafka://{}?format=debezium", shared()));
-    are_delivered(&debezium, std::slice::from_ref(&event)).await;
+    assert_all_delivered(&debezium, std::slice::from_ref(&event)).await;
     let seen = read(&shared(), &topic).await.remove(0);
     assert_eq!(seen.header("id"), Some(event.id().as_str()));
     assert_eq!(seen.header("eventType"), Some("OrderPlaced"));
@@ -168,10 +168,10 @@ async fn debezium_goes_to_its_own_topics() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn full_queue_is_waited_for() {
+async fn delivery_waits_while_the_producer_queue_is_full() {
     let topic = shared_topic("full").await;
     let kafka = KafkaPublisher::builder(shared()).topic(&topic).set("queue.buffering.max.messages", "10");
     let batch: Vec<Delivery> = (0..1_000).map(|n| order_of(&format!("o-{n}"))).collect();
-    are_delivered(&kafka.build().expect("good settings"), &batch).await;
+    assert_all_delivered(&kafka.build().expect("good settings"), &batch).await;
     assert_eq!(read(&shared(), &topic).await.len(), 1_000);
 }

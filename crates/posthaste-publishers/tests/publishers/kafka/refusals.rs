@@ -1,4 +1,4 @@
-//! What brokers refuse, and what is out of reach: the right answer, soon, and for the right events.
+//! Refused events and unreachable brokers: each event gets the right outcome, and quickly.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::broker::{PARTITIONS, create_topic, is_skipped, mock, read, shared, unique};
 use super::{order_of, shared_topic, url};
-use crate::broker_faults::is_out_of_reach;
-use crate::delivery::{deliver_one, event_to, is_delivered, kinds, of_size, order, publisher, text_of};
+use crate::broker_faults::assert_unreachable;
+use crate::delivery::{assert_delivered, deliver_one, event_to, kinds, of_size, order, publisher, text_of};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody() {
+async fn fifty_unknown_topics_are_refused_within_seconds_and_delay_no_other_event() {
     let topic = shared_topic("known").await;
     let kafka = publisher(&url(&shared(), &topic));
     let unknown = (0..50).map(|n| event_to(&format!("{topic}-unknown-{n}")));
@@ -29,10 +29,10 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
         assert!(text.ends_with("does not exist: create it"), "{text}");
     }
 
-    // Once it is there its events are taken.
+    // Once the topic exists, its events are accepted.
     let late = format!("{topic}-unknown-7");
     create_topic(&shared(), &late, &[]).await;
-    posthaste_testkit::server::wait_for_server("the topic is seen", async || {
+    posthaste_testkit::server::wait_for_server("the topic is known", async || {
         deliver_one(&kafka, event_to(&late)).await.is_done()
     })
     .await;
@@ -42,14 +42,14 @@ async fn dozens_of_unknown_topics_are_refused_within_seconds_and_hold_up_nobody(
 // F30
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not() {
+async fn event_too_large_for_the_topic_is_dead_and_its_neighbours_are_delivered() {
     if is_skipped() {
         return;
     }
     let topic = unique("small");
     create_topic(&shared(), &topic, &[("max.message.bytes", "20000")]).await;
     let kafka = publisher(&url(&shared(), &topic));
-    // Together they are too large for a request, and each but one is small.
+    // Together they are too large for one request, and all but one are small.
     let mut batch: Vec<Delivery> = (0..200).map(|_| of_size(1_000)).collect();
     batch[50] = of_size(30_000);
     let mut outcomes = kafka.deliver(&batch).await;
@@ -61,7 +61,7 @@ async fn event_that_the_topic_finds_too_large_is_dead_and_its_neighbours_are_not
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn compacted_topic_takes_events_with_a_key_only() {
+async fn compacted_topic_accepts_only_events_with_a_key() {
     if is_skipped() {
         return;
     }
@@ -75,14 +75,14 @@ async fn compacted_topic_takes_events_with_a_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn brokers_that_are_not_there_are_found_out_within_three_seconds() {
+async fn missing_brokers_are_unreachable_within_seconds() {
     let kafka = publisher(&url(&format!("127.0.0.1:{},127.0.0.1:{}", free_port(), free_port()), "orders"));
     for _ in 0..3 {
         let started = Instant::now();
         let outcomes = kafka.deliver(&[order(), order()]).await;
         let took = started.elapsed();
         println!("no broker: {took:?}");
-        // It takes three seconds, and a busy machine some more; nine are what a delivery has.
+        // It takes three seconds, and some more on a busy machine. A delivery has nine seconds.
         assert!(took < Duration::from_secs(8), "{took:?}");
         for outcome in outcomes {
             let text = text_of("no connection", &outcome);
@@ -92,36 +92,36 @@ async fn brokers_that_are_not_there_are_found_out_within_three_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_without_an_address_is_out_of_reach() {
+async fn host_without_an_address_is_unreachable() {
     let kafka = publisher(&url("no-such-host.invalid:9092", "orders"));
     assert!(matches!(deliver_one(&kafka, order()).await, Outcome::Unreachable(_)));
-    let text = is_out_of_reach(
+    let text = assert_unreachable(
         "kafka://me:s3ntinel-PW-9f@no-such-host.invalid:9092/orders?security.protocol=SASL_PLAINTEXT",
     )
     .await;
     assert!(text.contains("no-such-host.invalid"), "{text}");
 }
 
-/// A mock makes every topic that it is asked for, unless it is asked not to.
+/// A mock creates every topic that is looked up, unless the setting is off.
 #[tokio::test(flavor = "multi_thread")]
-async fn check_makes_no_topic_and_misses_one_that_nobody_makes() {
+async fn check_creates_no_topic_and_fails_if_the_topic_is_missing() {
     let cluster = mock(&[]);
     let hosts = cluster.bootstrap_servers();
     let url = |settings: &str| format!("kafka://{hosts}/orders{settings}");
     let check = async |url: String| publisher(&url).check().await.map_err(|why| why.to_string());
-    assert_eq!(check(url("")).await, Ok(()), "the first event may make it");
+    assert_eq!(check(url("")).await, Ok(()), "the first event may create it");
     let missing = Err("Kafka: topic orders does not exist: create it".to_owned());
-    assert_eq!(check(url("?allow.auto.create.topics=false")).await, missing, "no check has made it");
+    assert_eq!(check(url("?allow.auto.create.topics=false")).await, missing, "no check has created it");
     cluster.create_topic("orders", PARTITIONS, 1).expect("a topic");
     assert_eq!(check(url("?allow.auto.create.topics=false")).await, Ok(()));
 }
 
-/// What was answered with unreachable does not leave later.
+/// Events that were reported as unreachable must not be sent later.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_leaves_after_it_was_said_to_be_unreachable() {
+async fn unreachable_event_is_not_sent_later() {
     let cluster = mock(&["events"]);
     let kafka = publisher(&url(&cluster.bootstrap_servers(), "events"));
-    is_delivered(&kafka).await;
+    assert_delivered(&kafka).await;
     cluster.broker_down(1).expect("down");
     let outcomes = kafka.deliver(&[order_of("lost-1"), order_of("lost-2")]).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unreachable(_))), "{outcomes:?}");
@@ -135,9 +135,9 @@ async fn nothing_leaves_after_it_was_said_to_be_unreachable() {
     assert!(keys.iter().flatten().all(|key| !key.starts_with("lost")), "{keys:?}");
 }
 
-/// A producer that failed for good is followed by another.
+/// After a fatal error, the next delivery uses a new producer.
 #[tokio::test(flavor = "multi_thread")]
-async fn producer_that_failed_for_good_is_replaced() {
+async fn producer_is_replaced_after_a_fatal_error() {
     let cluster = mock(&["events"]);
     let kafka = publisher(&url(&cluster.bootstrap_servers(), "events"));
     cluster.request_errors(
@@ -146,12 +146,12 @@ async fn producer_that_failed_for_good_is_replaced() {
     );
     let text = text_of("no connection", &deliver_one(&kafka, order()).await);
     assert!(text.contains("the producer failed"), "{text}");
-    is_delivered(&kafka).await;
+    assert_delivered(&kafka).await;
 }
 
-/// It is about the user's quota and not about the event.
+/// The quota is the user's; the event is not the cause.
 #[tokio::test(flavor = "multi_thread")]
-async fn quota_that_is_used_up_spends_no_attempt() {
+async fn exceeded_quota_spends_no_attempt() {
     let cluster = mock(&["events"]);
     let kafka = publisher(&url(&cluster.bootstrap_servers(), "events"));
     cluster.request_errors(
@@ -160,7 +160,7 @@ async fn quota_that_is_used_up_spends_no_attempt() {
     );
     let text = text_of("busy", &deliver_one(&kafka, order()).await);
     assert!(text.starts_with("Kafka: a quota is used up: wait, or raise it"), "{text}");
-    is_delivered(&kafka).await;
+    assert_delivered(&kafka).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! TLS, SASL and access lists: the right answer, without a secret in it.
+//! TLS, SASL and access control lists: outcomes and texts without secrets.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use posthaste_testkit::process::free_port;
 
 use super::broker::{OwnKafka, read};
 use super::log_of_posthaste;
-use crate::broker_faults::is_out_of_reach;
-use crate::delivery::{deliver_one, is_delivered, order, publisher, text_of};
+use crate::broker_faults::assert_unreachable;
+use crate::delivery::{assert_delivered, deliver_one, order, publisher, text_of};
 use crate::secrets::SENTINEL;
 
-/// An authority, and a broker's key and certificate from it, as files: `ca.pem` and `broker.pem`.
+/// Writes the files of an authority and of a broker: `ca.pem`, and `broker.pem` with key and certificate.
 fn certificates(dir: &Path) {
     fs::write(dir.join("ca.pem"), certificates_for(dir, &["127.0.0.1"])).expect("a file");
     let read = |name: &str| fs::read_to_string(dir.join(name)).expect("a file");
     fs::write(dir.join("broker.pem"), read("key.pem") + &read("cert.pem")).expect("a file");
 }
 
-/// `writer` may do everything, `reader` nothing. Whoever comes without TLS is the test.
+/// `writer` may do everything, `reader` nothing. The anonymous user of the plain listener is the test itself.
 fn settings() -> String {
     format!(
         "ssl.keystore.type=PEM
@@ -36,7 +36,7 @@ super.users=User:ANONYMOUS;User:writer
 // S3, S9
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in() {
+async fn delivery_needs_a_trusted_certificate_a_password_and_permission() {
     let log = log_of_posthaste();
     let (ssl, sasl) = (free_port(), free_port());
     let listeners = format!(",SSL://127.0.0.1:{ssl},SASL_SSL://127.0.0.1:{sasl}");
@@ -49,17 +49,17 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
 
     let good = format!("kafka://writer:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
     assert_eq!(publisher(&good).check().await, Ok(()));
-    is_delivered(&publisher(&good)).await;
+    assert_delivered(&publisher(&good)).await;
     assert_eq!(read(&kafka.hosts(), "events").await.len(), 1);
 
     for (url, reason) in [
         (format!("kafka://127.0.0.1:{ssl}/events?ca={other}/ca.pem"), "certificate verify failed"),
         (format!("kafka://localhost:{ssl}/events?ca={dir}/ca.pem"), "certificate verify failed"),
         (format!("kafka://writer:wrong-{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
-        (format!("kafka://nobody:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
+        (format!("kafka://unknown:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem"), "uthentication"),
         (format!("kafka://127.0.0.1:{sasl}/events"), ""),
     ] {
-        let checked = is_out_of_reach(&url).await;
+        let checked = assert_unreachable(&url).await;
         println!("{checked}");
         assert!(checked.contains(reason), "{reason}: {checked}");
         let text = text_of("no connection", &deliver_one(&publisher(&url), order()).await);
@@ -69,7 +69,7 @@ async fn only_who_trusts_the_broker_knows_the_password_and_is_allowed_to_gets_in
 
     let forbidden = format!("kafka://reader:{SENTINEL}@127.0.0.1:{sasl}/events?ca={dir}/ca.pem");
     println!("{}", text_of("retry", &deliver_one(&publisher(&forbidden), order()).await));
-    assert_eq!(read(&kafka.hosts(), "events").await.len(), 1, "nobody else got in");
+    assert_eq!(read(&kafka.hosts(), "events").await.len(), 1, "no other event was written");
     let text = log.text();
     assert_eq!(text.lines().find(|line| line.contains(SENTINEL)), None);
     assert!(text.contains("librdkafka"), "the library's lines are in the log");

@@ -1,25 +1,26 @@
-//! The publisher's timeout ends a call, not the engine's: only then each event has its own outcome.
+//! Timeouts: a call must end by the publisher's timeout, before the route's, so that each event has its own
+//! outcome.
 
 use std::time::{Duration, Instant};
 
-use posthaste::{Config, Destination as _, MemoryStore, Outbox, Outcome, Route, Routes};
+use posthaste::{Config, Destination as _, MemoryStore, MemoryWriter, Outbox, Outcome, Route, Routes};
 use posthaste_publishers::kafka::KafkaPublisher;
 use posthaste_testkit::server::wait_for_server;
 
 use super::broker::{OwnKafka, mock};
 use super::{order_of, url};
-use crate::delivery::{are_delivered, order, publisher};
+use crate::delivery::{assert_all_delivered, order, publisher};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Kafka: cargo xtask test"]
-async fn publisher_answers_before_the_engine_ends_the_call() {
+async fn publisher_returns_before_the_engine_ends_the_call() {
     let Some(mut broker) = OwnKafka::new().await else { return };
     broker.start().await;
     let store = MemoryStore::new();
     let routes =
         Routes::new().add(Route::fallback().deliver_to(publisher(&url(&broker.hosts(), &broker.topic))));
     let outbox = Outbox::from_config(store.clone(), Config::relay(), routes).start().expect("start");
-    let writer = store.writer(&outbox);
+    let writer = MemoryWriter::new(&store, &outbox);
     let write = async || {
         let mut tx = writer.begin().await.expect("begin");
         tx.write(order().event).await.expect("write");
@@ -31,24 +32,24 @@ async fn publisher_answers_before_the_engine_ends_the_call() {
     broker.server.suspend();
     write().await;
     let error = || store.rows().into_iter().find_map(|row| row.last_error);
-    wait_for_server("the held event has an answer", async || error().is_some()).await;
-    let text = error().expect("an answer");
+    wait_for_server("the event has an outcome", async || error().is_some()).await;
+    let text = error().expect("an error");
     broker.server.resume();
-    assert!(text.starts_with("Kafka: "), "the engine was first: {text}");
+    assert!(text.starts_with("Kafka: "), "the engine ended the call: {text}");
 
     wait_for_server("it is done", async || store.rows().iter().all(|row| row.done_at.is_some())).await;
     assert!(store.rows().iter().all(|row| row.attempts == 0));
     outbox.shutdown().await;
 }
 
-/// The purge is inside the timeout, and so are all events for which the queue had no room.
+/// The timeout includes the purge, and all events for which the producer queue had no room.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_ends_within_the_timeout_though_the_queue_is_full() {
+async fn call_with_a_full_producer_queue_ends_within_the_timeout() {
     const PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
     let cluster = mock(&["events"]);
     let kafka = KafkaPublisher::builder(cluster.bootstrap_servers()).topic("events").timeout(PUBLISH_TIMEOUT);
     let kafka = kafka.set("queue.buffering.max.messages", "10").build().expect("good settings");
-    are_delivered(&kafka, &[order()]).await;
+    assert_all_delivered(&kafka, &[order()]).await;
 
     cluster.broker_round_trip_time(1, Duration::from_secs(60)).expect("a slow broker");
     let late: Vec<_> = (0..1_000).map(|n| order_of(&format!("late-{n}"))).collect();

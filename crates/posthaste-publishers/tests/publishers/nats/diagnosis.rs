@@ -1,4 +1,4 @@
-//! What a doctor finds about NATS.
+//! Findings about NATS streams.
 
 use async_nats::jetstream::stream::StorageType;
 use futures_util::future::join_all;
@@ -7,9 +7,9 @@ use posthaste_testkit::process::free_port;
 use posthaste_testkit::server::wait_for_server;
 
 use super::server::{NatsServer, Stream};
-use crate::delivery::{codes, is_delivered, publisher};
+use crate::delivery::{assert_delivered, codes, publisher};
 
-/// Any user of the account may ask servers how they keep messages.
+/// Users of the account `APP` may request how the servers store messages.
 const OPEN_ACCOUNT_CONFIG: &str = r#"
 accounts {
   SYS { users: [{ user: sys, password: sys }]
@@ -23,20 +23,20 @@ system_account: SYS
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_on_one_server_may_lose_what_it_acknowledged() {
+async fn stream_with_one_replica_and_periodic_sync_is_reported() {
     let server = NatsServer::started(OPEN_ACCOUNT_CONFIG).await;
     let url = server.url_of("me:me");
     Stream::new(&url, "shop").create().await;
     let expected = [("nats-sync-interval", Severity::Warning)];
     assert_eq!(codes(&format!("{url}/shop.orders")).await, expected);
-    assert_eq!(codes(&format!("{url}/shop.{{aggregate_type}}")).await, expected, "whatever the type is");
-    assert_eq!(codes(&format!("{url}/elsewhere?stream=shop")).await, expected, "the stream was named");
+    assert_eq!(codes(&format!("{url}/shop.{{aggregate_type}}")).await, expected, "for any aggregate type");
+    assert_eq!(codes(&format!("{url}/elsewhere?stream=shop")).await, expected, "the stream is configured");
     assert_eq!(codes(&format!("{url}/shop.orders?core=true")).await, [], "nothing is acknowledged");
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_in_memory_is_found() {
+async fn memory_stream_is_reported() {
     let server = NatsServer::started("").await;
     let stream = Stream::new(server.url(), "hasty");
     stream.create_with(|config| config.storage = StorageType::Memory).await;
@@ -46,7 +46,7 @@ async fn stream_in_memory_is_found() {
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn subject_that_no_stream_takes_is_found() {
+async fn subject_without_a_stream_is_reported() {
     let server = NatsServer::started("").await;
     Stream::new(server.url(), "shop").create().await;
     let expected = [("nats-no-stream", Severity::Problem)];
@@ -54,10 +54,10 @@ async fn subject_that_no_stream_takes_is_found() {
     assert_eq!(codes(&format!("{}/shipping.{{aggregate_type}}", server.url())).await, expected);
 }
 
-/// It is told what its user may know, which is the server's version, and soon.
+/// The user may read only the server's version. The requests that are denied must not delay the diagnosis.
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn user_who_may_only_publish_gets_an_answer_too() {
+async fn diagnosis_works_for_a_user_who_may_only_publish() {
     let server = NatsServer::started(
         r#"authorization { users: [
              { user: all, password: all }
@@ -72,19 +72,19 @@ async fn user_who_may_only_publish_gets_an_answer_too() {
     let publisher = publisher(&url);
     publisher.diagnose().await;
     // The connection is still good.
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_on_three_servers_has_a_note_at_most() {
+async fn stream_with_three_replicas_has_only_a_note() {
     let ports = [free_port(), free_port(), free_port()];
     let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
     let mut servers = ports.map(|port| {
         let cluster = format!("cluster {{ name: c, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
         NatsServer::new(&format!("server_name: n{port}\n{cluster}"))
     });
-    // Each lets nobody in before it has found the others.
+    // A server accepts no clients before it has found the others.
     join_all(servers.iter_mut().map(|server| server.server.listen())).await;
     let stream = Stream::new(servers[0].url(), "shop");
     wait_for_server("the cluster has a leader, and the stream three replicas", async || {

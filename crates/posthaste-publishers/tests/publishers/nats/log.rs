@@ -1,15 +1,15 @@
-//! What stands in the log: neither passwords nor payloads, at any level. The client library logs as well, and at
-//! TRACE it tells the headers; docs/nats.md says so.
+//! Logs contain neither passwords nor payloads, at any level. The client library logs headers at TRACE;
+//! docs/nats.md documents it.
 
 use super::server::{NatsServer, Stream};
 use crate::delivery::{changed, deliver_one, order, publisher, text_of};
-use crate::secrets::{SENTINEL, log_everything, nothing_secret_is_logged};
+use crate::secrets::{SENTINEL, assert_no_secret_logged, log_everything};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn neither_password_nor_payload_is_logged() {
     let test = "nats::log::neither_password_nor_payload_is_logged";
-    nothing_secret_is_logged(test, "async_nats", deliver()).await;
+    assert_no_secret_logged(test, "async_nats", deliver()).await;
 }
 
 async fn deliver() {
@@ -20,7 +20,7 @@ async fn deliver() {
     log_everything();
     let secret = || changed(&order(), |parts| parts.payload = format!("{SENTINEL:?}").into());
     assert!(deliver_one(&publisher(&format!("{url}/door.orders")), secret()).await.is_done());
-    text_of("retry", &deliver_one(&publisher(&format!("{url}/nobody")), secret()).await);
+    text_of("retry", &deliver_one(&publisher(&format!("{url}/unknown")), secret()).await);
     let wrong = server.url_of(&format!("me:not-{SENTINEL}"));
     for url in [format!("{wrong}/door.orders"), format!("{}/door.orders?token={SENTINEL}", server.url())] {
         let refused = publisher(&url);

@@ -1,4 +1,4 @@
-//! Who may do what: logins, permissions, certificates, and that no secret is told.
+//! Logins, permissions, certificates and URLs, and error texts without secrets.
 
 use std::path::Path;
 
@@ -6,35 +6,35 @@ use posthaste::Destination as _;
 use posthaste_testkit::certificates::{certificates, certificates_for};
 
 use super::server::{NatsServer, Stream};
-use crate::broker_faults::lets_nobody_in;
+use crate::broker_faults::assert_no_connection;
 use crate::delivery::{
-    deliver_one, event_to, is_delivered, kinds, order, publisher, text_of, urls_are_refused,
+    assert_delivered, assert_urls_refused, deliver_one, event_to, kinds, order, publisher, text_of,
 };
 use crate::secrets::SENTINEL;
 
-/// The seed of a user, and the name by which a server knows it. Both are of NATS' own documentation.
+/// The seed of a user and the matching public key, from the documentation of NATS.
 const USER_SEED: &str = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY";
 const USER_PUBLIC_KEY: &str = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4";
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn wrong_password_is_out_of_reach_and_stays_secret() {
+async fn wrong_password_is_unreachable_and_stays_secret() {
     let settings = format!("authorization {{ users = [ {{ user: me, password: \"{SENTINEL}\" }} ] }}");
     let server = NatsServer::started(&settings).await;
     let good = server.url_of(&format!("me:{SENTINEL}"));
     Stream::new(&good, "door").create().await;
     let (wrong, other) = (format!("me:not-{SENTINEL}"), format!("you:{SENTINEL}"));
     for url in [server.url_of(&wrong), server.url_of(&other), server.url()] {
-        let text = lets_nobody_in(&format!("{url}/door.orders")).await;
+        let text = assert_no_connection(&format!("{url}/door.orders")).await;
         let why = "refuses the login: check user, password, token or credentials";
         assert_eq!(text, format!("NATS at {} {why}", server.host()));
     }
-    is_delivered(&publisher(&format!("{good}/door.orders"))).await;
+    assert_delivered(&publisher(&format!("{good}/door.orders"))).await;
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn check_says_that_an_account_has_no_jetstream() {
+async fn check_reports_an_account_without_jetstream() {
     let settings = r#"accounts { PLAIN: { users = [ { user: me, password: me } ] } }"#;
     let server = NatsServer::started(settings).await;
     let url = format!("{}/door.orders", server.url_of("me:me"));
@@ -45,33 +45,33 @@ async fn check_says_that_an_account_has_no_jetstream() {
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn token_and_nkey_open_the_door() {
+async fn token_and_nkey_are_accepted() {
     let server = NatsServer::started(&format!("authorization {{ token: \"{SENTINEL}\" }}")).await;
     Stream::new(server.url_of(SENTINEL), "door").create().await;
     let by_token = publisher(&format!("{}/door.orders?token={SENTINEL}", server.url()));
     assert!(!format!("{by_token:?}").contains(SENTINEL), "{by_token:?}");
-    is_delivered(&by_token).await;
+    assert_delivered(&by_token).await;
 
     let settings = format!("authorization {{ users = [ {{ nkey: {USER_PUBLIC_KEY} }} ] }}");
     let server = NatsServer::started(&settings).await;
     let file = server.server.dir().join("user.nk");
     std::fs::write(&file, format!("{USER_SEED}\n")).expect("a file");
-    is_let_in(&format!("{}/door.orders?nkey={}", server.url(), file.display())).await;
+    assert_login_accepted(&format!("{}/door.orders?nkey={}", server.url(), file.display())).await;
 }
 
-/// The server lets us in, and has no stream.
-async fn is_let_in(url: &str) {
+/// Asserts that the server accepts the login. It has no stream, so the event itself fails.
+async fn assert_login_accepted(url: &str) {
     let text = text_of("retry", &deliver_one(&publisher(url), order()).await);
-    assert!(text.starts_with("no stream takes"), "{text}");
+    assert!(text.starts_with("no stream stores"), "{text}");
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
+async fn denied_subject_is_an_attempt_and_the_others_are_delivered() {
     let settings = r#"authorization { users = [
         { user: all, password: all }
         { user: some, password: some, permissions: { publish: ["door.orders", "$JS.>"], subscribe: "_INBOX.>" } }
-        { user: mute, password: mute, permissions: { publish: "nobody", subscribe: "_INBOX.>" } }
+        { user: mute, password: mute, permissions: { publish: "unknown", subscribe: "_INBOX.>" } }
         { user: deaf, password: deaf, permissions: { publish: ">", subscribe: "nothing" } }
     ] }"#;
     let server = NatsServer::started(settings).await;
@@ -84,10 +84,10 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
         let expected = "the user may not publish to door.secret: allow it, or use another user";
         assert_eq!(text_of("retry", &outcomes[1]), expected);
     }
-    let mute = publisher(&format!("{}/nobody", server.url_of("mute:mute")));
+    let mute = publisher(&format!("{}/unknown", server.url_of("mute:mute")));
     let text = text_of("no answer", &deliver_one(&mute, order()).await);
     assert!(text.ends_with("the user may not publish to $JS.API.STREAM.NAMES"), "{text}");
-    assert_eq!(mute.check().await, Ok(()), "a server that forbids the question is there");
+    assert_eq!(mute.check().await, Ok(()), "a server that denies the request is reachable");
     let deaf = publisher(&format!("{}/door.orders", server.url_of("deaf:deaf")));
     let text = text_of("no connection", &deliver_one(&deaf, order()).await);
     assert_eq!(text, "the user may not subscribe to _INBOX.>, where acknowledgements arrive: allow it");
@@ -95,7 +95,7 @@ async fn subject_that_is_denied_is_an_attempt_and_the_others_are_delivered() {
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn certificate_of_another_authority_or_name_is_out_of_reach() {
+async fn certificate_of_another_authority_or_name_is_unreachable() {
     let (good, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let ca = |folder: &Path, pem: String| {
         std::fs::write(folder.join("ca.pem"), pem).expect("a file");
@@ -107,13 +107,13 @@ async fn certificate_of_another_authority_or_name_is_out_of_reach() {
     let url = |server: &NatsServer, ca: &str| {
         format!("tls://me:{SENTINEL}@localhost:{}/door.orders?timeout=5{ca}", server.server.port())
     };
-    is_let_in(&url(&server, &trusted)).await;
+    assert_login_accepted(&url(&server, &trusted)).await;
     for ca in [elsewhere.as_str(), ""] {
-        let text = lets_nobody_in(&url(&server, ca)).await;
+        let text = assert_no_connection(&url(&server, ca)).await;
         assert!(text.contains("invalid peer certificate"), "{text}");
     }
     let server = NatsServer::started(&tls_settings(other.path())).await;
-    let text = lets_nobody_in(&url(&server, &elsewhere)).await;
+    let text = assert_no_connection(&url(&server, &elsewhere)).await;
     assert!(text.contains("invalid peer certificate") && text.contains("not valid for name"), "{text}");
 }
 
@@ -123,13 +123,13 @@ fn tls_settings(folder: &Path) -> String {
 }
 
 #[tokio::test]
-async fn nobody_there_is_out_of_reach_and_no_secret_is_told() {
+async fn missing_server_is_unreachable_and_the_text_contains_no_secret() {
     for (url, servers) in [
         (format!("nats://me:{SENTINEL}@127.0.0.1:1/orders"), "127.0.0.1:1"),
         (format!("nats://me:{SENTINEL}@no-such-host.invalid/orders"), "no-such-host.invalid:4222"),
         (format!("nats://127.0.0.1:1,127.0.0.1:2/orders?token={SENTINEL}"), "127.0.0.1:1,127.0.0.1:2"),
     ] {
-        let text = lets_nobody_in(&url).await;
+        let text = assert_no_connection(&url).await;
         assert!(text.starts_with(&format!("no connection to NATS at {servers}")), "{text}");
     }
 }
@@ -145,22 +145,28 @@ fn urls_are_checked_before_anything_is_connected() {
     ] {
         assert!(posthaste_publishers::publisher(url).is_ok(), "{url}");
     }
-    urls_are_refused(
+    assert_urls_refused(
         "NATS",
         &[
-            ("nats://localhost", "write the subject: nats://host:4222/subject"),
+            ("nats://localhost", "a subject is missing: write nats://host:4222/subject"),
             ("nats:///orders", "no host is given: write nats://host:4222/"),
             ("nats://localhost:x/orders", "write each host as host:port or host"),
-            ("nats://localhost/orders?timeout=0", "the timeout must be longer than nothing"),
-            ("nats://localhost/orders.*", "NATS has no such subject: there is a wildcard in it: orders.*"),
+            ("nats://localhost/orders?timeout=0", "the timeout must be longer than zero"),
+            (
+                "nats://localhost/orders.*",
+                "this is not a valid NATS subject: it contains a wildcard: orders.*",
+            ),
             (
                 "nats://localhost/{type}",
-                "the subject cannot be read: `{type}` is not known: write {event_type}, {aggregate_type}, {aggregate_id}, {tenant_id} or {header:NAME}",
+                "the subject cannot be read: `{type}` is not a placeholder: write {event_type}, {aggregate_type}, {aggregate_id}, {tenant_id} or {header:NAME}",
             ),
-            ("nats://localhost/orders?stream=a.b", "the stream's name has a character that no stream has"),
+            (
+                "nats://localhost/orders?stream=a.b",
+                "the stream's name contains a character that NATS does not allow in it",
+            ),
             (
                 "nats://me:x@localhost/orders?token=s3ntinel-PW-9f",
-                "there is more than one login: leave one of user, token, creds and nkey",
+                "there is more than one login: keep one of user, token, creds and nkey",
             ),
             (
                 "nats://localhost/orders?creds=/no/such/file",
@@ -176,11 +182,11 @@ fn urls_are_checked_before_anything_is_connected() {
             ),
             (
                 "nats://localhost/orders?core=true&stream=X",
-                "without acknowledgement there is no stream to name: leave one out",
+                "core NATS has no streams: set either core or stream",
             ),
             (
                 "nats://localhost/orders?subject=x",
-                "the URL has a parameter that is not known: known are format, timeout, ca, token, creds, nkey, stream, core",
+                "the URL has an unknown parameter: it takes format, timeout, ca, token, creds, nkey, stream, core",
             ),
         ],
     );

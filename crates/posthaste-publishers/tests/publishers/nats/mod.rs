@@ -1,4 +1,4 @@
-//! NATS: the suite, the faults of every broker, and what only NATS can get wrong.
+//! NATS: the conformance suite, the common broker faults, and cases that only NATS has.
 
 mod diagnosis;
 mod log;
@@ -16,14 +16,14 @@ use crate::broker_faults::{Broker, broker_tests};
 use crate::delivery::event_with;
 use server::{NatsServer, Stream};
 
-/// The server of all tests.
+/// The URL of the shared server.
 fn shared() -> String {
     let servers = variable("POSTHASTE_TEST_NATS_URL");
     servers.split(',').next().expect("a server").to_owned()
 }
 
 struct Nats {
-    /// None on the shared server.
+    /// `None` on the shared server.
     server: Option<NatsServer>,
     stream: Stream,
 }
@@ -45,7 +45,7 @@ impl Broker for Nats {
     }
 
     fn server(&mut self) -> &mut OwnServer {
-        &mut self.server.as_mut().expect("a server of its own").server
+        &mut self.server.as_mut().expect("a private server").server
     }
 
     async fn start(&mut self) {

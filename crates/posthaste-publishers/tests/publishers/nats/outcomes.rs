@@ -1,4 +1,4 @@
-//! What an acknowledgement means, and what each refusal does.
+//! Outcomes: acknowledgements, duplicates, refusals and outages.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use posthaste_testkit::variable;
 use super::server::{NatsServer, Stream};
 use super::shared;
 use crate::delivery::{
-    are_delivered, changed, deliver_one, event_to, event_with, is_delivered, kinds, of_size, order,
-    publisher, text_of,
+    assert_all_delivered, assert_delivered, changed, deliver_one, event_to, event_with, kinds, of_size,
+    order, publisher, text_of,
 };
 
 // F25
@@ -26,7 +26,7 @@ async fn retry_is_stored_once_and_each_replay_again() {
     let deliver = async |attempt: u32, replays: u32| {
         let mut delivery = first.clone();
         (delivery.attempt, delivery.replays) = (attempt, replays);
-        are_delivered(&publisher, &[delivery]).await;
+        assert_all_delivered(&publisher, &[delivery]).await;
     };
     deliver(1, 0).await;
     deliver(2, 0).await;
@@ -39,8 +39,8 @@ async fn retry_is_stored_once_and_each_replay_again() {
     stream.delete().await;
 }
 
-/// Ids repeat where the events of two tables go to one stream, and one event may go to two subjects of a stream:
-/// a stream that took the second message for a repeat would acknowledge it and not have it.
+/// Ids repeat if two tables feed one stream, and one event may go to two subjects of a stream. A stream that
+/// considered the second message a duplicate would acknowledge it without storing it.
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
 async fn stream_stores_each_of_two_events_with_one_id_once() {
@@ -52,8 +52,8 @@ async fn stream_stores_each_of_two_events_with_one_id_once() {
     let orders = publisher(&stream.subject("orders"));
     let others = publisher(&stream.subject("others"));
     for _ in 0..2 {
-        are_delivered(&orders, &batch).await;
-        are_delivered(&others, &batch[..1]).await;
+        assert_all_delivered(&orders, &batch).await;
+        assert_all_delivered(&others, &batch[..1]).await;
     }
     let received = stream.received(4).await;
     assert!(received.iter().all(|message| message.id == *first.id()), "{received:?}");
@@ -64,63 +64,64 @@ async fn stream_stores_each_of_two_events_with_one_id_once() {
 // F45
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn lost_acknowledgement_is_no_answer_and_the_retry_is_stored_once() {
+async fn lost_acknowledgement_is_unreachable_and_the_retry_is_stored_once() {
     let server = NatsServer::started("").await;
     let stream = Stream::new(server.url(), "lost");
     stream.create().await;
     let proxy = LostResponses::to(server.server.port()).await;
     let publisher = publisher(&format!("nats://127.0.0.1:{}/lost.orders?timeout=1", proxy.port()));
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
     let second = order();
     proxy.lose_responses(true);
     let started = std::time::Instant::now();
     let outcome = deliver_one(&publisher, second.clone()).await;
     let text = text_of("no answer", &outcome);
-    assert_eq!(text, format!("NATS at 127.0.0.1:{} did not answer within 1s", proxy.port()));
+    assert_eq!(text, format!("NATS at 127.0.0.1:{} did not reply within 1s", proxy.port()));
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     stream.received(2).await;
     proxy.lose_responses(false);
-    are_delivered(&publisher, &[second]).await;
-    assert_eq!(stream.received(2).await.len(), 2, "the second is there once");
+    assert_all_delivered(&publisher, &[second]).await;
+    assert_eq!(stream.received(2).await.len(), 2, "the second event is stored once");
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn subject_of_no_stream_is_an_attempt_and_the_others_are_delivered() {
+async fn subject_without_a_stream_is_an_attempt_and_the_others_are_delivered() {
     let stream = Stream::shared().await;
     let publisher = publisher(&stream.subject("orders"));
-    let nowhere = format!("{}-nobody", stream.name);
+    let nowhere = format!("{}-unknown", stream.name);
     let outcomes = publisher.deliver(&[order(), event_to(&nowhere), order()]).await;
     assert_eq!(kinds(&outcomes), ["done", "retry", "done"]);
     let expected =
-        format!("no stream takes the subject {nowhere}: create one, or add it to the subjects of one");
+        format!("no stream stores the subject {nowhere}: create one, or add it to the subjects of one");
     assert_eq!(text_of("retry", &outcomes[1]), expected);
     stream.delete().await;
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn server_is_asked_once_for_a_subject_that_no_stream_takes() {
+async fn subject_without_a_stream_is_looked_up_once_per_call() {
     let server = NatsServer::started("").await;
     let client = async_nats::connect(server.url()).await.expect("a connection");
-    let mut asked = client.subscribe("$JS.API.STREAM.NAMES").await.expect("a subscription");
-    client.flush().await.expect("it stands");
-    let publisher = publisher(&format!("{}/nobody", server.url()));
+    let mut lookups = client.subscribe("$JS.API.STREAM.NAMES").await.expect("a subscription");
+    client.flush().await.expect("it is registered");
+    let publisher = publisher(&format!("{}/unknown", server.url()));
     let outcomes = publisher.deliver(&[order(), order(), order()]).await;
     assert_eq!(kinds(&outcomes), ["retry"; 3], "{outcomes:?}");
-    // Two connections: what was asked on the other one may come a little later than what is said on this one.
+    // There are two connections, so a lookup on the other one may arrive after a message that is sent on this one
+    // later.
     client.publish("$JS.API.STREAM.NAMES", "the end".into()).await.expect("a message");
-    let mut heard = [asked.next().await.expect("a message"), asked.next().await.expect("another")];
+    let mut heard = [lookups.next().await.expect("a message"), lookups.next().await.expect("another")];
     heard.sort_by_key(|message| message.payload == "the end");
     assert!(heard[0].payload.starts_with(b"{") && heard[1].payload == "the end", "{heard:?}");
     client.publish("$JS.API.STREAM.NAMES", "no more".into()).await.expect("a message");
-    assert_eq!(asked.next().await.expect("the end").payload, "no more", "asked twice");
+    assert_eq!(lookups.next().await.expect("the end").payload, "no more", "it was looked up twice");
 }
 
-/// Two of three servers of its cluster are away, so that nobody can say anything about streams.
+/// Two of three servers of the cluster are down, so the remaining one knows nothing about streams.
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn cluster_without_a_leader_is_out_of_reach() {
+async fn cluster_without_a_leader_is_unreachable() {
     let server = NatsServer::started(&format!(
         "server_name: one\ncluster {{ name: three, listen: \"127.0.0.1:{}\", \
          routes: [\"nats://127.0.0.1:1\", \"nats://127.0.0.1:2\"] }}",
@@ -130,24 +131,24 @@ async fn cluster_without_a_leader_is_out_of_reach() {
     let publisher = publisher(&format!("{}/orders", server.url()));
     for outcome in publisher.deliver(&[order(), event_to("other"), order()]).await {
         let text = text_of("no answer", &outcome);
-        assert!(text.starts_with("nobody answers for the subject "), "{text}");
+        assert!(text.contains(" has no responder, and NATS does not say "), "{text}");
     }
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_other_than_the_one_that_was_named_is_an_attempt() {
+async fn stream_other_than_the_configured_one_is_an_attempt() {
     let stream = Stream::shared().await;
     let url = |named: &str| format!("{}?stream={named}", stream.subject("orders"));
     let text = text_of("retry", &deliver_one(&publisher(&url("OTHER")), order()).await);
     assert!(text.contains("expected stream does not match"), "{text}");
-    is_delivered(&publisher(&url(&stream.name))).await;
+    assert_delivered(&publisher(&url(&stream.name))).await;
     stream.delete().await;
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn message_larger_than_the_stream_takes_is_dead() {
+async fn message_larger_than_the_limit_of_the_stream_is_dead() {
     let stream = Stream::shared_with(|config| config.max_message_size = 2_000).await;
     let publisher = publisher(&stream.subject("orders"));
     let outcomes = publisher.deliver(&[order(), of_size(4_000)]).await;
@@ -158,7 +159,7 @@ async fn message_larger_than_the_stream_takes_is_dead() {
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn stream_that_is_full_is_busy_until_there_is_room() {
+async fn full_stream_is_busy_until_there_is_room() {
     for (limit, text) in [
         ((|config| config.max_messages = 1) as fn(&mut Config), "maximum messages exceeded"),
         (|config| config.max_bytes = 400, "maximum bytes exceeded"),
@@ -176,44 +177,44 @@ async fn stream_that_is_full_is_busy_until_there_is_room() {
         })
         .await;
         let publisher = publisher(&stream.subject("orders"));
-        is_delivered(&publisher).await;
+        assert_delivered(&publisher).await;
         let late = order();
         let busy = text_of("busy", &deliver_one(&publisher, late.clone()).await);
         assert!(busy.contains(text), "{busy}");
         stream.purge().await;
-        are_delivered(&publisher, &[late]).await;
+        assert_all_delivered(&publisher, &[late]).await;
         stream.delete().await;
     }
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn account_that_has_used_up_its_storage_is_busy() {
+async fn account_without_free_storage_is_busy() {
     let settings = "accounts { A { jetstream { max_store: 20KB }, users: [{ user: a, password: a }] } }\nno_auth_user: a";
     let server = NatsServer::started(settings).await;
     let stream = Stream::new(server.url(), "orders");
     stream.create().await;
     let publisher = publisher(&stream.subject("all"));
     for _ in 0..2 {
-        are_delivered(&publisher, &[of_size(8_000)]).await;
+        assert_all_delivered(&publisher, &[of_size(8_000)]).await;
     }
     let text = text_of("busy", &deliver_one(&publisher, of_size(8_000)).await);
     assert!(text.contains("resource limits exceeded for account"), "{text}");
     stream.purge().await;
-    // There is room again.
-    are_delivered(&publisher, &[of_size(8_000)]).await;
+    // The account has free storage again.
+    assert_all_delivered(&publisher, &[of_size(8_000)]).await;
 }
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn plain_nats_reaches_those_who_listen() {
+async fn core_nats_reaches_subscribers() {
     let subject = format!("plain-{}", order().id());
     let client = async_nats::connect(shared()).await.expect("a connection");
     let mut listener = client.subscribe(subject.clone()).await.expect("a subscription");
-    client.flush().await.expect("it stands");
+    client.flush().await.expect("it is registered");
     let event = order();
     let publisher = publisher(&format!("{}/{subject}?core=true", shared()));
-    are_delivered(&publisher, std::slice::from_ref(&event)).await;
+    assert_all_delivered(&publisher, std::slice::from_ref(&event)).await;
     let message = listener.next().await.expect("a message");
     assert_eq!(message.payload, event.payload());
     let headers = message.headers.expect("headers");
@@ -221,31 +222,34 @@ async fn plain_nats_reaches_those_who_listen() {
         headers.get("outbox-event-id").map(async_nats::HeaderValue::as_str),
         Some(event.id().as_str())
     );
-    assert!(headers.get("Nats-Msg-Id").is_none(), "nobody reads it");
+    assert!(headers.get("Nats-Msg-Id").is_none(), "core NATS does not use it");
 }
 
-/// None of these needs a server: they are refused before there is a connection.
+/// Needs no server: these events are refused before a connection is opened.
 #[tokio::test]
-async fn what_would_command_the_server_is_dead() {
+async fn event_that_nats_would_interpret_or_cannot_carry_is_dead() {
     let publisher = publisher("nats://127.0.0.1:1/orders");
     for (event, reason) in [
-        (event_with("nats-msg-id", "1"), "the header nats-msg-id is a command to NATS: rename it"),
-        (event_with("Status", "100"), "the header Status is a command to NATS: rename it"),
-        (event_with("a b", "1"), "NATS has no header of this name: a b"),
-        (event_with("a:b", "1"), "NATS has no header of this name: a:b"),
-        (event_with("größe", "1"), "NATS has no header of this name: größe"),
+        (event_with("nats-msg-id", "1"), "the header nats-msg-id has a meaning for NATS: rename it"),
+        (event_with("Status", "100"), "the header Status has a meaning for NATS: rename it"),
+        (event_with("a b", "1"), "this is not a valid NATS header name: a b"),
+        (event_with("a:b", "1"), "this is not a valid NATS header name: a:b"),
+        (event_with("größe", "1"), "this is not a valid NATS header name: größe"),
         (
             event_with("note", " x"),
-            "NATS cannot carry the header note: its value begins or ends with a blank, which clients cut off",
+            "NATS cannot carry the header note: its value begins or ends with a space, which clients remove",
         ),
         (
             event_to("$JS.API.STREAM.DELETE.X"),
-            "NATS has no such subject: it belongs to the server: $JS.API.STREAM.DELETE.X",
+            "this is not a valid NATS subject: it is reserved for the server: $JS.API.STREAM.DELETE.X",
         ),
-        (event_to("_INBOX.x"), "NATS has no such subject: it belongs to the server: _INBOX.x"),
-        (event_to("orders.*"), "NATS has no such subject: there is a wildcard in it: orders.*"),
-        (event_to("a..b"), "NATS has no such subject: a part of it is empty: a..b"),
-        (event_to("a b"), "NATS has no such subject: there is a blank or a control character in it: a b"),
+        (event_to("_INBOX.x"), "this is not a valid NATS subject: it is reserved for the server: _INBOX.x"),
+        (event_to("orders.*"), "this is not a valid NATS subject: it contains a wildcard: orders.*"),
+        (event_to("a..b"), "this is not a valid NATS subject: a part of it is empty: a..b"),
+        (
+            event_to("a b"),
+            "this is not a valid NATS subject: it contains a space or a control character: a b",
+        ),
     ] {
         assert_eq!(text_of("unsendable", &deliver_one(&publisher, event).await), reason);
     }
@@ -273,14 +277,15 @@ asyncio.run(main(*sys.argv[1:]))
 
 #[tokio::test]
 #[ignore = "needs NATS: cargo xtask test"]
-async fn consumer_in_python_reads_it() {
+async fn python_consumer_reads_every_field_of_a_message() {
     let stream = Stream::shared().await;
     let plain = order();
     let cloud = Event::builder("Größe \"%\"").aggregate("Order", "o-18").json_text("18").build();
     let cloud = Delivery::first(cloud.expect("a good event"));
     let url = stream.subject("{aggregate_type}");
-    are_delivered(&publisher(&url), std::slice::from_ref(&plain)).await;
-    are_delivered(&publisher(&format!("{url}?format=cloudevents")), std::slice::from_ref(&cloud)).await;
+    assert_all_delivered(&publisher(&url), std::slice::from_ref(&plain)).await;
+    assert_all_delivered(&publisher(&format!("{url}?format=cloudevents")), std::slice::from_ref(&cloud))
+        .await;
 
     let mut command = program(variable("POSTHASTE_TEST_PYTHON"));
     let output = command.args(["-c", CONSUMER_SCRIPT, &shared(), &format!("{}.Order", stream.name)]).output();

@@ -1,8 +1,7 @@
-//! Servers of NATS, and streams on them.
+//! Helpers: NATS servers and streams.
 
 use async_nats::jetstream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::process::{free_port, program};
 use posthaste_testkit::server::{OwnServer, wait_for_server};
@@ -10,13 +9,13 @@ use posthaste_testkit::variable;
 
 use super::shared;
 
-/// A server of a test's own, which keeps its messages when it is killed.
+/// A private server, which keeps its messages when it is killed.
 pub(super) struct NatsServer {
     pub(super) server: OwnServer,
 }
 
 impl NatsServer {
-    /// With these settings besides.
+    /// A server with these additional settings, not started yet.
     pub(super) fn new(settings: &str) -> Self {
         let settings = settings.to_owned();
         let server = OwnServer::new(move |dir, port| {
@@ -33,7 +32,7 @@ impl NatsServer {
         Self { server }
     }
 
-    /// One that runs.
+    /// A running server with these additional settings.
     pub(super) async fn started(settings: &str) -> Self {
         let mut server = Self::new(settings);
         server.server.listen().await;
@@ -54,7 +53,7 @@ impl NatsServer {
     }
 }
 
-/// A stream that takes the subjects below its name.
+/// A stream that stores the subjects below its name.
 pub(super) struct Stream {
     url: String,
     pub(super) name: String,
@@ -65,7 +64,7 @@ impl Stream {
         Self { url: url.into(), name: name.to_owned() }
     }
 
-    /// On the shared server, with a name that no other test has.
+    /// A stream with a unique name on the shared server.
     pub(super) async fn shared() -> Self {
         Self::shared_with(|_| {}).await
     }
@@ -76,13 +75,13 @@ impl Stream {
         stream
     }
 
-    /// The URL of a publisher to this part of it.
+    /// The URL of a publisher to this subject below the stream's name.
     pub(super) fn subject(&self, name: &str) -> String {
         format!("{}/{}.{name}", self.url, self.name)
     }
 
     async fn jetstream(&self) -> jetstream::Context {
-        // The library takes no login from a URL.
+        // The library does not read the login from a URL.
         let (login, host) =
             self.url.trim_start_matches("nats://").rsplit_once('@').unwrap_or(("", &self.url));
         let options = match login.split_once(':') {
@@ -99,12 +98,12 @@ impl Stream {
         self.create_with(|_| {}).await;
     }
 
-    /// Does nothing if it is there.
+    /// Creates the stream unless it exists.
     pub(super) async fn create_with(&self, set: impl Fn(&mut jetstream::stream::Config)) {
         self.try_create_with(set).await.expect("a stream");
     }
 
-    /// A cluster that has no leader yet makes none.
+    /// Fails while a cluster has no leader.
     pub(super) async fn try_create_with(
         &self,
         set: impl Fn(&mut jetstream::stream::Config),
@@ -120,16 +119,16 @@ impl Stream {
         let _ = self.jetstream().await.delete_stream(&self.name).await;
     }
 
-    /// Makes it empty.
+    /// Deletes all messages.
     pub(super) async fn purge(&self) {
         let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");
         stream.purge().await.expect("it is empty");
     }
 
-    /// Everything that is stored, once there are `n` different events.
+    /// All stored messages, once there are at least `n`.
     pub(super) async fn received(&self, n: usize) -> Vec<Received> {
         let stream = self.jetstream().await.get_stream(&self.name).await.expect("a stream");
-        wait_for_server("the stream has them", async || {
+        wait_for_server("the stream has stored the messages", async || {
             stream.get_info().await.is_ok_and(|info| info.state.messages >= n as u64)
         })
         .await;
@@ -148,10 +147,7 @@ fn received(message: jetstream::message::StreamMessage) -> Received {
         })
         .collect();
     let of = |name: &str| headers.get(name).cloned();
-    Received {
-        id: EventId::from(of("outbox-event-id").expect("an id")),
-        payload: message.payload,
-        key: of("outbox-aggregate-id"),
-        headers: headers.into_iter().collect(),
-    }
+    Received::new(of("outbox-event-id").expect("an id"), message.payload)
+        .with_key(of("outbox-aggregate-id"))
+        .with_headers(headers.into_iter().collect())
 }

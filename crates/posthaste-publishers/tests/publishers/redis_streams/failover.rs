@@ -1,4 +1,4 @@
-//! The primary becomes a replica and keeps its clients; its address leads to the new primary.
+//! Failover: the primary becomes a replica and keeps its connections, while its address leads to the new primary.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use posthaste_testkit::proxy::MovingAddress;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 
 use super::server::{command, received, url_at};
-use crate::delivery::{deliver_one, is_delivered, order, publisher, text_of};
+use crate::delivery::{assert_delivered, deliver_one, order, publisher, text_of};
 
 async fn started() -> RedisServer {
     RedisServer::durable(&[]).started().await
@@ -14,15 +14,15 @@ async fn started() -> RedisServer {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn demoted_primary_is_left_for_the_new_one() {
+async fn publisher_moves_from_a_demoted_primary_to_the_new_one() {
     let (old, new) = (started().await, started().await);
     let address = MovingAddress::to(old.port()).await;
     let publisher = publisher(&url_at(address.port()));
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
     command(&old, &["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     address.redirect_to(new.port());
     let event = order();
-    wait_for_server("the new primary has it", || {
+    wait_for_server("the new primary accepts the event", || {
         let attempt = deliver_one(&publisher, event.clone());
         async { attempt.await.is_done() }
     })
@@ -30,14 +30,14 @@ async fn demoted_primary_is_left_for_the_new_one() {
     assert!(received(new.port(), 1).await.iter().any(|message| message.id == *event.id()));
 }
 
-/// A server may refuse to write for hours, and every delivery would connect anew.
+/// A server may refuse writes for hours, and not every delivery may open a new connection.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn server_that_stays_a_replica_is_not_connected_to_with_every_delivery() {
+async fn publisher_reconnects_to_a_replica_at_most_once_per_second() {
     let server = started().await;
     let address = MovingAddress::to(server.port()).await;
     let publisher = publisher(&url_at(address.port()));
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let (before, since) = (address.accepted(), Instant::now());
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Redis Streams: the suite, the faults of every broker, and what only Redis can get wrong.
+//! Redis Streams: the conformance suite, the common broker faults, and cases that only Redis has.
 
 mod diagnosis;
 mod failover;
@@ -16,7 +16,7 @@ use crate::broker_faults::{Broker, broker_tests};
 use crate::delivery::{event_to, publisher};
 use server::{received, url};
 
-/// A server of its own in any case: events name their streams, and these tests look at all there are.
+/// Always a private server, because events name their streams and these tests read all streams of the server.
 struct Redis(RedisServer);
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl Broker for Redis {
         Self(RedisServer::durable(&[]))
     }
 
-    /// With a timeout that is longer than a broker is slow: Redis does not know repeats.
+    /// The timeout is longer than the slow broker takes, because Redis does not drop duplicates.
     fn url(&self) -> String {
         format!("{}&timeout=9", url(&self.0))
     }
@@ -53,10 +53,10 @@ impl Broker for Redis {
 
 broker_tests!(Redis, "needs Redis: cargo xtask test");
 
-/// The publisher learns that its connection broke when it uses it: the server is there all the same.
+/// The publisher notices a broken connection only when it uses it, although the server is reachable.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn check_makes_a_connection_anew_that_broke_while_nobody_used_it() {
+async fn check_replaces_an_idle_connection_that_broke() {
     let mut server = RedisServer::durable(&[]).started().await;
     let publisher = publisher(&url(&server));
     assert_eq!(publisher.check().await, Ok(()));

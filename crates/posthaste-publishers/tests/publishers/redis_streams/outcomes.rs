@@ -1,4 +1,4 @@
-//! What an answer means, and what each refusal does.
+//! Outcomes: replies, refusals and outages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use posthaste_testkit::variable;
 
 use super::server::{command, received, url, url_at};
 use crate::delivery::{
-    are_delivered, changed, deliver_one, event_to, is_delivered, kinds, order, publisher, text_of,
+    assert_all_delivered, assert_delivered, changed, deliver_one, event_to, kinds, order, publisher, text_of,
 };
 
 async fn own_server(settings: &[&str]) -> (RedisServer, Arc<dyn Publisher>) {
@@ -24,44 +24,44 @@ async fn own_server(settings: &[&str]) -> (RedisServer, Arc<dyn Publisher>) {
 // F42
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn connection_that_went_silent_is_made_anew() {
+async fn silent_connection_is_replaced() {
     let (server, _) = own_server(&[]).await;
     let proxy = LostResponses::to(server.port()).await;
     let publisher = publisher(&url_at(proxy.port()));
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
     proxy.lose_responses(true);
     let started = Instant::now();
     let address = format!("127.0.0.1:{}", proxy.port());
     let text = text_of("no answer", &deliver_one(&publisher, order()).await);
-    assert_eq!(text, format!("Redis at {address} did not answer within 2s"));
+    assert_eq!(text, format!("Redis at {address} did not reply within 2s"));
     let text = text_of("no connection", &deliver_one(&publisher, order()).await);
     assert!(text.starts_with(&format!("no connection to Redis at {address}")), "{text}");
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     proxy.lose_responses(false);
     let back = Instant::now();
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
     assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
 }
 
 // F17
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn server_that_is_full_is_out_of_reach_until_it_has_room() {
+async fn full_server_is_unreachable_until_it_has_room() {
     let (server, publisher) = own_server(&["--maxmemory", "1", "--maxmemory-policy", "noeviction"]).await;
     let text = text_of("no answer", &deliver_one(&publisher, order()).await);
     assert_eq!(text, "Redis is full (OOM): give it more maxmemory, or trim streams");
     command(&server, &["CONFIG", "SET", "maxmemory", "0"]).await;
-    is_delivered(&publisher).await;
+    assert_delivered(&publisher).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
+async fn key_of_another_type_is_an_attempt_and_the_others_are_delivered() {
     let (server, publisher) = own_server(&[]).await;
     command(&server, &["SET", "text", "1", "PX", "600000"]).await;
     let outcomes = publisher.deliver(&[order(), event_to("text"), order()]).await;
     assert_eq!(kinds(&outcomes), ["done", "retry", "done"]);
-    let expected = "the key text is no stream in Redis: rename one of the two";
+    let expected = "the key text exists in Redis and is not a stream: rename one of the two";
     assert_eq!(text_of("retry", &outcomes[1]), expected);
     command(&server, &["DEL", "text"]).await;
     assert_eq!(received(server.port(), 2).await.len(), 2);
@@ -69,7 +69,7 @@ async fn key_that_is_no_stream_is_an_attempt_and_the_others_are_delivered() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
+async fn cluster_node_is_unreachable_and_the_text_says_why() {
     let (_server, publisher) = own_server(&["--cluster-enabled", "yes"]).await;
     let text = text_of("no answer", &deliver_one(&publisher, order()).await);
     assert!(text.contains("clusters are not supported here"), "{text}");
@@ -77,46 +77,46 @@ async fn node_of_a_cluster_is_out_of_reach_and_says_why() {
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn replica_is_out_of_reach_and_says_why() {
+async fn replica_is_unreachable_and_the_text_says_why() {
     let (server, publisher) = own_server(&[]).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"]).await;
     let text = text_of("no answer", &deliver_one(&publisher, order()).await);
-    assert_eq!(text, "this Redis is a replica, which takes no writes: name the primary");
+    assert_eq!(text, "this Redis is a replica, which refuses writes: name the primary");
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn stream_keeps_as_many_entries_as_it_shall() {
+async fn stream_is_trimmed_to_its_maximum_length() {
     let (server, _) = own_server(&[]).await;
     let url = format!("{}&maxlen=10", url(&server));
     let batch: Vec<Delivery> = (0..30).map(|_| order()).collect();
-    are_delivered(&publisher(&format!("{url}&approximate=false")), &batch).await;
+    assert_all_delivered(&publisher(&format!("{url}&approximate=false")), &batch).await;
     let kept: Vec<_> = received(server.port(), 10).await.into_iter().map(|message| message.id).collect();
     let last: Vec<_> = batch[20..].iter().map(|delivery| delivery.id().clone()).collect();
     assert_eq!(kept, last, "the oldest are dropped");
-    are_delivered(&publisher(&url), &batch).await;
+    assert_all_delivered(&publisher(&url), &batch).await;
     let kept = received(server.port(), 10).await.len();
-    assert!((11..=40).contains(&kept), "about ten, and cheaper: {kept}");
+    assert!((11..=40).contains(&kept), "approximately ten: {kept}");
 }
 
-/// More than goes out at once: it takes several pipelines, and their order is kept.
+/// More than one pipeline may hold, so the batch is sent in several.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn batch_of_many_bytes_goes_out_in_parts_and_in_order() {
+async fn large_batch_is_sent_in_several_pipelines_in_order() {
     let (server, publisher) = own_server(&[]).await;
     let large = |n: usize| {
         let text = format!("\"{n}{}\"", "x".repeat(900_000));
         changed(&order(), |parts| parts.payload = text.into())
     };
     let batch: Vec<Delivery> = (0..25).map(large).collect();
-    are_delivered(&publisher, &batch).await;
+    assert_all_delivered(&publisher, &batch).await;
     let got: Vec<_> = received(server.port(), 25).await.into_iter().map(|message| message.id).collect();
     assert_eq!(got, batch.iter().map(|delivery| delivery.id().clone()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn program_of_redis_reads_it_from_the_shared_server() {
+async fn redis_cli_reads_every_field_of_an_entry() {
     let shared = variable("POSTHASTE_TEST_REDIS_URL");
     let host = shared.trim_start_matches("redis://").trim_end_matches('/');
     let stream = format!("posthaste-test-{}", std::process::id());
@@ -128,17 +128,17 @@ async fn program_of_redis_reads_it_from_the_shared_server() {
         .build();
     let event = Delivery::first(event.expect("a good event"));
     let publisher = publisher(&format!("redis-stream://{host}/0?stream={stream}"));
-    are_delivered(&publisher, std::slice::from_ref(&event)).await;
+    assert_all_delivered(&publisher, std::slice::from_ref(&event)).await;
 
     let cli = std::env::var("POSTHASTE_TEST_REDIS_CLI").unwrap_or_else(|_| "redis-cli".to_owned());
-    let ask = |words: &[&str]| {
+    let redis_cli = |words: &[&str]| {
         let output =
             program(&cli).args(["-u", &shared, "--raw"]).args(words).output().expect("redis-cli runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    let text = ask(&["XRANGE", &stream, "-", "+"]);
-    ask(&["DEL", &stream]);
+    let text = redis_cli(&["XRANGE", &stream, "-", "+"]);
+    redis_cli(&["DEL", &stream]);
     let lines: Vec<&str> = text.lines().collect();
     let field = |name: &str| {
         let at = lines[1..].iter().step_by(2).position(|line| *line == name);

@@ -1,10 +1,8 @@
-//! What is in a server of Redis.
+//! Helpers: commands to a Redis server and the entries of its streams.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use bytes::Bytes;
-use posthaste::EventId;
 use posthaste::conformance::destination::Received;
 use posthaste_testkit::server::{RedisServer, wait_for_server};
 use redis::aio::MultiplexedConnection;
@@ -14,18 +12,18 @@ pub(super) fn url(server: &RedisServer) -> String {
     url_at(server.port())
 }
 
-/// The same for whatever leads to the server.
+/// The same for a port that leads to the server, such as that of a proxy.
 pub(super) fn url_at(port: u16) -> String {
     format!("redis-stream://127.0.0.1:{port}/0?stream=orders")
 }
 
-/// Sends a command as the user who may everything.
+/// Sends a command as the default user, who has all permissions.
 pub(super) async fn command(server: &RedisServer, words: &[&str]) {
     let mut command = redis::cmd(words[0]);
     for word in &words[1..] {
         command.arg(*word);
     }
-    command.exec_async(&mut connection(server.port()).await).await.expect("an answer");
+    command.exec_async(&mut connection(server.port()).await).await.expect("a reply");
 }
 
 async fn connection(port: u16) -> MultiplexedConnection {
@@ -33,10 +31,10 @@ async fn connection(port: u16) -> MultiplexedConnection {
     client.get_multiplexed_async_connection().await.expect("a connection")
 }
 
-/// All entries of all streams, once there are so many.
+/// All entries of all streams, once there are at least `n`.
 pub(super) async fn received(port: u16, n: usize) -> Vec<Received> {
     let last = Mutex::default();
-    wait_for_server("the streams have them", async || {
+    wait_for_server("the streams have the entries", async || {
         let entries = read(port).await.unwrap_or_default();
         let are_there = entries.len() >= n;
         *last.lock().expect("no panic") = entries;
@@ -46,10 +44,10 @@ pub(super) async fn received(port: u16, n: usize) -> Vec<Received> {
     last.into_inner().expect("no panic")
 }
 
-/// As Redis lists them: a name, a value, the next name.
+/// The fields of an entry in the order in which Redis returns them.
 type Fields = Vec<(String, Vec<u8>)>;
 
-/// Nothing while the server still reads its data.
+/// Returns `None` while the server is loading its data.
 async fn read(port: u16) -> Option<Vec<Received>> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("a client");
     let mut connection = client.get_multiplexed_async_connection().await.ok()?;
@@ -71,10 +69,6 @@ fn entry(fields: Fields) -> Received {
         .iter()
         .filter_map(|(name, value)| Some((name.strip_prefix("header:")?.to_owned(), text(value))))
         .collect();
-    Received {
-        id: EventId::from(text(&fields["id"])),
-        payload: Bytes::from(fields["payload"].clone()),
-        key: fields.get("key").map(|key| text(key)),
-        headers,
-    }
+    let key = fields.get("key").map(|key| text(key));
+    Received::new(text(&fields["id"]), fields["payload"].clone()).with_key(key).with_headers(headers)
 }

@@ -1,20 +1,20 @@
-//! An event names its stream, and any key of the server could be one.
+//! The allow list of topics: an event's topic is the key of its stream, and could be any key of the server.
 
 use posthaste::Destination;
 use posthaste_publishers::redis_streams::RedisStreamPublisher;
 use posthaste_testkit::server::RedisServer;
 
 use super::server::{received, url};
-use crate::delivery::{are_delivered, deliver_one, event_to, kinds, order, publisher, text_of};
+use crate::delivery::{assert_all_delivered, deliver_one, event_to, kinds, order, publisher, text_of};
 
 async fn refusal(publisher: &impl Destination, topic: &str) -> String {
     text_of("unsendable", &deliver_one(publisher, event_to(topic)).await)
 }
 
-/// As a stream, such a key would fail every script of an outbox on the same server.
+/// If such a key became a stream, every script of an outbox on the same server would fail.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
-async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
+async fn event_cannot_write_to_a_key_of_an_outbox() {
     let server = RedisServer::durable(&[]).started().await;
     let publisher = publisher(&url(&server));
     for key in ["{outbox:0}:dead", "{outbox:0}:entries", "{outbox:3}:parked"] {
@@ -23,8 +23,8 @@ async fn key_of_an_outbox_is_made_no_stream_by_an_event() {
     }
     let outcomes = publisher.deliver(&[order(), event_to("{outbox:0}:dead"), order()]).await;
     assert_eq!(kinds(&outcomes), ["done", "unsendable", "done"]);
-    are_delivered(&publisher, &[event_to("{outbox:0}:ticket:17")]).await;
-    assert_eq!(received(server.port(), 3).await.len(), 3, "no key was made for the others");
+    assert_all_delivered(&publisher, &[event_to("{outbox:0}:ticket:17")]).await;
+    assert_eq!(received(server.port(), 3).await.len(), 3, "the refused events created no key");
 }
 
 #[tokio::test]
@@ -38,13 +38,13 @@ async fn topics_of_events_can_be_restricted() {
         let publisher = publisher.expect("good settings");
         let why = refusal(&publisher, "sessions").await;
         assert!(why.contains("sessions") && why.contains("`topics`"), "{why}");
-        are_delivered(&publisher, &[event_to("shop:orders"), event_to("audit"), order()]).await;
+        assert_all_delivered(&publisher, &[event_to("shop:orders"), event_to("audit"), order()]).await;
     }
     assert_eq!(received(server.port(), 6).await.len(), 6);
 }
 
 #[test]
-fn stream_that_is_a_key_of_an_outbox_is_refused_when_it_is_configured() {
+fn configured_stream_cannot_be_a_key_of_an_outbox() {
     let publisher_of = RedisStreamPublisher::from_url("redis-stream://localhost/0?stream={{outbox:0}}:dead");
     let error = publisher_of.map(|_| ()).expect_err("a key of an outbox").to_string();
     assert!(error.contains("key of an outbox"), "{error}");

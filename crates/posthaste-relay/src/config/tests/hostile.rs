@@ -1,9 +1,9 @@
-//! Files that are none.
+//! Hostile files: binary data, deep nesting, huge tables.
 
 use super::*;
 
 #[test]
-fn hostile_files_are_refused_in_good_time() {
+fn hostile_files_are_refused_within_bounded_time() {
     let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
     for text in [
         "\0\x01\x02".to_owned(),
@@ -28,14 +28,14 @@ fn hostile_files_are_refused_in_good_time() {
 }
 
 #[test]
-fn file_that_is_no_text_is_refused() {
+fn file_that_is_not_text_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.toml");
-    let said = || Source::File(path.clone()).load_with(&Environment::default()).unwrap_err().to_string();
-    assert!(said().contains("is not there"), "{}", said());
+    let reported = || Source::File(path.clone()).load_with(&Environment::default()).unwrap_err().to_string();
+    assert!(reported().contains("does not exist"), "{}", reported());
     std::fs::write(&path, b"a = 1\n\xff\xfe").unwrap();
-    assert!(said().contains("is no text in UTF-8 in line 2"), "{}", said());
+    assert!(reported().contains("is not UTF-8 text in line 2"), "{}", reported());
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert!(said().contains("cannot be read"), "{}", said());
+    assert!(reported().contains("cannot be read"), "{}", reported());
 }

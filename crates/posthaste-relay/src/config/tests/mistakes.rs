@@ -1,26 +1,26 @@
-//! Every mistake is said at its place, with what to do.
+//! Mistakes: each is reported at its place, with what to do.
 
 use super::*;
 
-/// Each line of `[outbox.shop]` that is wrong, and what is said of it.
+/// The table has an invalid line of `[outbox.shop]` and the problem that is reported.
 #[test]
-fn each_mistake_in_an_outbox_is_said_at_its_place() {
-    for (line, said) in [
+fn each_mistake_in_an_outbox_is_reported_at_its_place() {
+    for (line, reported) in [
         ("workrs = 4", "3:1 outbox.shop.workrs: no such setting: did you mean `workers`?"),
         ("workers = \"4\"", "3:11 outbox.shop.workers: must be a whole number, zero or more"),
         ("workers = 0", "3:11 outbox.shop.workers: is 0, must be between 1 and 10000"),
         ("mode = \"multi\"", "3:8 outbox.shop.mode: must be multi_node or single_node or strict"),
         (
             "mode = \"writer_only\"",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
+            "3:8 outbox.shop.mode: a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
         ),
         (
             "mode = \"writer_only\"\npoller.interval = \"1s\"\nqueue.hot = 5",
-            "3:8 outbox.shop.mode: a relay delivers, so it is no writer: write multi_node, single_node or strict",
+            "3:8 outbox.shop.mode: a relay delivers, so it cannot be writer_only: write multi_node, single_node or strict",
         ),
         (
             "drain = \"soon\"",
-            "3:9 outbox.shop.drain: is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
+            "3:9 outbox.shop.drain: is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
         ),
         ("drain = 5", "3:9 outbox.shop.drain: must be a duration such as \"5s\" or \"200ms\""),
         ("poller = 5", "3:10 outbox.shop.poller: must be a table"),
@@ -39,7 +39,7 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         ),
         (
             "name = \"x\"",
-            "3:1 outbox.shop.name: has no effect here: an outbox is named by its table: write [outbox.NAME]",
+            "3:1 outbox.shop.name: has no effect here: the outbox is named by its section: write [outbox.NAME]",
         ),
         (
             "handler_timeout = \"5s\"",
@@ -57,13 +57,13 @@ fn each_mistake_in_an_outbox_is_said_at_its_place() {
         ("migrate = \"yes\"", "3:11 outbox.shop.migrate: must be true or false"),
     ] {
         let text = SHOP.replacen("[outbox.shop]\n", &format!("[outbox.shop]\n{line}\n"), 1);
-        assert_eq!(refused(&text, []), [said], "{line}");
+        assert_eq!(refused(&text, []), [reported], "{line}");
     }
 }
 
 #[test]
-fn each_mistake_in_a_route_is_said_at_its_place() {
-    for (line, said) in [
+fn each_mistake_in_a_route_is_reported_at_its_place() {
+    for (line, reported) in [
         ("rat = 1", "6:1 outbox.shop.route[0].rat: no such setting: did you mean `rate`?"),
         ("rate = 0", "6:8 outbox.shop.route[0].rate: rate must be a number above zero"),
         ("rate = nan", "6:8 outbox.shop.route[0].rate: rate must be a number above zero"),
@@ -83,7 +83,7 @@ fn each_mistake_in_a_route_is_said_at_its_place() {
         ),
         (
             "timeout = \"x\"",
-            "6:11 outbox.shop.route[0].timeout: is no duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
+            "6:11 outbox.shop.route[0].timeout: is not a duration: write it as in \"5s\", \"200ms\" or \"1h 30m\"",
         ),
         (
             "event = \"\"",
@@ -100,12 +100,12 @@ fn each_mistake_in_a_route_is_said_at_its_place() {
     ] {
         let text =
             format!("{}{line}\n", SHOP.trim_start_matches('\n').replace("[outbox.shop]", "\n[outbox.shop]"));
-        assert_eq!(refused(&text, []), [said], "{line}");
+        assert_eq!(refused(&text, []), [reported], "{line}");
     }
 }
 
 #[test]
-fn what_is_missing_is_said_where_it_should_be() {
+fn missing_settings_are_reported_where_they_belong() {
     let none = "there is no outbox: write [outbox.NAME] with store and [[outbox.NAME.route]] with publish";
     assert_eq!(refused("", []), [format!("1:1 outbox: {none}")]);
     assert_eq!(
@@ -125,7 +125,7 @@ fn what_is_missing_is_said_where_it_should_be() {
 }
 
 #[test]
-fn routes_that_clash_are_said_once() {
+fn conflicting_routes_are_reported_once() {
     let twice = format!("{SHOP}[[outbox.shop.route]]\npublish = \"stdout:\"\n");
     let same = "6:1 outbox.shop.route[1]: another route takes the same events: remove one of them";
     assert_eq!(refused(&twice, []), [same]);
@@ -139,40 +139,44 @@ fn routes_that_clash_are_said_once() {
 
 #[test]
 fn store_and_publisher_urls_are_checked_without_connecting() {
-    let said = refused(&SHOP.replace("postgres:", "oracle:").replace("stdout:", "kafak://h/t"), []);
+    let reported = refused(&SHOP.replace("postgres:", "oracle:").replace("stdout:", "kafak://h/t"), []);
     assert!(
-        said[0].starts_with("3:9 outbox.shop.store: is no URL of a store that is known: write postgres://"),
-        "{said:?}"
+        reported[0].starts_with("3:9 outbox.shop.store: is not the URL of a known store: write postgres://"),
+        "{reported:?}"
     );
-    assert!(said[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"), "{said:?}");
-    let said = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);
+    assert!(
+        reported[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"),
+        "{reported:?}"
+    );
+    let reported = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);
     assert_eq!(
-        said,
-        ["3:9 outbox.shop.store: nobody else can write into the memory of a relay: name a database"]
+        reported,
+        ["3:9 outbox.shop.store: no other process can write into the memory of a relay: name a database"]
     );
     let text =
         SHOP.replace("postgres://shop@db/shop", "mysql://u@db/shop\"\nschema = \"x\"\npgbouncer = true#");
-    let said = refused(&text, []);
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(
-        said.iter().all(|said| said.ends_with("is for PostgreSQL, and this store is none: leave it out"))
-    );
+    let reported = refused(&text, []);
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported.iter().all(|reported| reported.ends_with("is for PostgreSQL only: leave it out")));
 }
 
 #[test]
 fn open_listener_needs_a_token() {
     let open = format!("[admin]\nlisten = \"[::]:9911\"\n{SHOP}");
-    let said = refused(&open, []);
-    assert!(said[0].starts_with("2:10 admin.listen: other hosts can reach this address"), "{said:?}");
-    assert_eq!(said.len(), 1);
+    let reported = refused(&open, []);
+    assert!(reported[0].starts_with("2:10 admin.listen: other hosts can reach this address"), "{reported:?}");
+    assert_eq!(reported.len(), 1);
     let short = format!("{open}[admin.tokens.ann]\nrole = \"viewer\"\ntoken = \"123456789012345\"\n");
-    let said = refused(&short, []);
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("10:9 admin.tokens.ann.token: is shorter than 16 characters"), "{said:?}");
+    let reported = refused(&short, []);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(
+        reported[0].starts_with("10:9 admin.tokens.ann.token: is shorter than 16 characters"),
+        "{reported:?}"
+    );
 }
 
 #[test]
-fn mistakes_in_tokens_are_said() {
+fn mistakes_in_tokens_are_reported() {
     let text = format!(
         "{SHOP}[admin.tokens]\na = {{ role = \"viewer\", token = \"0123456789abcdef\" }}\n\
          b = {{ role = \"viewer\", token = \"0123456789abcdef\" }}\nc = \"x\"\n\
@@ -182,7 +186,7 @@ fn mistakes_in_tokens_are_said() {
         refused(&text, []),
         [
             "8:5 admin.tokens.b.token: is the token of a too: give each its own",
-            "9:5 admin.tokens: holds something that is no table: write [admin.tokens.NAME] with role and token",
+            "9:5 admin.tokens: contains something that is not a table: write [admin.tokens.NAME] with role and token",
             "10:14 admin.tokens.d.role: must be viewer or operator",
             "10:22 admin.tokens.d.tokn: no such setting: did you mean `token`?",
         ]
@@ -212,9 +216,9 @@ fn two_outboxes_in_one_table_are_refused() {
 
 #[test]
 fn levels_and_formats_of_logs_are_checked() {
-    let said = refused(&format!("[log]\nlevel = \"inof\"\nformat = \"xml\"\n{SHOP}"), []);
+    let reported = refused(&format!("[log]\nlevel = \"inof\"\nformat = \"xml\"\n{SHOP}"), []);
     assert_eq!(
-        said,
+        reported,
         ["2:9 log.level: no such level: did you mean `info`?", "3:10 log.format: must be text or json"]
     );
 }

@@ -1,18 +1,18 @@
-//! What is read, what is refused, and that no secret is told.
+//! Tests of the configuration: values that are read, mistakes that are reported, secrets that are never shown.
 
+mod environment;
 mod hostile;
 mod mistakes;
 mod options;
 mod read;
 mod secrets;
-mod variables;
 
-use super::variables::Environment;
+use super::environment::Environment;
 use super::*;
 
 const SECRET: &str = "s3ntinel-PW-9f";
 
-/// Reads this text as a file.
+/// Loads this text as a configuration file.
 fn read<const N: usize>(text: &str, variables: [(&str, &str); N]) -> Result<RelayConfig, Problems> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("posthaste.toml");
@@ -20,11 +20,12 @@ fn read<const N: usize>(text: &str, variables: [(&str, &str); N]) -> Result<Rela
     Source::File(path).load_with(&Environment::from(variables))
 }
 
+/// The configuration of a text without mistakes.
 fn good<const N: usize>(text: &str, variables: [(&str, &str); N]) -> RelayConfig {
     read(text, variables).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// `line:column setting: what` of each problem.
+/// Each problem of a text with mistakes, as `line:column setting: what`.
 fn refused<const N: usize>(text: &str, variables: [(&str, &str); N]) -> Vec<String> {
     let problems = read(text, variables).expect_err("something is wrong");
     let brief = |problem: &Problem| {

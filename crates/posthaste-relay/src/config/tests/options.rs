@@ -1,4 +1,4 @@
-//! A configuration from options alone.
+//! Configurations from command-line options alone.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a file says, and what holds where it says nothing.
+//! Reading of files: values, and defaults of missing keys.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use posthaste::Mode;
 use super::*;
 
 #[test]
-fn what_the_file_leaves_out_is_as_for_a_relay() {
+fn missing_settings_have_the_defaults_of_a_relay() {
     let config = good(&format!("{SHOP}[outbox.shop.poller]\nbatch = 100\n"), []);
     assert_eq!(config.admin, AdminConfig::default());
     assert_eq!(config.log, LogConfig::default());
@@ -23,7 +23,7 @@ fn what_the_file_leaves_out_is_as_for_a_relay() {
 }
 
 #[test]
-fn everything_can_be_said() {
+fn every_setting_is_read() {
     let config = good(
         r#"
 [admin]
@@ -85,7 +85,7 @@ fn listener_can_be_off() {
 }
 
 #[test]
-fn what_is_shown_is_a_configuration_again() {
+fn shown_configuration_loads_as_the_same_configuration() {
     let text = format!(
         "{SHOP}[outbox.shop.retry]\nmax_attempts = 5\n[[outbox.shop.route]]\nevent = \"E\"\nrate = 5\ntimeout = \"5s\"\npublish = {{ a = \"stdout:\", b = \"file:///x\" }}\n[outbox.two]\nmode = \"strict\"\nstore = \"sqlite:x.db\"\nroute = [{{ publish = \"stdout:\", format = \"envelope\" }}]\n"
     );

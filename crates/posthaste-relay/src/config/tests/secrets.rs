@@ -1,9 +1,9 @@
-//! No problem and no text tells a secret.
+//! Secrets: no problem and no printed configuration contains one.
 
 use super::*;
 
 #[test]
-fn no_problem_tells_a_secret() {
+fn no_problem_contains_a_secret_of_the_file() {
     for text in [
         "store = \"postgres://u:SECRET@db:port/shop\"",
         "store = \"postgres://u:SECRET@db/shop",
@@ -51,13 +51,14 @@ fn no_problem_tells_a_secret() {
     ] {
         let text = format!("[outbox.shop]\n{}\n", text.replace("SECRET", SECRET));
         let problems = read(&text, [("PW", SECRET)]).expect_err(&text);
-        let said = format!("{problems} {problems:?} {}", serde_json::to_string(&problems.problems).unwrap());
-        assert!(!said.contains(SECRET), "{text}\n{said}");
+        let reported =
+            format!("{problems} {problems:?} {}", serde_json::to_string(&problems.problems).unwrap());
+        assert!(!reported.contains(SECRET), "{text}\n{reported}");
     }
 }
 
 #[test]
-fn no_problem_tells_a_secret_of_the_environment() {
+fn no_problem_contains_a_secret_of_the_environment() {
     for variable in [
         "POSTHASTE__ADMIN__LISTEN",
         "POSTHASTE__ADMIN__TOKENS__ANN",
@@ -81,14 +82,17 @@ fn no_problem_tells_a_secret_of_the_environment() {
     ] {
         for value in [SECRET.to_owned(), format!("x://u:{SECRET}@h"), format!("[\"{SECRET}\"]")] {
             let problems = read(SHOP, [(variable, &value)]).expect_err(variable);
-            let said = format!("{problems} {problems:?}");
-            assert!(!said.contains(SECRET) && said.contains(variable), "{variable}={value}\n{said}");
+            let reported = format!("{problems} {problems:?}");
+            assert!(
+                !reported.contains(SECRET) && reported.contains(variable),
+                "{variable}={value}\n{reported}"
+            );
         }
     }
 }
 
 #[test]
-fn good_configuration_tells_no_secret() {
+fn printed_configuration_contains_no_secret() {
     let text = format!(
         "{}[admin.tokens.a]\nrole = \"viewer\"\ntoken = \"{SECRET}-and-more\"\n",
         SHOP.replace("shop@db/shop", &format!("u:{SECRET}@db/shop?password={SECRET}"))

@@ -1,15 +1,15 @@
-//! What the table takes, what it refuses, and that it tells no secret.
+//! Webhook settings: accepted values, refused values, and secrets that are never shown.
 
 use posthaste_publishers::Format;
 
-use super::super::variables::Environment;
+use super::super::environment::Environment;
 use super::super::{Problems, RelayConfig, Source, shown};
 use super::*;
 
 const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const SECRET: &str = "s3ntinel-PW-9f";
 
-/// One route, with this below it.
+/// Loads one route with these lines below it.
 fn read<const N: usize>(
     publish: &str,
     below: &str,
@@ -24,15 +24,15 @@ fn read<const N: usize>(
     Source::File(file).load_with(&Environment::from(variables))
 }
 
-/// What is wrong with a line of the table of a route to a webhook.
-fn said(line: &str) -> Vec<String> {
+/// The problems of one line in the webhook table of a route.
+fn reported(line: &str) -> Vec<String> {
     let problems = read("\"https://h.example/\"", &format!("[outbox.shop.route.webhook]\n{line}\n"), []);
     let problems = problems.expect_err(line);
-    let said = problems.iter().map(|problem| {
+    let reported = problems.iter().map(|problem| {
         let setting = problem.setting.strip_prefix("outbox.shop.route[0].").unwrap();
         format!("{} {setting}: {}", problem.line.unwrap(), problem.what)
     });
-    said.collect()
+    reported.collect()
 }
 
 fn only(config: &RelayConfig) -> WebhookConfig {
@@ -40,7 +40,7 @@ fn only(config: &RelayConfig) -> WebhookConfig {
 }
 
 #[test]
-fn everything_can_be_said() {
+fn every_webhook_setting_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
     let authority = rcgen::generate_simple_self_signed(["h.example".to_owned()]).unwrap().cert.pem();
@@ -71,12 +71,12 @@ fn everything_can_be_said() {
     assert!(targets.iter().all(|target| target.format == Some(Format::CloudEventsStructured)));
     assert_eq!(targets[1].webhook, None);
     let shown = toml::to_string(&shown(&config)).unwrap();
-    let told = format!("{config:?} {shown}");
-    assert!(!told.contains(SECRET) && !told.contains(KEY) && !told.contains("BEGIN"), "{told}");
+    let printed = format!("{config:?} {shown}");
+    assert!(!printed.contains(SECRET) && !printed.contains(KEY) && !printed.contains("BEGIN"), "{printed}");
 }
 
 #[test]
-fn what_is_shown_is_the_same_table_again() {
+fn shown_webhook_settings_load_as_the_same_settings() {
     let below = "format = \"envelope\"\n[outbox.shop.route.webhook]\nheaders = { X-Key = \"***\" }\n\
                  allow_http = true\nallow_networks = [\"127.0.0.1\"]\nrequests = 2\nconnect_timeout = \"1s\"\n\
                  max_body_bytes = 1000\n";
@@ -89,7 +89,7 @@ fn what_is_shown_is_the_same_table_again() {
 }
 
 #[test]
-fn each_mistake_is_said_at_its_place() {
+fn each_mistake_in_webhook_settings_is_reported_at_its_place() {
     const KEYS: &str = "a signing key is whsec_ and 24 to 64 bytes in base64: make one with \
                         `echo whsec_$(openssl rand -base64 32)`";
     const RANGE: &str = "a whole number, 1 or more";
@@ -98,18 +98,18 @@ fn each_mistake_is_said_at_its_place() {
         ("signing_kye = \"x\"", "7 webhook.signing_kye: no such setting: did you mean `signing_key`?".to_owned()),
         (
             &*format!("previous_signing_key = \"{KEY}\""),
-            "7 webhook.signing_key: is missing: previous_signing_key stands beside it, so give both".to_owned(),
+            "7 webhook.signing_key: is missing: previous_signing_key needs it, so give both".to_owned(),
         ),
         (
             &*format!("previous_signing_key = \"{KEY}\"\nsigning_key = \"x\""),
             format!("8 webhook.signing_key: {KEYS}"),
         ),
-        ("headers = { Host = \"x\" }", "7 webhook.headers: cannot set host: it is made for each request".to_owned()),
+        ("headers = { Host = \"x\" }", "7 webhook.headers: cannot set host: the publisher sets it for each request".to_owned()),
         (
             "headers = { X = 5 }",
-            "7 webhook.headers: holds something that is no text: write NAME = \"value\"".to_owned(),
+            "7 webhook.headers: contains a value that is not text: write NAME = \"value\"".to_owned(),
         ),
-        ("headers = { \"a b\" = \"x\" }", "7 webhook.headers: was given a name that HTTP cannot carry".to_owned()),
+        ("headers = { \"a b\" = \"x\" }", "7 webhook.headers: was given a name that is not a valid HTTP header name".to_owned()),
         ("allow_http = \"yes\"", "7 webhook.allow_http: must be true or false".to_owned()),
         (
             "allow_networks = \"10.0.0.0/8\"",
@@ -117,7 +117,7 @@ fn each_mistake_is_said_at_its_place() {
         ),
         (
             "allow_networks = [\"10\"]",
-            "7 webhook.allow_networks: has something that is no network: write one as 10.0.0.0/8, fd00::/8 or \
+            "7 webhook.allow_networks: contains a text that is not a network: write one as 10.0.0.0/8, fd00::/8 or \
              127.0.0.1"
                 .to_owned(),
         ),
@@ -125,12 +125,12 @@ fn each_mistake_is_said_at_its_place() {
         ("requests = -1", format!("7 webhook.requests: must be {RANGE}")),
         (
             "connect_timeout = \"0s\"",
-            "7 webhook.connect_timeout: must be more than nothing and at most an hour".to_owned(),
+            "7 webhook.connect_timeout: must be longer than zero and at most an hour".to_owned(),
         ),
         ("max_body_bytes = 0", format!("7 webhook.max_body_bytes: must be {RANGE}")),
         (
             "ca = \"/not/there.pem\"",
-            "7 webhook.ca: cannot be read (No such file or directory (os error 2)): see that it is a file which \
+            "7 webhook.ca: cannot be read (No such file or directory (os error 2)): check that it is a file that \
              this user may read"
                 .to_owned(),
         ),
@@ -140,35 +140,35 @@ fn each_mistake_is_said_at_its_place() {
                 .to_owned(),
         ),
     ] {
-        assert_eq!(said(line), [expected], "{line}");
+        assert_eq!(reported(line), [expected], "{line}");
     }
 }
 
 #[test]
-fn table_is_for_routes_with_a_webhook() {
+fn webhook_table_without_a_webhook_url_is_refused() {
     let table = "[outbox.shop.route.webhook]\nallow_http = true\n";
     let problems = read("\"stdout:\"", table, []).unwrap_err().to_string();
-    let what = "route[0].webhook: is for https URLs, and this route publishes to none: leave it out";
+    let what = "route[0].webhook: is for https URLs, and this route has none: leave it out";
     assert!(problems.contains(what), "{problems}");
-    // It may well be one, but for the mistake in its URL.
+    // The URL may be that of a webhook with a misspelt scheme, so only the URL is reported.
     let problems = read("\"htps://h.example/\"", table, []).unwrap_err();
     assert_eq!(problems.iter().count(), 1, "{problems}");
 }
 
 #[test]
 fn http_is_refused_until_it_is_allowed() {
-    let told = |below: &str| read("\"http://8.8.8.8/\"", below, []);
-    let problems = told("").unwrap_err().to_string();
+    let loaded = |below: &str| read("\"http://8.8.8.8/\"", below, []);
+    let problems = loaded("").unwrap_err().to_string();
     assert!(problems.contains("with webhook.allow_http = true below the route"), "{problems}");
-    assert!(told("webhook = { allow_http = false }\n").is_err());
-    assert!(told("webhook = { allow_http = true }\n").is_ok());
-    // What is wrong with the permission is said, and not what follows from it.
-    let problems = told("webhook = { allow_http = 1 }\n").unwrap_err();
+    assert!(loaded("webhook = { allow_http = false }\n").is_err());
+    assert!(loaded("webhook = { allow_http = true }\n").is_ok());
+    // Only the invalid permission is reported, and not the URL that depends on it.
+    let problems = loaded("webhook = { allow_http = 1 }\n").unwrap_err();
     assert_eq!(problems.iter().count(), 1, "{problems}");
 }
 
 #[test]
-fn environment_reaches_the_table() {
+fn environment_overrides_webhook_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, format!("{KEY}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! The Writers' suite on SeaORM, whatever the database.
+//! The harness of the Writer conformance suite on SeaORM, for any database.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
@@ -24,9 +24,9 @@ pub struct Sea {
     pub scene: Scene,
     pub writer: SeaWriter,
     pub statements: Statements,
-    /// Makes another database with an outbox of the same name: a copy of the first, as far as it can tell.
+    /// Creates another database with an outbox of the same name: a copy of the first, if the database can copy.
     pub copy: Box<dyn Fn() -> Later<DatabaseConnection> + Send + Sync>,
-    /// Closes the store, and removes what it stood on.
+    /// Closes the store and removes its database.
     pub cleanup: Cleanup,
 }
 
@@ -58,7 +58,7 @@ impl Sea {
         };
         if end == OwnEnd::Aborted {
             let _ = tx.execute_unprepared(self.statements.aborts).await.expect_err("it fails");
-            // What the driver answers is not to be trusted.
+            // The driver may return `Ok` although the transaction was aborted.
             let _ = tx.commit().await;
             return Ok(receipt);
         }
@@ -84,38 +84,38 @@ impl WriterHarness for Sea {
         self.insert_and_end(events, end).await.expect("the transaction works")
     }
 
-    /// A transaction that the service has ended by a text.
+    /// Writes in a transaction that the service has ended with an SQL text.
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>> {
         let tx = self.db.begin().await.expect("a transaction");
-        tx.execute_unprepared("COMMIT").await.expect("it is over");
-        let answer = self.writer.insert(&tx, event).await;
-        // The driver believes that it is open, and would answer its end with an error on SQLite.
+        tx.execute_unprepared("COMMIT").await.expect("the transaction ends");
+        let result = self.writer.insert(&tx, event).await;
+        // The driver counts the transaction as open, and on SQLite its end would be an error.
         let _ = tx.execute_unprepared("BEGIN").await;
-        tx.rollback().await.expect("and over again");
-        Some(answer)
+        tx.rollback().await.expect("the driver ends it too");
+        Some(result)
     }
 
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere> {
         let other = (self.copy)().await;
-        let answer = match way {
+        let result = match way {
             Way::Transaction => match self.writer.begin(&other).await {
                 Err(error) => Err(error.into()),
                 Ok(tx) => {
-                    let answer = tx.write(event).await.map(drop);
+                    let result = tx.write(event).await.map(drop);
                     let _ = tx.commit().await;
-                    answer
+                    result
                 }
             },
             Way::Receipt => {
                 let tx = other.begin().await.expect("a transaction");
-                let answer = self.writer.insert(&tx, event).await.map(drop);
+                let result = self.writer.insert(&tx, event).await.map(drop);
                 let _ = tx.commit().await;
-                answer
+                result
             }
         };
         let stored = count(&other, "SELECT COUNT(*) FROM outbox_event").await;
         other.close().await.expect("it closes");
-        Some(Elsewhere { answer, stored })
+        Some(Elsewhere { answer: result, stored })
     }
 
     async fn business_rows(&self) -> Option<u64> {
@@ -123,7 +123,7 @@ impl WriterHarness for Sea {
     }
 
     fn capabilities(&self) -> WriterCapabilities {
-        WriterCapabilities { failed_statement_aborts: self.statements.failed_statement_aborts }
+        WriterCapabilities::default().with_failed_statement_aborts(self.statements.failed_statement_aborts)
     }
 
     async fn close(&self) {
@@ -134,19 +134,19 @@ impl WriterHarness for Sea {
 
 async fn count(db: &DatabaseConnection, sql: &str) -> u64 {
     let count = sea_orm::Statement::from_string(db.get_database_backend(), sql);
-    let row = db.query_one_raw(count).await.expect("the table is there").expect("a row");
+    let row = db.query_one_raw(count).await.expect("the table exists").expect("a row");
     let rows: i64 = row.try_get_by(0).expect("a count");
     rows.cast_unsigned()
 }
 
-/// What a service prepares in its database.
+/// Creates the tables of the service.
 pub async fn prepare(db: &DatabaseConnection, statements: &Statements) {
     for statement in [statements.orders, statements.refuse_unwritable] {
         db.execute_unprepared(statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 }
 
-/// So many connections, which log nothing; on PostgreSQL with this search path.
+/// Opens a pool with this many connections that log nothing; on PostgreSQL with this search path.
 pub async fn connect(url: &str, connections: u32, search_path: Option<&str>) -> DatabaseConnection {
     let mut options = ConnectOptions::new(url);
     options.max_connections(connections).sqlx_logging(false);
@@ -156,7 +156,7 @@ pub async fn connect(url: &str, connections: u32, search_path: Option<&str>) -> 
     Database::connect(options).await.expect("a connection")
 }
 
-/// A name that nobody else uses.
+/// A name that no other test uses.
 pub fn new_name() -> String {
     unique_name("sea")
 }

@@ -1,4 +1,4 @@
-//! How MySQL and MariaDB write what a layout names: their types, and the texts of statements.
+//! The SQL of MySQL and MariaDB for foreign tables: column types and statements.
 
 use crate::foreign::State;
 use crate::foreign::catalogue::CatalogueQueries;
@@ -36,7 +36,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     },
     before: |clock, placeholder| format!("{clock} - INTERVAL {placeholder} MICROSECOND"),
     clock: |kind| match kind {
-        // A TIMESTAMP is turned from the session's zone, which is UTC.
+        // The server converts a TIMESTAMP from the time zone of the session, which is UTC.
         ColumnKind::Time | ColumnKind::ZonedTime => "UTC_TIMESTAMP(6)",
         _ => "NULL",
     },
@@ -46,7 +46,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     change,
     total: "SELECT CAST(COALESCE(MAX(table_rows), 0) AS SIGNED) FROM information_schema.tables \
             WHERE table_schema = DATABASE() AND table_name = ?",
-    // The names of locks are those of the whole server, and short.
+    // Names of locks are global to the server and limited to 64 characters, hence the hash.
     lock: "SELECT CAST(COALESCE(GET_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?))), 0), 0) AS SIGNED)
   AS leads",
     held: "SELECT CAST(IS_USED_LOCK(CONCAT('posthaste:', SHA1(CONCAT(DATABASE(), '.', ?)))) <=> CONNECTION_ID()
@@ -71,7 +71,7 @@ WHERE table_schema = DATABASE() AND table_name = ? AND table_type = 'BASE TABLE'
     },
 };
 
-/// The type of a column by what `information_schema` calls it.
+/// The type of a column, from its name in `information_schema`.
 fn kind(name: &str) -> Option<ColumnKind> {
     match name {
         "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => Some(ColumnKind::Text),
@@ -86,7 +86,7 @@ fn kind(name: &str) -> Option<ColumnKind> {
     }
 }
 
-/// Sixteen bytes as people write a UUID.
+/// Sixteen bytes in the text form of a UUID.
 fn uuid_text(column: &str) -> String {
     let dashes = [9, 14, 19, 24];
     let text = dashes
@@ -95,9 +95,9 @@ fn uuid_text(column: &str) -> String {
     format!("LOWER({text})")
 }
 
-/// The rows are picked in a subquery of its own, because the server can neither limit a change of several tables nor
-/// look into the table that it changes. They are joined, because older servers would compare every row of the state
-/// with a list. What was picked may have changed meanwhile, so the state is asked for again.
+/// The rows are picked in a derived table, because the server can neither limit a change of several tables nor read the
+/// table that it changes in a subquery. They are joined, because older servers would compare every row of the state
+/// with a list. A picked row may have changed since, so the state is checked again.
 fn change(resolved: &ResolvedLayout, state: State, set: Option<&str>, picked: &str) -> String {
     let (table, same, guard) = (&resolved.table, resolved.has_key_of("picked"), resolved.is(state));
     let joined = format!("{table} AS t JOIN ({picked}) AS picked ON {same}");
@@ -112,7 +112,7 @@ fn pending(resolved: &ResolvedLayout, columns: &str, keys: &[RowKey]) -> BoundQu
     with_keys(resolved, &format!("SELECT {columns} FROM {table} AS t WHERE {IS_LISTED} AND {pending}"), keys)
 }
 
-/// Ends pending rows: a statement that sets something in them, or deletes them.
+/// Ends pending rows: sets columns, or deletes the rows.
 pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, keys: &[RowKey]) -> BoundQuery {
     let (table, pending) = (&resolved.table, resolved.is(State::Pending));
     let what = match set {
@@ -122,10 +122,11 @@ pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, keys: &[RowKey])
     with_keys(resolved, &format!("{what} WHERE {IS_LISTED} AND {pending}"), keys)
 }
 
-/// That a row is one of those whose keys are bound.
+/// The condition that a row is one of those whose keys are bound.
 const IS_LISTED: &str = "({names}) IN ({keys})";
 
-/// A statement about some keys, at most [`MAX_KEYS`] of them; the last one fills the placeholders that are left.
+/// A statement about at most [`MAX_KEYS`] keys. Unused placeholders repeat the last key, so that few different texts
+/// are prepared.
 fn with_keys(resolved: &ResolvedLayout, text: &str, keys: &[RowKey]) -> BoundQuery {
     let count = placeholder_count(keys.len());
     let placeholders = vec![placeholders(resolved); count].join(", ");
@@ -134,12 +135,12 @@ fn with_keys(resolved: &ResolvedLayout, text: &str, keys: &[RowKey]) -> BoundQue
     BoundQuery::new(text, keys.iter().chain(fill).flat_map(parts).collect()).repeated()
 }
 
-/// That a row has the key that is bound.
+/// The condition that a row has the bound key.
 pub(super) fn has_key(resolved: &ResolvedLayout) -> String {
     format!("({}) = {}", resolved.key_names(), placeholders(resolved))
 }
 
-/// What [`has_key`] is compared with.
+/// The values that [`has_key`] binds.
 pub(super) fn parts(key: &RowKey) -> impl Iterator<Item = BindValue> {
     key.parts.iter().map(|part| part.as_str().into())
 }

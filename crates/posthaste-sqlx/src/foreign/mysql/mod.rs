@@ -1,4 +1,4 @@
-//! A foreign table in MySQL or MariaDB. The lock of the table is a user lock of the one session that claims.
+//! Foreign tables in MySQL and MariaDB. The table lock is a user lock (GET_LOCK) of the session that claims.
 
 mod dialect;
 #[cfg(test)]
@@ -8,31 +8,31 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::TryStreamExt as _;
 use posthaste::{EventId, StoreError};
-use sqlx::{ConnectOptions as _, Connection, MySql, MySqlConnection};
+use sqlx::{ConnectOptions as _, MySql, MySqlConnection};
 
 use crate::OpenError;
 use crate::foreign::foreign_table::key_of;
 use crate::foreign::resolved_layout::{Dialect, ResolvedLayout};
 use crate::foreign::row_key::{AttemptCount, FailedAttempt, RowKey};
 use crate::foreign::server::{Caller, Server};
-use crate::foreign::session::{BindValue, BoundQuery, EachRow, QueryRow, Session};
+use crate::foreign::session::{BindValue, BoundQuery, QueryRow, Session, SessionDialect};
 use crate::foreign::{Field, State};
 use crate::mysql::connection::{Connections, Login, SETTINGS, explain, server};
-use crate::mysql::value::{MAX_KEYS, MySqlQuery};
+use crate::mysql::value::MAX_KEYS;
+use crate::queries::SqlQuery;
 use crate::sql::ready;
 use crate::store::Connections as _;
 use dialect::{end, has_key, parts};
 
-/// A session keeps its lock until the server ends it, by default after eight silent hours. A machine that vanished is
-/// noticed within a minute; one that is there gives signs of life much more often.
+/// A session keeps its lock until the server ends it, by default after eight hours of silence. With this setting the
+/// server notices a vanished machine within a minute. A connected one sends pings much more often.
 const IDLE_SESSION_TIMEOUT: &str = "SET SESSION wait_timeout = 60";
 
 /// A MySQL or MariaDB server.
 #[derive(Debug)]
 pub(crate) struct MySqlServer {
-    /// Of the session that has the lock.
+    /// The login of the session that holds the lock.
     login: Login,
     connections: Connections,
     name: String,
@@ -41,7 +41,7 @@ pub(crate) struct MySqlServer {
 impl MySqlServer {
     pub(crate) fn new(login: &Login) -> Self {
         let options = login.0.clone().disable_statement_logging();
-        Self { connections: Connections::new(&options), login: Login(options), name: server(&login.0) }
+        Self { connections: Connections::new(&options), login: Login::new(options), name: server(&login.0) }
     }
 }
 
@@ -68,7 +68,7 @@ impl Server for MySqlServer {
     }
 
     async fn query(&self, caller: Caller, query: &BoundQuery) -> Result<Vec<Box<QueryRow>>, StoreError> {
-        let read = async |connection: &mut MySqlConnection| bound(query).fetch_all(connection).await;
+        let read = async |connection: &mut MySqlConnection| MySql::bound(query).fetch_all(connection).await;
         let rows = match caller {
             Caller::Engine => self.connections.engine(read).await?,
             Caller::Operator => self.connections.viewer(read).await?,
@@ -77,7 +77,7 @@ impl Server for MySqlServer {
     }
 
     async fn change(&self, caller: Caller, query: &BoundQuery) -> Result<u64, StoreError> {
-        let write = async |connection: &mut MySqlConnection| bound(query).execute(connection).await;
+        let write = async |connection: &mut MySqlConnection| MySql::bound(query).execute(connection).await;
         let changed = match caller {
             Caller::Engine => self.connections.engine(write).await?,
             Caller::Operator => self.connections.operator(write).await?,
@@ -127,8 +127,8 @@ impl Server for MySqlServer {
     }
 }
 
-/// Ends those rows that are pending, and returns which were: an UPDATE only counts them. A row that was written at
-/// another time has the key of one that is gone.
+/// Ends those rows that are pending, and returns them. An UPDATE only returns their number, so they are selected FOR
+/// UPDATE first. A row that was written at another time has the key of an older row and is left out.
 async fn end_rows(
     session: &mut dyn Session,
     resolved: &ResolvedLayout,
@@ -146,13 +146,13 @@ async fn end_rows(
     Ok(pending.into_iter().map(|key| key.id).collect())
 }
 
-/// A deadlock has ended a transaction already, and every other error ends it here.
+/// A deadlock has already rolled back the transaction; any other error rolls it back here.
 async fn end_transaction<T>(
     session: &mut dyn Session,
-    answer: Result<T, sqlx::Error>,
+    result: Result<T, sqlx::Error>,
 ) -> Result<T, sqlx::Error> {
-    session.execute_raw(if answer.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
-    answer
+    session.execute_raw(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+    result
 }
 
 async fn count_each(
@@ -188,12 +188,12 @@ async fn give_up_each(
     Ok(all)
 }
 
-/// An error as it is bound where the table has a column for it.
+/// The error as a value to bind, if the table has a column for it.
 fn bound_error(resolved: &ResolvedLayout, error: &str) -> Option<BindValue> {
     resolved.column(Field::Error).map(|_| error.into())
 }
 
-/// Sets something in the row with this key if it is pending; returns whether it was.
+/// Sets columns of the row with this key if it is pending. Returns whether it was.
 async fn change_one(
     session: &mut dyn Session,
     resolved: &ResolvedLayout,
@@ -208,7 +208,7 @@ async fn change_one(
     Ok(session.execute(&BoundQuery::new(text, values).repeated()).await? > 0)
 }
 
-/// What a row says of its attempts.
+/// Reads the attempts of a row after they were counted.
 async fn counted(
     session: &mut dyn Session,
     resolved: &ResolvedLayout,
@@ -226,41 +226,16 @@ async fn counted(
     Ok(counts.first().copied())
 }
 
-#[async_trait]
-impl Session for MySqlConnection {
-    async fn each_row(&mut self, query: &BoundQuery, each: &mut EachRow<'_>) -> Result<(), sqlx::Error> {
-        let mut rows = bound(query).fetch(self);
-        while let Some(row) = rows.try_next().await? {
-            each(&row)?;
-        }
-        Ok(())
+impl SessionDialect for MySql {
+    /// A query with its values.
+    fn bound(query: &BoundQuery) -> SqlQuery<Self> {
+        let text: Arc<str> = query.text.as_str().into();
+        let ready = ready::<MySql>(&text).persistent(query.is_repeated);
+        query.values.iter().fold(ready, |query, value| match value {
+            BindValue::Text(text) => query.bind(text.clone()),
+            BindValue::Int(int) => query.bind(*int),
+            #[cfg(feature = "postgres")]
+            BindValue::Texts(_) | BindValue::Ints(_) => unreachable!("statements of MySQL have no lists"),
+        })
     }
-
-    async fn execute(&mut self, query: &BoundQuery) -> Result<u64, sqlx::Error> {
-        Ok(bound(query).execute(self).await?.rows_affected())
-    }
-
-    async fn execute_raw(&mut self, text: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(text).execute(self).await.map(drop)
-    }
-
-    async fn ping(&mut self) -> Result<(), sqlx::Error> {
-        Connection::ping(self).await
-    }
-
-    async fn close(self: Box<Self>) -> Result<(), sqlx::Error> {
-        Connection::close(*self).await
-    }
-}
-
-/// A query with its values.
-fn bound(query: &BoundQuery) -> MySqlQuery {
-    let text: Arc<str> = query.text.as_str().into();
-    let ready = ready::<MySql>(&text).persistent(query.is_repeated);
-    query.values.iter().fold(ready, |query, value| match value {
-        BindValue::Text(text) => query.bind(text.clone()),
-        BindValue::Int(int) => query.bind(*int),
-        #[cfg(feature = "postgres")]
-        BindValue::Texts(_) | BindValue::Ints(_) => unreachable!("statements of MySQL have no lists"),
-    })
 }

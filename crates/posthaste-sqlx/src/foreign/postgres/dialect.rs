@@ -1,4 +1,4 @@
-//! How PostgreSQL writes what a layout names: its types, and the texts of statements.
+//! The SQL of PostgreSQL for foreign tables: column types and statements.
 
 use crate::foreign::State;
 use crate::foreign::catalogue::CatalogueQueries;
@@ -25,7 +25,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     },
     now: "statement_timestamp()",
     nulls: Nulls { text: "NULL::text", bytes: "NULL::bytea", time: "NULL::timestamptz", list: "NULL::text[]" },
-    // Of bytes and of text that are stored apart the server knows it without reading them.
+    // The server knows the size of bytes, and of text that is stored out of line, without reading them.
     length: |column, kind| match kind {
         ColumnKind::Bytes | ColumnKind::Text => format!("coalesce(octet_length({column}), 0)"),
         _ => format!("coalesce(octet_length({column}::text), 0)"),
@@ -42,7 +42,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     change,
     total: "SELECT greatest(reltuples, 0)::int8 FROM pg_class WHERE oid = to_regclass($1)",
     lock: "SELECT pg_try_advisory_lock(hashtextextended('posthaste ' || $1::text, 0))::int::int8 AS leads",
-    // The server has the key of a lock in two halves.
+    // pg_locks shows the 64-bit key of an advisory lock as two 32-bit halves.
     held: "SELECT (EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()
   AND (classid::int8 << 32 | objid::int8) = hashtextextended('posthaste ' || $1::text, 0)))::int::int8 AS leads",
     catalogue: CatalogueQueries {
@@ -55,25 +55,24 @@ pub(crate) static DIALECT: Dialect = Dialect {
   (NOT a.attnotnull)::int::int8 AS nullable
 FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped",
-        // Indexes of some rows only, or of expressions, do not tell all rows apart by their columns.
+        // Partial indexes and indexes on expressions do not make these columns unique for all rows.
         unique: "SELECT i.indexrelid::text AS index_name, a.attname::text AS name
 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid
   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL",
-        // A view, or a table on another server, has no indexes.
+        // A view or a foreign data wrapper table has no indexes.
         has_indexes: "SELECT (relkind IN ('r', 'p'))::int::int8 AS has_indexes FROM pg_class WHERE oid = to_regclass($1)",
     },
     rights: RightsQueries {
         only_reads: "SELECT (pg_is_in_recovery() OR current_setting('transaction_read_only')::bool)::int::int8
   AS only_reads",
-        // A plan is enough to know, and sets off no trigger.
+        // EXPLAIN checks the rights and runs no trigger.
         try_out: "EXPLAIN ",
         user: "SELECT quote_ident(current_user) AS user_name",
     },
 };
 
-/// The type of a column by the name that `format_type` has for it, or `enum(…)` with the values of an
-/// enumeration.
+/// The type of a column, from its name in `format_type`, or `enum(…)` with the values of an enumeration.
 fn kind(name: &str) -> Option<ColumnKind> {
     match name {
         "text" | "character varying" => Some(ColumnKind::Text),
@@ -90,12 +89,12 @@ fn kind(name: &str) -> Option<ColumnKind> {
     }
 }
 
-/// What a text is turned into to be compared with a key's column.
+/// The type to which a text is cast for a comparison with a key column.
 fn key_type(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Uuid => "uuid",
         ColumnKind::Integer => "int8",
-        // Compared with a text, the column would be turned into one, and its index would be of no use.
+        // In a comparison with text, the column would be cast to text and its index could not be used.
         ColumnKind::PaddedText => "bpchar",
         ColumnKind::Time => "timestamp",
         ColumnKind::ZonedTime => "timestamptz",
@@ -103,7 +102,7 @@ fn key_type(kind: ColumnKind) -> &'static str {
     }
 }
 
-/// The rows are picked once, and no other transaction changes them meanwhile.
+/// The rows are picked once and locked, so no other transaction changes them before this one does.
 fn change(resolved: &ResolvedLayout, state: State, set: Option<&str>, picked: &str) -> String {
     let (table, same, guard) = (&resolved.table, resolved.has_key_of("picked"), resolved.is(state));
     let what = match set {
@@ -120,8 +119,8 @@ fn pending(resolved: &ResolvedLayout, columns: &str, keys: &[RowKey]) -> BoundQu
     with_keys(resolved, text, keys, Vec::new())
 }
 
-/// A statement that sets something in pending rows, or deletes them, and returns their ids. Other values of the rows
-/// stand beside their keys, under names with types.
+/// A statement that sets columns of pending rows, or deletes them, and returns their ids. `others` are further values
+/// per row, with their types.
 pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, others: &[(&str, &str)]) -> String {
     let (table, list, is_listed) = (&resolved.table, list(resolved, others), is_listed(resolved));
     let (id, pending) = (resolved.text(crate::foreign::Field::Id), resolved.is(State::Pending));
@@ -132,7 +131,7 @@ pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, others: &[(&str,
     format!("{what} WHERE {is_listed} AND {pending} RETURNING {id} AS event_id")
 }
 
-/// A statement about these keys: a list for each column, one for when their rows were written, and the others.
+/// A statement about these keys: one list per key column, one with the times of writing, and the other lists.
 pub(super) fn with_keys(
     resolved: &ResolvedLayout,
     text: String,
@@ -154,8 +153,8 @@ fn list(resolved: &ResolvedLayout, others: &[(&str, &str)]) -> String {
     format!("unnest({}) AS k({})", lists.join(", "), names.join(", "))
 }
 
-/// That a row is one of those whose keys are bound, and no later one with such a key. The key is compared as what it
-/// is, so that its index helps.
+/// The condition that a row is one of those whose keys are bound, and not a newer row with the same key. The key is
+/// compared in its own type, so that its index can be used.
 fn is_listed(resolved: &ResolvedLayout) -> String {
     let keys = resolved.key().into_iter().enumerate();
     let same = keys.map(|(n, (column, kind))| format!("{column} = k.k{n}::{} AND ", key_type(kind)));

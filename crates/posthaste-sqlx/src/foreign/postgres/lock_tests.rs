@@ -1,4 +1,4 @@
-//! Tests: the server finds out that a session with the lock of a table has vanished, and operators hold nothing up.
+//! Tests of the table lock on PostgreSQL: a vanished machine loses it, and operators delay nothing.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use sqlx::postgres::PgConnectOptions;
 use super::PgServer;
 use crate::foreign::Layout;
 use crate::foreign::lock_tests::{
-    TestPlace, lock_of_a_silent_leader_is_free_again, row_of_another_time_is_not_read, run, shown,
-    slow_questions_hold_nothing_up,
+    TestPlace, lock_of_a_silent_leader_is_free_again, row_written_at_another_time_is_not_read, run, shown,
+    slow_queries_block_nothing,
 };
 use crate::postgres::connection::Login;
 
 const TABLE: &str = "CREATE TABLE outboxevent (id UUID PRIMARY KEY, aggregatetype TEXT NOT NULL,
   aggregateid TEXT NOT NULL, type TEXT NOT NULL, payload JSONB)";
 
-/// A schema of its own.
+/// A new schema.
 async fn schema(test: &str) -> TestPlace {
     let url = variable("POSTHASTE_TEST_POSTGRES_URL");
     let options: PgConnectOptions = url.parse().expect("a good URL");
@@ -30,12 +30,12 @@ async fn schema(test: &str) -> TestPlace {
     let connect = Box::new(move |port: Option<u16>| {
         let options = options.clone();
         let options = port.map_or(options.clone(), |port| options.host("127.0.0.1").port(port));
-        Arc::new(PgServer::new(&Login(options))) as Arc<_>
+        Arc::new(PgServer::new(&Login::new(options))) as Arc<_>
     });
     TestPlace { owner, schema, connect, port, drop: format!("DROP SCHEMA {name} CASCADE") }
 }
 
-/// The same with the table of the order service and a row that waits.
+/// The same with the table of the order service and one pending row.
 async fn one_order(test: &str) -> TestPlace {
     let row = "INSERT INTO outbox VALUES (gen_random_uuid(), 'Order', gen_random_uuid(), 'Made', '{}', 'NEW', now())";
     schema(test).await.with(&[include_str!("../../../tests/layouts/postgres/order-service.sql"), row]).await
@@ -43,7 +43,7 @@ async fn one_order(test: &str) -> TestPlace {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn server_asks_soon_whether_the_leader_is_there() {
+async fn server_soon_checks_that_the_leader_is_alive() {
     let place = schema("layout_signs").await.with(&[TABLE]).await;
     let table = place.open(Layout::debezium(), None).await;
     let mut guard = table.session.take().await.expect("a session");
@@ -72,11 +72,11 @@ async fn lock_of_a_leader_that_fell_silent_is_free_again() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn engine_of_a_foreign_table_does_not_wait_for_operators() {
-    slow_questions_hold_nothing_up(one_order("layout_questions").await, "SELECT pg_sleep(60)::text").await;
+    slow_queries_block_nothing(one_order("layout_questions").await, "SELECT pg_sleep(60)::text").await;
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn row_with_the_key_of_one_that_was_to_be_claimed_is_not_read_for_it() {
-    row_of_another_time_is_not_read(one_order("layout_keys").await).await;
+async fn new_row_with_the_key_of_a_claimed_one_is_not_read() {
+    row_written_at_another_time_is_not_read(one_order("layout_keys").await).await;
 }

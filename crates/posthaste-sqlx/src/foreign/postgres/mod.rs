@@ -1,4 +1,4 @@
-//! A foreign table in PostgreSQL. The lock of the table is an advisory lock of the one session that claims.
+//! Foreign tables in PostgreSQL. The table lock is an advisory lock of the session that claims.
 
 mod dialect;
 #[cfg(test)]
@@ -8,20 +8,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::TryStreamExt as _;
 use posthaste::{EventId, StoreError};
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{ConnectOptions as _, Connection, PgConnection, Postgres};
+use sqlx::{ConnectOptions as _, Connection, Postgres};
 
 use crate::foreign::resolved_layout::{Dialect, ResolvedLayout};
 use crate::foreign::row_key::{AttemptCount, FailedAttempt, RowKey};
 use crate::foreign::server::{Caller, Server};
-use crate::foreign::session::{BindValue, BoundQuery, EachRow, QueryRow, Session, id};
+use crate::foreign::session::{BindValue, BoundQuery, QueryRow, Session, SessionDialect, id};
 use crate::foreign::{Field, State};
 use crate::postgres::connection::{ConnectionPath, Login, explain, named, server};
 use crate::postgres::diagnose::is_pooled;
 use crate::postgres::value;
+use crate::queries::SqlQuery;
 use crate::sql::ready;
 use crate::store_pool::StorePool;
 use crate::{OpenError, TableName};
@@ -31,11 +29,12 @@ use dialect::{end, with_keys};
 
 const SETTINGS: [(&str, &str); 2] = [("jit", "off"), ("statement_timeout", "30s")];
 
-/// An outcome that a crash of the server takes back means one more delivery, so nobody waits for its disk.
+/// If a crash of the server loses an outcome, the event is delivered once more. So a settlement does not wait for the
+/// disk.
 const ENGINE_SETTINGS: [(&str, &str); 1] = [("synchronous_commit", "off")];
 
-/// A session keeps its lock for as long as the server believes that somebody is there. By default it asks after two
-/// hours; here a machine that vanished is noticed within half a minute. Where there is no TCP these are ignored.
+/// A session keeps its lock for as long as the server believes that the client exists. By default it checks after two
+/// hours; with these settings a vanished machine is noticed within half a minute. A Unix socket ignores them.
 const KEEPALIVE_SETTINGS: [(&str, &str); 4] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
@@ -43,19 +42,19 @@ const KEEPALIVE_SETTINGS: [(&str, &str); 4] = [
     ("tcp_user_timeout", "25s"),
 ];
 
-/// Whatever stands between, a load balancer for example, may answer for a machine that is gone. It does not give its
-/// signs of life. PostgreSQL 13 has no such setting.
+/// A load balancer in between may acknowledge TCP keep-alives for a machine that is gone. It sends no pings, so this
+/// timeout ends the session. PostgreSQL 13 has no such setting.
 const IDLE_SESSION_TIMEOUT: &str = "SELECT set_config('idle_session_timeout', '60s', false)
   WHERE current_setting('server_version_num')::int4 >= 140000";
 
 /// A PostgreSQL server.
 #[derive(Debug)]
 pub(crate) struct PgServer {
-    /// Of the session that has the lock.
+    /// The login of the session that holds the lock.
     login: Login,
-    /// One to settle, one for the rest.
+    /// Two connections: one to settle, one for everything else.
     engine: StorePool<Postgres>,
-    /// With durable commits, for operators. Changes do not wait for questions.
+    /// With durable commits, for operators. Changes have their own connections and do not wait for queries.
     viewer: StorePool<Postgres>,
     operator: StorePool<Postgres>,
     name: String,
@@ -66,7 +65,7 @@ impl PgServer {
         let options = named(&login.0, ConnectionPath::Direct, "posthaste layout").options(SETTINGS);
         let engine = options.clone().options(ENGINE_SETTINGS);
         Self {
-            login: Login(engine.clone().options(KEEPALIVE_SETTINGS)),
+            login: Login::new(engine.clone().options(KEEPALIVE_SETTINGS)),
             engine: StorePool::new(engine, 2),
             viewer: StorePool::new(options.clone(), 2),
             operator: StorePool::new(options, 2),
@@ -100,8 +99,8 @@ impl Server for PgServer {
         let mut one = self.login.0.connect().await.map_err(failed)?;
         let mut other = self.login.0.connect().await.map_err(failed)?;
         if is_pooled(&mut one, &mut other).await.map_err(failed)? {
-            let why = "a pooler in transaction mode stands before the server, and a lock needs a session of its own: \
-                       name the server itself in the URL"
+            let why = "a pooler in transaction mode is in front of the server, and the table lock needs a \
+             session of its own: connect directly to the server"
                 .to_owned();
             return Err(OpenError::Layout { table: table.clone(), why });
         }
@@ -116,7 +115,7 @@ impl Server for PgServer {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.viewer,
         };
-        let rows = pool.with(async |connection| bound(query).fetch_all(connection).await);
+        let rows = pool.with(async |connection| Postgres::bound(query).fetch_all(connection).await);
         let rows = rows.await.map_err(|error| self.failed(error))?;
         Ok(rows.into_iter().map(|row| Box::new(row) as Box<QueryRow>).collect())
     }
@@ -126,7 +125,7 @@ impl Server for PgServer {
             Caller::Engine => &self.engine,
             Caller::Operator => &self.operator,
         };
-        let changed = pool.with(async |connection| bound(query).execute(connection).await);
+        let changed = pool.with(async |connection| Postgres::bound(query).execute(connection).await);
         Ok(changed.await.map_err(|error| self.failed(error))?.rows_affected())
     }
 
@@ -180,43 +179,18 @@ impl Server for PgServer {
     }
 }
 
-#[async_trait]
-impl Session for PgConnection {
-    async fn each_row(&mut self, query: &BoundQuery, each: &mut EachRow<'_>) -> Result<(), sqlx::Error> {
-        let mut rows = bound(query).fetch(self);
-        while let Some(row) = rows.try_next().await? {
-            each(&row)?;
-        }
-        Ok(())
+impl SessionDialect for Postgres {
+    /// A query with its values. Statements of this module are not kept prepared, so that each is planned again: a plan
+    /// made while the table was empty may read all of it.
+    fn bound(query: &BoundQuery) -> SqlQuery<Self> {
+        let text: Arc<str> = query.text.as_str().into();
+        let own = |text: &Option<String>| text.as_deref().map(|text| value::text(text).into_owned());
+        let ready = ready::<Postgres>(&text).persistent(query.is_repeated);
+        query.values.iter().fold(ready, |query, value| match value {
+            BindValue::Text(text) => query.bind(own(text)),
+            BindValue::Int(int) => query.bind(*int),
+            BindValue::Texts(texts) => query.bind(texts.iter().map(own).collect::<Vec<_>>()),
+            BindValue::Ints(ints) => query.bind(ints.clone()),
+        })
     }
-
-    async fn execute(&mut self, query: &BoundQuery) -> Result<u64, sqlx::Error> {
-        Ok(bound(query).execute(self).await?.rows_affected())
-    }
-
-    async fn execute_raw(&mut self, text: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(text).execute(self).await.map(drop)
-    }
-
-    async fn ping(&mut self) -> Result<(), sqlx::Error> {
-        Connection::ping(self).await
-    }
-
-    async fn close(self: Box<Self>) -> Result<(), sqlx::Error> {
-        Connection::close(*self).await
-    }
-}
-
-/// A query with its values. No query of this module is repeated, so that each is planned again: a plan from when the
-/// table was empty may read all of it.
-fn bound(query: &BoundQuery) -> Query<'static, Postgres, PgArguments> {
-    let text: Arc<str> = query.text.as_str().into();
-    let own = |text: &Option<String>| text.as_deref().map(|text| value::text(text).into_owned());
-    let ready = ready::<Postgres>(&text).persistent(query.is_repeated);
-    query.values.iter().fold(ready, |query, value| match value {
-        BindValue::Text(text) => query.bind(own(text)),
-        BindValue::Int(int) => query.bind(*int),
-        BindValue::Texts(texts) => query.bind(texts.iter().map(own).collect::<Vec<_>>()),
-        BindValue::Ints(ints) => query.bind(ints.clone()),
-    })
 }

@@ -1,4 +1,4 @@
-//! Whether the indexes are there, and whether the server may use them.
+//! Diagnosis of indexes: all of them exist, and the server may use them.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,24 @@ use super::super::MySqlStore;
 use super::super::migrate::TABLE;
 use crate::findings::{missing_index, unused_index};
 
-/// Every index of the table, and whether statements may use it. The two servers have different words for it.
+/// All indexes of the table, and whether statements may use them. The two servers have different columns for that.
 const ON_MARIADB: &str = "SELECT DISTINCT index_name, ignored = 'NO' FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 const ON_MYSQL: &str = "SELECT DISTINCT index_name, is_visible = 'YES' FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 
-/// A server that shows no index at all does not tell.
+/// Finds nothing if the server shows no index at all, because it then shows none to this user.
 pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
     let seen = store.read(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();
     if found.is_empty() { Vec::new() } else { findings_about(store, &found) }
 }
 
-/// The names, and whether they may be used.
+/// Reads the names of the indexes, and whether they may be used.
 async fn read(store: &MySqlStore, connection: &mut MySqlConnection) -> sqlx::Result<HashMap<String, bool>> {
     let statement = match store.0.state.flavour {
         Flavour::MariaDb => ON_MARIADB,
-        Flavour::MySql => ON_MYSQL,
+        _ => ON_MYSQL,
     };
     let rows = store.sql().query::<MySql>(statement).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
@@ -50,7 +50,7 @@ fn findings_about(store: &MySqlStore, found: &HashMap<String, bool>) -> Vec<Find
 fn ignored(store: &MySqlStore, name: &str) -> Finding {
     let (why, word) = match store.0.state.flavour {
         Flavour::MariaDb => ("it is IGNORED", "NOT IGNORED"),
-        Flavour::MySql => ("it is INVISIBLE", "VISIBLE"),
+        _ => ("it is INVISIBLE", "VISIBLE"),
     };
     let table = store.sql().table();
     unused_index(

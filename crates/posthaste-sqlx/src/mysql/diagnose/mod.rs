@@ -1,4 +1,4 @@
-//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+//! Diagnosis of an outbox on MySQL. Every query reads a bounded number of rows.
 
 mod indexes;
 pub(super) mod rows;
@@ -10,7 +10,7 @@ use posthaste::admin::{Finding, Tolerance};
 use super::MySqlStore;
 
 pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-    // Statements that name an index which is gone, or not to be used, are refused.
+    // The server refuses statements that name a missing or disabled index.
     let indexes = indexes::findings(store).await;
     let mut findings = match indexes.is_empty() {
         true => store.row_findings(tolerance).await?,

@@ -1,17 +1,18 @@
-//! What looks wrong with the server: what holds back its cleaning up, and which limits are near.
+//! Diagnosis of a MySQL server: open transactions that delay its clean-up, and limits that are nearly reached.
 
 use std::time::Duration;
 
+use posthaste::Timestamp;
 use posthaste::admin::{Finding, Tolerance};
-use posthaste::{StoreError, Timestamp};
 use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::super::MySqlStore;
 use crate::row::ReadValues as _;
-use crate::store::diagnose::DiagnoseDialect as _;
+use crate::store::diagnose::clock_skew;
 
-/// Transactions of everybody, for those who have PROCESS. They begin in the time zone of the server's machine.
+/// Open transactions of all users, visible with the PROCESS privilege. Their start is in the time zone of the server's
+/// host.
 const SESSIONS: &str =
     "SELECT CAST(t.trx_mysql_thread_id AS SIGNED), COALESCE(p.user, ''), COALESCE(p.host, ''),
   COALESCE(p.command, ''),
@@ -27,33 +28,27 @@ const LIMITS: &str = "SELECT
 
 const CONNECTED: &str = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
 
-/// MariaDB tells everybody; MySQL those who have PROCESS, in another place.
+/// The length of the history list. MariaDB shows it to every user; MySQL shows it in another table, with the PROCESS
+/// privilege.
 const HISTORY: &str = "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'";
 const HISTORY_ON_MYSQL: &str =
     "SELECT CAST(count AS SIGNED) FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len'";
 
-/// Each question stands for itself: one that the server does not answer is left out.
+/// Runs every check. A check that the server refuses is left out.
 pub(super) async fn findings(store: &MySqlStore, tolerance: &Tolerance) -> Vec<Finding> {
-    let answers = [
-        ask(store, async |connection: &mut MySqlConnection| clock(connection, tolerance).await).await,
-        ask(store, async |connection: &mut MySqlConnection| sessions(connection, tolerance).await).await,
-        ask(store, async |connection: &mut MySqlConnection| history(connection, tolerance).await).await,
-        ask(store, async |connection: &mut MySqlConnection| connections(connection, tolerance).await).await,
+    let clock = async |connection: &mut MySqlConnection| {
+        clock_skew::<MySql>(store.sql(), connection, tolerance).await
+    };
+    let sessions = async |connection: &mut MySqlConnection| sessions(connection, tolerance).await;
+    let history = async |connection: &mut MySqlConnection| history(connection, tolerance).await;
+    let connections = async |connection: &mut MySqlConnection| connections(connection, tolerance).await;
+    let found = [
+        store.check_server(clock).await,
+        store.check_server(sessions).await,
+        store.check_server(history).await,
+        store.check_server(connections).await,
     ];
-    answers.into_iter().flat_map(Result::unwrap_or_default).collect()
-}
-
-async fn ask(
-    store: &MySqlStore,
-    question: impl AsyncFnOnce(&mut MySqlConnection) -> sqlx::Result<Vec<Finding>> + Clone,
-) -> Result<Vec<Finding>, StoreError> {
-    store.read(question).await
-}
-
-async fn clock(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
-    let before = Timestamp::now();
-    let store = MySql::read_clock(connection).await?;
-    Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
+    found.concat()
 }
 
 async fn sessions(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
@@ -68,7 +63,7 @@ async fn sessions(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sq
         );
         let who = format!("the connection {id} (user {user:?} from {host:?}, {command})");
         let age = Duration::from_micros(row.try_get::<i64, _>(4)?.unsigned_abs());
-        let advice = format!("end it where it was begun, or with KILL {id}");
+        let advice = format!("end it in the program that began it, or with KILL {id}");
         Ok(Finding::open_transaction(&who, age, Timestamp::now(), tolerance, advice))
     };
     rows.iter().map(session).filter_map(Result::transpose).collect()
@@ -88,8 +83,8 @@ async fn history(connection: &mut MySqlConnection, tolerance: &Tolerance) -> sql
             "the server has yet to clean up after {waiting} transactions (its history list length), and claims \
              step over what they left"
         ),
-        "end transactions that stay open, the oldest first: SELECT * FROM information_schema.innodb_trx ORDER BY \
-         trx_started; if there are none, raise innodb_purge_threads",
+        "end transactions that stay open, the oldest first: SELECT * FROM information_schema.innodb_trx \
+         ORDER BY trx_started; if there are none, raise innodb_purge_threads",
     )])
 }
 
@@ -104,7 +99,7 @@ async fn connections(connection: &mut MySqlConnection, tolerance: &Tolerance) ->
     Ok(of_server.into_iter().chain(of_user).collect())
 }
 
-/// A number of the server's, if it has one of that name.
+/// A number of the server's status, if the server has one of this name.
 async fn status(connection: &mut MySqlConnection, statement: &'static str) -> sqlx::Result<Option<u64>> {
     let row = sqlx::raw_sql(statement).fetch_optional(connection).await?;
     let value = row.map(|row| row.try_get::<String, _>(1)).transpose()?;

@@ -1,4 +1,4 @@
-//! Whether the indexes are there, and whether the planner takes the one that every claim needs.
+//! Diagnosis of indexes: all of them exist and are valid, and the planner uses the one that every claim needs.
 
 use posthaste::admin::Finding;
 use sqlx::postgres::PgRow;
@@ -10,20 +10,20 @@ use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
 use crate::store::stats::StatsDialect as _;
 
-/// Every index of the table: its name, whether it can be used, and the column that it alone makes unique.
+/// All indexes of the table: the name, whether it can be used, and the column if it makes a single one unique.
 const FOUND: &str = r#"SELECT c.relname::text, i.indisvalid AND i.indisready,
   CASE WHEN i.indisunique AND i.indpred IS NULL AND i.indnkeyatts = 1 THEN a.attname::text ELSE '' END
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
   LEFT JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 WHERE i.indrelid = to_regclass('"{table}"')"#;
 
-/// What a claim reads, in its order. It takes no lock, so that whoever may read can ask for its plan.
+/// The query of a claim, in its order and without its locks, so that every user who may read can explain it.
 const CLAIM: &str = r#"EXPLAIN SELECT seq, available_at FROM "{table}"
 WHERE status IN (0, 2) AND available_at <= statement_timestamp() AND (available_at, seq) > ('-infinity', 0)
 ORDER BY available_at, seq LIMIT 100"#;
 
-/// The keys, whose indexes have other names in a table that was adopted. Building one takes long on a large table,
-/// and nobody waits for it meanwhile.
+/// The unique keys, whose indexes have other names in an adopted table. The statement builds them CONCURRENTLY, because
+/// that takes long on a large table and must not block writers.
 const KEYS: [(&str, &str, &str); 2] = [
     (
         "seq",
@@ -55,7 +55,7 @@ async fn read(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<Vec<Find
 struct Index {
     name: String,
     is_usable: bool,
-    /// Empty if the index makes no single column unique.
+    /// Empty if the index does not make a single column unique.
     key: String,
 }
 
@@ -86,13 +86,13 @@ fn missing(sql: &Sql, found: &[Index]) -> Vec<Finding> {
     findings
 }
 
-/// What a CREATE INDEX CONCURRENTLY that failed leaves behind.
+/// An invalid index, as a failed CREATE INDEX CONCURRENTLY leaves behind.
 fn invalid(sql: &Sql, name: &str) -> Finding {
-    let fix = format!("build it anew: REINDEX INDEX CONCURRENTLY {}\"{name}\"", sql.text("\"{schema}\"."));
+    let fix = format!("build it again: REINDEX INDEX CONCURRENTLY {}\"{name}\"", sql.text("\"{schema}\"."));
     unused_index(name, "it is marked as INVALID", &fix)
 }
 
-/// The settings are those of the engine, which leave the planner no choice if the index fits.
+/// The settings are those of the engine: with them the planner must use the index if it can.
 async fn unused(sql: &Sql, connection: &mut PgConnection) -> sqlx::Result<Option<Finding>> {
     Postgres::read_in_order(connection).await?;
     let rows = sql.fresh::<Postgres>(CLAIM).fetch_all(connection).await?;

@@ -1,4 +1,4 @@
-//! What looks wrong with the rows and with the server. Nothing here reads more than a bounded number of rows.
+//! Diagnosis of an outbox on PostgreSQL. Every query reads a bounded number of rows.
 
 mod indexes;
 mod pooler;
@@ -20,7 +20,7 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Result<V
         false => Ok(Vec::new()),
     };
     let mut findings = match rows {
-        // Behind a pooler that we know nothing of, statements get lost.
+        // Behind a pooler that the store was not configured for, statements fail.
         Err(_) if pooler.is_some() => Vec::new(),
         rows => rows?,
     };

@@ -1,5 +1,4 @@
-//! Whether there is a pooler in transaction mode between the store and its server that the store was not
-//! told of.
+//! Detects a pooler in transaction mode that the store was not configured for.
 
 use posthaste::admin::Finding;
 use sqlx::{PgConnection, Row as _};
@@ -7,7 +6,7 @@ use sqlx::{PgConnection, Row as _};
 use super::super::PgStore;
 use super::super::connection::ConnectionPath;
 
-/// Other clients of the pooler may come in between, so that one comparison is not enough.
+/// Other clients of the pooler may use its connections in between, so one comparison is not enough.
 const MAX_COMPARISONS: usize = 5;
 
 pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
@@ -18,16 +17,16 @@ pub(super) async fn finding(store: &PgStore) -> Option<Finding> {
     is_pooled.then(|| {
         Finding::problem(
             "pgbouncer",
-            "a PgBouncer or another pooler in transaction mode stands before the server, and the store was not \
-             told so: settings, prepared statements and LISTEN get lost between two transactions",
-            "say so with --pgbouncer, pgbouncer = true in the configuration, or .pgbouncer() in Rust; or connect to \
-             the server itself",
+            "PgBouncer or another pooler in transaction mode is in front of the server, and the store is \
+             not configured for it: settings, prepared statements and LISTEN get lost between two transactions",
+            "set --pgbouncer, pgbouncer = true in the configuration, or .pgbouncer() in Rust; or connect \
+             directly to the server",
         )
     })
 }
 
-/// Two connections that are both open have two processes on the server, always the same ones. Behind a pooler
-/// both are lent the one that is free, or now this one and now that.
+/// Two open connections have two server processes, and each keeps its own. Behind a pooler both get the one that is
+/// free, or different ones at different times.
 pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) -> sqlx::Result<bool> {
     let mut before = None;
     for _ in 0..MAX_COMPARISONS {
@@ -40,7 +39,7 @@ pub(crate) async fn is_pooled(one: &mut PgConnection, other: &mut PgConnection) 
     Ok(false)
 }
 
-/// Asked in the simple protocol: nothing is prepared.
+/// Uses the simple protocol, which prepares nothing.
 async fn process(connection: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }

@@ -1,19 +1,19 @@
-//! What looks wrong with the server: what holds back vacuum, and which limits are near.
+//! Diagnosis of a PostgreSQL server: what holds back vacuum, and limits that are nearly reached.
 
 use std::time::Duration;
 
+use posthaste::Timestamp;
 use posthaste::admin::{Finding, Tolerance};
-use posthaste::{StoreError, Timestamp};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::interval;
 use crate::row::ReadValues as _;
-use crate::store::diagnose::DiagnoseDialect as _;
+use crate::store::diagnose::clock_skew;
 
-/// Sessions that hold back vacuum in this database. Those of others show nothing to a user without
-/// `pg_read_all_stats`. A VACUUM that runs for long does not count: nothing waits for it.
+/// Sessions that hold back vacuum in this database. Sessions of other users are visible with `pg_read_all_stats` only.
+/// A long VACUUM is left out, because no statement waits for it.
 const SESSIONS: &str = "SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
   coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
 FROM pg_stat_activity
@@ -37,7 +37,7 @@ const DEAD_ROWS: &str = r#"SELECT s.n_dead_tup, s.n_live_tup,
   coalesce(greatest(s.last_vacuum, s.last_autovacuum) > clock_timestamp() - interval '10 min', false)
 FROM pg_stat_all_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE s.relid = to_regclass('"{table}"')"#;
 
-/// Who else is connected is seen by everybody, as what is not.
+/// Every user sees the number of connections and their users, although not what they do.
 const CONNECTIONS: &str = "SELECT count(*), count(*) FILTER (WHERE datname = current_database()),
   count(*) FILTER (WHERE usename = current_user),
   current_setting('max_connections')::int8 - current_setting('superuser_reserved_connections')::int8
@@ -48,31 +48,18 @@ FROM pg_stat_activity WHERE datname IS NOT NULL AND coalesce(backend_type, 'clie
 
 const NOTIFY_QUEUE: &str = "SELECT pg_notification_queue_usage()";
 
-/// Each question stands for itself: one that the server does not answer is left out.
+/// Runs every check. A check that the server refuses is left out.
 pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Finding> {
-    let answers = [
-        ask(store, async |connection| clock(connection, tolerance).await).await,
-        ask(store, async |connection| sessions(connection, tolerance).await).await,
-        ask(store, async |connection| prepared(connection, tolerance).await).await,
-        ask(store, async |connection| slots(connection).await).await,
-        ask(store, async |connection| dead_rows(store, connection, tolerance).await).await,
-        ask(store, async |connection| connections(connection, tolerance).await).await,
-        ask(store, async |connection| notify_queue(connection, tolerance).await).await,
+    let found = [
+        store.check_server(async |on| clock_skew::<Postgres>(store.sql(), on, tolerance).await).await,
+        store.check_server(async |on| sessions(on, tolerance).await).await,
+        store.check_server(async |on| prepared(on, tolerance).await).await,
+        store.check_server(async |on| slots(on).await).await,
+        store.check_server(async |on| dead_rows(store, on, tolerance).await).await,
+        store.check_server(async |on| connections(on, tolerance).await).await,
+        store.check_server(async |on| notify_queue(on, tolerance).await).await,
     ];
-    answers.into_iter().flat_map(Result::unwrap_or_default).collect()
-}
-
-async fn ask(
-    store: &PgStore,
-    question: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<Vec<Finding>> + Clone,
-) -> Result<Vec<Finding>, StoreError> {
-    store.read(question).await
-}
-
-async fn clock(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
-    let before = Timestamp::now();
-    let store = Postgres::read_clock(connection).await?;
-    Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
+    found.concat()
 }
 
 async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx::Result<Vec<Finding>> {
@@ -87,7 +74,7 @@ async fn sessions(connection: &mut PgConnection, tolerance: &Tolerance) -> sqlx:
         let who =
             format!("the process {pid} of PostgreSQL (user {user:?}, application {application:?}, {state})");
         let advice = format!(
-            "end it where it was begun, or with SELECT pg_terminate_backend({pid}); \
+            "end it in the program that began it, or with SELECT pg_terminate_backend({pid}); \
              idle_in_transaction_session_timeout ends those that are forgotten"
         );
         open_transaction(&who, row, 4, tolerance, advice)
@@ -113,11 +100,11 @@ async fn slots(connection: &mut PgConnection) -> sqlx::Result<Vec<Finding>> {
         Ok(Finding::warning(
             "replication-slot",
             format!(
-                "the replication slot {name:?}, which nobody is connected to, holds back vacuum by {age} \
+                "the replication slot {name:?}, to which no replica is connected, holds back vacuum by {age} \
                  transactions"
             ),
             format!(
-                "start the replica that it belongs to; if there is none any more: SELECT \
+                "start the replica that it belongs to; if that no longer exists: SELECT \
                  pg_drop_replication_slot('{name}')"
             ),
         ))
@@ -153,13 +140,16 @@ async fn dead_rows(
                 None => "it was never vacuumed".to_owned(),
             },
             format!(
-                "end transactions that have been open for long, then VACUUM (VERBOSE) {table} and see what it says"
+                "end transactions that have been open for long, then VACUUM (VERBOSE) {table} and see what \
+                 it says"
             ),
         ),
     };
-    let what =
-        format!("{table} has {dead} dead rows beside {live} that live, and claims step over them; {vacuum}");
-    // A busy queue leaves so many behind between two vacuums. Where they cannot go, another finding says why.
+    let what = format!(
+        "{table} has {dead} dead rows and {live} live ones, and claims step over the dead ones; {vacuum}"
+    );
+    // A busy queue leaves this many dead rows between two vacuums. If vacuum cannot remove them, another finding says
+    // why.
     let is_cleaned_up = row.try_get(5)?;
     let finding = if is_cleaned_up { Finding::note } else { Finding::warning };
     Ok(vec![finding("dead-tuples", what, advice)])
@@ -189,15 +179,15 @@ async fn notify_queue(connection: &mut PgConnection, tolerance: &Tolerance) -> s
         "notify-queue",
         format!(
             "the queue of NOTIFY is used up to {:.1} %; when it is full, every NOTIFY on this server fails, and \
-             with it the transaction that it stands in",
+             with it the transaction that contains it",
             used * 100.0
         ),
-        "a session that listens stays in a transaction: find it with SELECT pid, state, xact_start, query FROM \
+        "a listening session stays in a transaction: find it with SELECT pid, state, xact_start, query FROM \
          pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start, and end it",
     )])
 }
 
-/// What is at least so old.
+/// Runs a statement that takes a minimum age.
 async fn fetch(
     connection: &mut PgConnection,
     statement: &'static str,
@@ -206,7 +196,7 @@ async fn fetch(
     sqlx::query(statement).persistent(false).bind(interval(age)).fetch_all(connection).await
 }
 
-/// Its age stands in this column, in seconds.
+/// The finding of an open transaction, whose age in seconds is in this column.
 fn open_transaction(
     who: &str,
     row: &PgRow,

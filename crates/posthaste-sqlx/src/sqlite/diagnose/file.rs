@@ -1,4 +1,4 @@
-//! What looks wrong with the database file and its write-ahead log.
+//! Diagnosis of the database file and its write-ahead log.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,29 +9,30 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::super::SqliteStore;
 
-/// What cannot be asked, of a file that may not be written for example, is left out.
+/// Leaves out checks that fail, for example on a file that cannot be written.
 pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Vec<Finding> {
-    let answers = [journal(store).await, log(store, tolerance).await];
-    answers.into_iter().filter_map(Result::ok).flatten().collect()
+    let results = [journal(store).await, log(store, tolerance).await];
+    results.into_iter().filter_map(Result::ok).flatten().collect()
 }
 
 async fn journal(store: &SqliteStore) -> Result<Option<Finding>, StoreError> {
     let mode: String = store
         .read(async |connection| sqlx::query_scalar("PRAGMA journal_mode").fetch_one(connection).await)
         .await?;
-    // A database in memory has no file to keep one in.
+    // A database in memory has no log.
     let is_slow = !matches!(&*mode, "wal" | "memory");
     Ok(is_slow.then(|| {
         Finding::warning(
             "journal-mode",
-            format!("the journal mode of the file is {mode:?}: whoever reads and whoever writes wait for each other"),
-            "PRAGMA journal_mode = WAL, while nobody else has the file open; an engine sets it when it starts",
+            format!("the journal mode of the file is {mode:?}: readers and writers wait for each other"),
+            "run PRAGMA journal_mode = WAL while no other program has the file open; an engine sets it when \
+             it starts",
         )
     }))
 }
 
-/// A log that is large and was written back is no harm: it is used again from its beginning. So it is written
-/// back as far as others let us, as any commit would do, and what is left over counts.
+/// A large log does no harm once it was written back, because it is then used again from its beginning. So a passive
+/// checkpoint writes back as much as other connections allow, as any commit would do, and the rest is reported.
 async fn log(store: &SqliteStore, tolerance: &Tolerance) -> Result<Option<Finding>, StoreError> {
     let mut path = store.connections().path().as_os_str().to_owned();
     path.push("-wal");
@@ -44,16 +45,16 @@ async fn log(store: &SqliteStore, tolerance: &Tolerance) -> Result<Option<Findin
         Finding::warning(
             "wal-size",
             format!(
-                "the write-ahead log has {} MiB, and {left} pages of it cannot be written back: somebody has been \
-                 reading since before they were written, and every other look gets slower",
+                "the write-ahead log has {} MiB, and {left} pages of it cannot be written back: a reader \
+                 has been active since before they were written, and every other query gets slower",
                 bytes / (1024 * 1024)
             ),
-            "find the program that leaves a SELECT or a transaction open on the file, and let it end it",
+            "find the program that leaves a SELECT or a transaction open on the file, and end it there",
         )
     }))
 }
 
-/// How many pages of the log somebody keeps there.
+/// The number of pages that cannot be written back, because another connection still reads an older state.
 async fn left_over(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
     let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(connection).await?;
     Ok(row.try_get::<i64, _>(1)? - row.try_get::<i64, _>(2)?)

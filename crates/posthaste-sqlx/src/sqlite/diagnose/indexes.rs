@@ -1,4 +1,4 @@
-//! Whether the indexes are there, and fit the statements that name them.
+//! Diagnosis of indexes: all of them exist and match the statements that name them.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::sql::Sql;
 
 const FOUND: &str = "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = '{table}'";
 
-/// What claims read, in their two orders. If the index that they name does not fit, SQLite refuses them, or
-/// sorts what an index was made to have in order.
+/// The queries of claims in their two orders. If the index that they name does not fit, SQLite refuses them, or sorts
+/// what the index should have in order.
 const CLAIMS: [(&str, &str); 2] = [
     (
         "{table}_due",
@@ -51,7 +51,7 @@ async fn fits(sql: &Sql, connection: &mut SqliteConnection, claim: &'static str)
     plan.is_ok_and(|plan| !plan.iter().any(sorts))
 }
 
-/// The indexes of the table as the migrations make them: their names and statements.
+/// The indexes of the table as the migrations create them: names and statements.
 fn expected(sql: &Sql) -> impl Iterator<Item = (String, String)> {
     let lines = TABLES.lines().filter(|line| line.starts_with("CREATE INDEX") && !line.contains("_archive"));
     lines.map(|line| {
@@ -63,5 +63,5 @@ fn expected(sql: &Sql) -> impl Iterator<Item = (String, String)> {
 fn misfit(sql: &Sql, name: &str) -> Finding {
     let statement = expected(sql).find(|(expected, _)| expected == name).map(|(_, statement)| statement);
     let fix = format!("DROP INDEX \"{name}\"; {}", statement.unwrap_or_default());
-    unused_index(name, "it is not as the migrations make it", &fix)
+    unused_index(name, "it differs from the one that the migrations create", &fix)
 }

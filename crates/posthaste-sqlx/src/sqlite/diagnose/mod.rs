@@ -1,4 +1,4 @@
-//! What looks wrong with the rows and with the file. Nothing here reads more than a bounded number of rows.
+//! Diagnosis of an outbox on SQLite. Every query reads a bounded number of rows.
 
 mod file;
 mod indexes;
@@ -10,7 +10,7 @@ use posthaste::admin::{Finding, Tolerance};
 use super::SqliteStore;
 
 pub(super) async fn findings(store: &SqliteStore, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
-    // Statements that name an index which is gone, or of no use to them, are refused.
+    // SQLite refuses statements that name an index which is missing or of no use for them.
     let mut findings = store.read(async |connection| indexes::read(store.sql(), connection).await).await?;
     if findings.is_empty() {
         findings = store.row_findings(tolerance).await?;

@@ -1,10 +1,10 @@
-//! Everybody at once on one table: those who claim, those who insert, and the purger. (T-MYDEAD, F39)
+//! Claims, inserts and purges at the same time on one table. (T-MYDEAD, F39)
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use posthaste::store::{
-    Backoff, Claim, Leased, OnDone, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
+    Backoff, Leased, Owner, Purge, Purgeable, Settle, Settled, Settlement, Store as _, Verdict,
 };
 use posthaste::{Event, Status};
 use posthaste_sqlx::{MySqlStore, MySqlWriter};
@@ -18,8 +18,8 @@ const LOAD_SECONDS: u64 = 60;
 const CLAIMERS: usize = 16;
 const INSERTERS: usize = 16;
 
-/// One service: a transaction with business and an event, fifty times a second, so that whoever waits does so
-/// for a lock and not for a core.
+/// One service: a transaction with an order and an event, fifty times a second, so that it waits for locks and not for
+/// a core.
 async fn insert_until(end: Instant, name: String, writer: MySqlWriter, pool: MySqlPool) -> Vec<Duration> {
     let mut took = Vec::new();
     let mut tick = tokio::time::interval(Duration::from_millis(20));
@@ -38,7 +38,7 @@ async fn insert_until(end: Instant, name: String, writer: MySqlWriter, pool: MyS
     took
 }
 
-/// All services for so long. Answers how long their transactions took, sorted.
+/// Runs all services for this time. Returns the durations of their transactions, sorted.
 async fn insert_all(db: &Db, name: &str, time: Duration) -> Vec<Duration> {
     let (end, writer) = (Instant::now() + time, db.plain_writer());
     let mut inserters = JoinSet::new();
@@ -54,13 +54,13 @@ fn quantile(sorted: &[Duration], share: f64) -> Duration {
     sorted[(sorted.len() as f64 * share) as usize]
 }
 
-/// One node without an engine: claims, and settles at once, every tenth event as failed. Answers what it
+/// A node without an engine: claims and settles immediately, every tenth event as failed. Returns the events that it
 /// settled as done.
 async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
     let owner = Owner::random("node");
     let mut done = Vec::new();
     loop {
-        let claim = Claim { limit: 100, ..claim_for(&owner) };
+        let claim = claim_for(&owner).with_limit(100);
         let claimed = store.claim(&claim).await.expect("no error escapes a claim").events;
         if claimed.is_empty() {
             if Instant::now() > end {
@@ -83,7 +83,7 @@ async fn claim_until(end: Instant, store: MySqlStore) -> Vec<String> {
     }
 }
 
-/// As often as a store looks whether there is something to claim.
+/// The interval at which a store polls for due rows.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Every tenth event fails at first.
@@ -114,7 +114,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     let _alone = alone().await;
     let db = Db::with_pool(INSERTERS as u32).await;
     db.execute("CREATE TABLE orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, total INT NOT NULL)").await;
-    // What this machine takes for the inserters alone.
+    // The durations without any other load.
     let alone = insert_all(&db, "alone", Duration::from_secs(5)).await;
     let mut claimers = JoinSet::new();
     let end = Instant::now() + Duration::from_secs(LOAD_SECONDS);
@@ -128,7 +128,7 @@ async fn claimers_inserters_and_purger_never_fail_each_other() {
     let took = insert_all(&db, "together", Duration::from_secs(LOAD_SECONDS)).await;
     let mut done: Vec<String> = claimers.join_all().await.into_iter().flatten().collect();
     let purged = purger.await.expect("no panic");
-    // What failed last is due when nobody is there any more.
+    // Events that failed last become due when all nodes have ended.
     wait_until("everything is settled", async || {
         done.extend(claim_until(end, db.store.clone()).await);
         db.count(Status::New).await + db.count(Status::Retry).await == 0

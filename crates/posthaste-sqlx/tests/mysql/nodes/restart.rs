@@ -1,4 +1,4 @@
-//! MariaDB goes away and comes back under load, and so do sessions of MySQL and MariaDB.
+//! Restarts of MariaDB under load, and ended sessions of MySQL and MariaDB.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::*;
 
 crate::cases::restart::restart_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
 
-/// Those of the engine and those of the service, in the midst of whatever they do.
+/// Sessions of the engine and of the service are ended at any point of their work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
@@ -22,7 +22,7 @@ async fn sessions_killed_thirty_times_under_load_lose_and_invent_nothing() {
     let outbox = outbox.poll_interval(Duration::from_millis(100)).hot_lease(Duration::from_secs(2));
     let outbox = outbox.start().expect("a good configuration");
     let loads = [
-        Load::start("hot", &db.store.writer(&outbox), &db.pool, 3, Duration::from_millis(2)),
+        Load::start("hot", &Writer::new(&db.store, &outbox), &db.pool, 3, Duration::from_millis(2)),
         Load::start("cold", &db.plain_writer(), &db.pool, 3, Duration::from_millis(2)),
     ];
     let mut killed = 0;

@@ -1,5 +1,5 @@
-//! Events that appear where no claim looks any more, old snapshots, and slow handlers: what a PostgreSQL
-//! outbox has to live with on a good day.
+//! Events that appear below the claim floor, old snapshots, and slow handlers: normal conditions of a PostgreSQL
+//! outbox.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::nodes::*;
 use crate::support::*;
 
-/// Remembers when each event arrived first.
+/// Records when each event arrived first.
 #[derive(Clone)]
 struct Arrivals {
     recorder: Recorder,
@@ -38,13 +38,13 @@ impl Arrivals {
         self.at.borrow().get(id).copied()
     }
 
-    /// Waits until this event has come, and answers when that was.
+    /// Waits until this event has arrived. Returns the time of its arrival.
     async fn have(&self, id: &str) -> Instant {
         let mut at = self.at.clone();
         within_timeout(id, at.wait_for(|at| at.contains_key(id))).await.expect("the recorder lives")[id]
     }
 
-    /// How long after its commit each of these events came; the longest of all.
+    /// The longest time from the commit of one of these events to its arrival.
     async fn longest(&self, committed: &HashMap<String, Instant>) -> Duration {
         let mut longest = Duration::ZERO;
         for (id, committed) in committed {
@@ -69,11 +69,11 @@ async fn begin_with(writer: &PgWriter, pool: &PgPool, id: &str) -> PgTx {
 // T-GAP, F1
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn event_of_a_transaction_that_commits_late_is_delivered_at_once() {
+async fn event_of_a_transaction_that_commits_late_is_delivered_immediately() {
     let _alone = alone().await;
     let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
-    // It never polls by itself: the notification that follows a commit must be enough.
+    // It does not poll: the notification of the commit must be sufficient.
     let outbox = start_engine(&db.store, &arrivals.recorder, HOUR);
     let writer = db.writer_elsewhere().await;
     let mut open = Vec::new();
@@ -136,7 +136,7 @@ async fn however_transactions_interleave_everything_committed_is_delivered() {
     drop_schema(&db.schema).await;
 }
 
-/// A transaction that somebody forgot: nothing that dies from now on can be removed.
+/// A forgotten transaction: dead rows cannot be removed while it is open.
 async fn hold_a_snapshot(db: &Db) -> PgConnection {
     let mut connection = administrator().await;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
@@ -146,8 +146,7 @@ async fn hold_a_snapshot(db: &Db) -> PgConnection {
     connection
 }
 
-/// Inserts events by a statement of a producer that knows only the table, due at some time that it
-/// chose.
+/// Inserts events as a producer that knows only the table, due at a time of its choice.
 async fn insert_raw(connection: &mut PgConnection, db: &Db, prefix: &str, count: usize, due: &str) {
     let sql = format!(
         r#"INSERT INTO "{}".outbox_event (event_id, event_type, payload, available_at)
@@ -163,10 +162,10 @@ fn note(committed: &mut HashMap<String, Instant>, prefix: &str, count: usize) {
     committed.extend((1..=count).map(|n| (format!("{prefix}-{n}"), now)));
 }
 
-// The floor of claims, with a load that keeps it moving and a snapshot that makes sweeps rare.
+// The claim floor, with a load that keeps it moving and a snapshot that makes sweeps rare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn events_that_appear_below_what_was_claimed_already_come_within_seconds() {
+async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds() {
     let _alone = alone().await;
     let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
@@ -188,7 +187,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     }
     println!("due in the past: {:?} at most", arrivals.longest(&committed).await);
 
-    // Claimers that die with rows in their hands.
+    // Nodes that die while they hold leases.
     for round in 0..5 {
         let prefix = format!("held{round}");
         insert_raw(&mut producer, &db, &prefix, 20, "now() + interval '200 ms'").await;
@@ -200,7 +199,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
             db.schema
         );
         sqlx::raw_sql(AssertSqlSafe(claim)).execute(&mut claimer).await.expect("locked");
-        // Claims have gone past them when something that was due later has come.
+        // Claims have passed them when an event with a later time has arrived.
         insert_raw(&mut producer, &db, &format!("past{round}"), 1, "now() + interval '250 ms'").await;
         arrivals.have(&format!("past{round}-1")).await;
         assert_eq!(arrivals.at(&format!("{prefix}-1")), None, "it is locked");
@@ -225,7 +224,7 @@ async fn events_that_appear_below_what_was_claimed_already_come_within_seconds()
     drop_schema(&db.schema).await;
 }
 
-/// Lets so many thousand events flow, one thousand after the other, and answers how many per second came.
+/// Delivers this many thousand events, one thousand after the other. Returns the events per second.
 async fn throughput(db: &Db, recorder: &Recorder, name: &str, thousands: usize) -> f64 {
     let mut connection = administrator().await;
     let (known, started) = (recorder.count(), Instant::now());
@@ -248,7 +247,7 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     throughput(&db, &recorder, "warm", 2).await;
     let before = throughput(&db, &recorder, "before", 10).await;
     let mut snapshot = hold_a_snapshot(&db).await;
-    // Rows that came and went, as far as claims and the vacuum can see.
+    // Dead rows, as claims and vacuum see them.
     let mut connection = administrator().await;
     let mut dead = connection.begin().await.expect("a transaction");
     insert_raw(&mut dead, &db, "dead", 200_000, "now()").await;
@@ -259,7 +258,7 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     sqlx::raw_sql("ROLLBACK").execute(&mut snapshot).await.expect("it lived to the end");
     outbox.shutdown().await;
     println!("{before:.0} events/s without a snapshot, {with:.0} with one and 200,000 dead rows");
-    // 0.5 to 1.2 of it were measured; without the floor 0.24 after half as many dead rows.
+    // 0.5 to 1.2 of it were measured; without the floor it was 0.24 after half as many dead rows.
     assert!(with >= 0.35 * before, "{with:.0} of {before:.0} events/s");
     drop_schema(&db.schema).await;
 }
@@ -282,10 +281,10 @@ impl Destination for SlowDestination {
 // F29
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_connection_says_whose_it_is() {
+async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_connection_has_a_name() {
     let _alone = alone().await;
     let schema = new_schema();
-    // Its connections are known by the service's name before their own.
+    // Application names of its connections begin with the name of the service.
     let options = server().application_name(schema.as_str());
     let store =
         PgStore::builder(&options).schema(schema.clone()).migrate().connect().await.expect("it opens");
@@ -311,7 +310,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
     while recorder.count() < 66 {
         tick.tick().await;
         let backends = sqlx::query(look).bind(db.schema.as_str()).fetch_all(&mut connection).await;
-        for backend in backends.expect("the server answers") {
+        for backend in backends.expect("a reply of the server") {
             let (name, waits): (String, Option<bool>) = (backend.get(0), backend.get(1));
             assert_ne!(
                 waits,
@@ -323,7 +322,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
         }
         looks += 1;
     }
-    println!("{looks} looks at {names:?}");
+    println!("{looks} checks of {names:?}");
     assert!(looks > 20);
     assert!(names.iter().all(|name| name.contains(": posthaste")), "{names:?}");
     for part in ["engine", "listen"] {
@@ -333,7 +332,7 @@ async fn no_transaction_of_the_store_is_open_while_a_handler_runs_and_every_conn
     drop_schema(&db.schema).await;
 }
 
-/// The memory of this process, in MiB; none where the system does not say.
+/// The memory of this process in MiB; `None` if the system does not report it.
 fn memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -342,10 +341,10 @@ fn memory() -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
-async fn steady_load_comes_exactly_once_and_takes_no_memory() {
+async fn steady_load_is_delivered_once_in_constant_memory() {
     const EVENTS: usize = 40_000;
     const INSERT_ROWS: usize = 20;
-    /// So many may wait: how fast a machine is does not matter.
+    /// The number of events that may wait, so that the result does not depend on the speed of the machine.
     const MAX_WAITING_EVENTS: usize = 1000;
     let _alone = alone().await;
     let db = Db::with_pool(4).await;

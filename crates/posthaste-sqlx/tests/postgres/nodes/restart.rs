@@ -1,4 +1,4 @@
-//! PostgreSQL goes away and comes back under load, and a connection goes silent.
+//! Restarts of PostgreSQL under load, and a connection that becomes silent.
 
 use std::time::{Duration, Instant};
 

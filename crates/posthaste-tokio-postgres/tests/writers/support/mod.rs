@@ -1,4 +1,4 @@
-//! What the tests share: a schema of one's own, a store in it, and ways to it.
+//! Shared by the tests: a schema with an outbox of its own, and connections to it.
 //!
 //! The server is the one that `POSTHASTE_TEST_POSTGRES_URL` names; `cargo xtask test` starts one.
 
@@ -20,8 +20,7 @@ pub fn url() -> String {
     variable("POSTHASTE_TEST_POSTGRES_URL")
 }
 
-/// A database of one's own: a schema that goes with it, with an outbox and a table of orders, and the way
-/// that connections of a service take to it.
+/// A schema for one test, with an outbox, a table of orders and the configuration with which a service connects.
 pub struct Db {
     pub store: PgStore,
     pub schema: SchemaName,
@@ -34,10 +33,10 @@ impl Db {
     }
 
     pub async fn open(change: impl FnOnce(PgStoreBuilder) -> PgStoreBuilder) -> Self {
-        let schema: SchemaName = unique_name("p").parse().expect("a good name");
-        let builder = PgStore::builder(&url().parse().expect("a good URL")).schema(schema.clone());
+        let schema: SchemaName = unique_name("p").parse().expect("a valid name");
+        let builder = PgStore::builder(&url().parse().expect("a valid URL")).schema(schema.clone());
         let store = change(builder).migrate().connect().await.expect("the store opens");
-        let mut config: Config = url().parse().expect("a good URL");
+        let mut config: Config = url().parse().expect("a valid URL");
         config.options(format!("-c search_path={schema}"));
         let db = Self { store, schema, config };
         db.execute(Statements::POSTGRES.orders).await;
@@ -52,13 +51,13 @@ impl Db {
         pool(&self.config, size)
     }
 
-    /// A Writer without an engine: its rows wait for somebody else.
+    /// A Writer without an engine: its rows wait for another process.
     pub fn plain_writer(&self) -> PgWriter {
         let outbox = Outbox::builder(self.store.clone(), Routes::new())
             .writer_only()
             .build()
-            .expect("a good configuration");
-        PgWriter::new(self.store.writer_context(&outbox))
+            .expect("a valid configuration");
+        PgWriter::new(&self.store, &outbox)
     }
 
     pub async fn execute(&self, sql: &str) {
@@ -81,7 +80,7 @@ impl Db {
     }
 }
 
-/// Another database with an outbox of the same name, which says of itself that it is as old as the first.
+/// Another database with an outbox of the same name and the same creation time.
 pub struct DatabaseCopy {
     pub config: Config,
     store: PgStore,
@@ -94,7 +93,7 @@ impl Db {
         self.execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await;
         let url = url();
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
-        let options = format!("{server}/{name}").parse().expect("a good URL");
+        let options = format!("{server}/{name}").parse().expect("a valid URL");
         let store = PgStore::builder(&options).schema(self.schema.clone());
         let store = store.migrate().connect().await.expect("the store opens");
         let mut config = self.config.clone();
@@ -102,13 +101,13 @@ impl Db {
         let born = "SELECT applied_at::text FROM outbox_event_schema";
         let born: String = self.connect().await.query_one(born, &[]).await.expect("a time").get(0);
         let same = format!("UPDATE outbox_event_schema SET applied_at = '{born}'");
-        connect(&config).await.batch_execute(&same).await.expect("as old as the first");
+        connect(&config).await.batch_execute(&same).await.expect("the same creation time");
         DatabaseCopy { config, store, name }
     }
 }
 
 impl DatabaseCopy {
-    /// Returns how many events it had.
+    /// Drops the database; returns the number of events in it.
     pub async fn close(self) -> u64 {
         let count = "SELECT count(*) FROM outbox_event";
         let events: i64 = connect(&self.config).await.query_one(count, &[]).await.expect("a count").get(0);
@@ -122,7 +121,7 @@ impl DatabaseCopy {
 }
 
 pub async fn connect(config: &Config) -> Client {
-    let (client, connection) = config.connect(NoTls).await.expect("the server is there");
+    let (client, connection) = config.connect(NoTls).await.expect("the server is up");
     tokio::spawn(connection);
     client
 }
@@ -133,7 +132,7 @@ pub fn pool(config: &Config, size: usize) -> Pool {
     Pool::builder(manager).max_size(size).build().expect("a pool")
 }
 
-/// A way to this server that can break, and how a connection takes it.
+/// A proxy in front of this server that can lose a COMMIT, and the configuration to connect through it.
 pub async fn broken_commit(server: &Config) -> (BrokenCommit, Config) {
     let Host::Tcp(host) = &server.get_hosts()[0] else { panic!("a server on TCP") };
     let proxy = BrokenCommit::to(host, server.get_ports()[0]).await;

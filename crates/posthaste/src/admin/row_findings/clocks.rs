@@ -1,4 +1,4 @@
-//! The clocks of those who write events, as the newest rows show them.
+//! Findings about the clocks of producers, from the times in the newest rows.
 
 use std::time::Duration;
 
@@ -6,16 +6,17 @@ use super::format_duration;
 use crate::admin::{Finding, Tolerance};
 use crate::time::Timestamp;
 
-/// What was inserted before this says nothing about the clocks of today.
+/// Older rows say nothing about the clocks of today.
 const MAX_ROW_AGE: Duration = Duration::from_secs(3600);
 
-/// One event that is older than its row may have been written late; so many in a row have a clock behind them.
+/// A single event that is older than its row may have been written late. With this many in sequence the clock is
+/// behind.
 const MIN_LATE_EVENTS: usize = 10;
 
 const CLOCK_ADVICE: &str = "compare the clocks of the machines that write events with the store's, and let all take \
-                            the time from one source (NTP): when an event happened is told by its producer's clock";
+                            the time from one source (NTP): the time of an event comes from its producer's clock";
 
-/// `written` has the times at which events happened and at which they were inserted.
+/// `written` has, per row, when the event happened and when it was inserted.
 pub(super) fn findings(
     now: Timestamp,
     written: &[(Timestamp, Timestamp)],
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_too_odd() {
+    fn any_time_is_handled() {
         let ends = [Timestamp::from_micros(i64::MIN), Timestamp::from_micros(i64::MAX)];
         for created in ends {
             for inserted in ends {

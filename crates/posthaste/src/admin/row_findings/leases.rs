@@ -1,23 +1,22 @@
-//! Leases that lapse: an event is lost with its owner, so one that loses lease after lease is likely to be
-//! what kills it.
+//! Findings about lapsed leases: an event that loses lease after lease is probably what kills its owners.
 
 use super::format_count;
 use crate::admin::Finding;
-use crate::admin::format::quoted;
+use crate::admin::finding_text::quoted;
 use crate::store::MAX_LOST_LEASES;
 
-/// From so many lost leases on it is the event that is suspected, and no longer the engine.
+/// From this many lost leases on the event is suspected, not the engine.
 const CRASHING_LOST_LEASES: u32 = 3;
 
-/// Pending events whose leases lapsed in the hands of an engine.
+/// Pending events whose leases lapsed while an engine held them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostLeases {
     /// How many there are.
     pub events: u64,
-    /// How often that happened to the worst of them.
+    /// The most lost leases of one event.
     pub most: u32,
-    /// The id of that one.
+    /// The id of that event.
     pub worst: String,
 }
 

@@ -1,41 +1,41 @@
-//! Events that wait for a route: one that is closed, or any at all.
+//! Findings about parked events: their route is closed, or no engine has one.
 
 use std::collections::BTreeMap;
 
 use super::{RowObservations, format_count, format_duration};
 use crate::admin::Finding;
-use crate::admin::format::quoted;
+use crate::admin::finding_text::quoted;
 use crate::route::ParkReason;
 use crate::time::Timestamp;
 
-/// Events that wait for one route.
+/// Events that are parked for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParkedRoute {
-    /// What their rows are parked for.
+    /// The reason, as text.
     pub route: String,
-    /// How many there are; a store need not count further than to one more than
+    /// How many there are. A store counts up to one more than
     /// [`Stats::MAX_EXACT_COUNT`](crate::admin::Stats::MAX_EXACT_COUNT).
     pub waiting: u64,
     /// When the oldest of them was inserted.
     pub oldest: Option<Timestamp>,
-    /// Why one of them failed last: not all that are parked were tried.
+    /// Why one of them failed last; `None` if none of them was tried.
     pub reason: Option<String>,
 }
 
 impl ParkedRoute {
-    /// So many events are parked under this name.
+    /// This many events are parked for this reason.
     pub fn new(route: impl Into<String>, waiting: u64) -> Self {
         Self { route: route.into(), waiting, ..Self::default() }
     }
 
-    /// Learns age and reason of one of the events. How many there are is the store's to count.
+    /// Adds the age and the error of one of the events. Does not count it.
     pub fn see(&mut self, inserted_at: Timestamp, last_error: Option<&str>) {
         let reason = last_error.map(str::to_owned);
         self.join(&Self { oldest: Some(inserted_at), reason, ..Self::default() });
     }
 
-    /// Whether its events wait for this route, as probes of it or not.
+    /// Whether its events wait for this route, as probes or not.
     pub(super) fn is_for(&self, route: &str) -> bool {
         ParkReason::parse(&self.route).route() == Some(route)
     }
@@ -49,7 +49,7 @@ impl ParkedRoute {
     }
 }
 
-/// One finding for each route that nobody has paused.
+/// One finding for each route that is not paused.
 pub(super) fn findings(observed: &RowObservations) -> Vec<Finding> {
     let mut routes: BTreeMap<&str, ParkedRoute> = BTreeMap::new();
     let is_paused = |parked: &&ParkedRoute| observed.paused.iter().any(|paused| parked.is_for(&paused.route));
@@ -84,7 +84,7 @@ fn finding(route: &str, parked: &ParkedRoute, now: Timestamp) -> Finding {
     Finding::note(
         "parked-route",
         format!(
-            "events that wait for the route {}, which nobody has paused: {waiting}{age}{reason}",
+            "events that wait for the route {}, which is not paused: {waiting}{age}{reason}",
             quoted(route)
         ),
         "see whether its destination can be reached, and whether any engine knows the route",
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_a_route_are_counted_with_it_and_know_why() {
+    fn probes_of_a_route_are_counted_with_it_and_have_the_reason() {
         let now = Timestamp::from_micros(0) + Duration::from_secs(60);
         let rows = vec![
             parked("mail", 3, 1, None),
@@ -122,14 +122,14 @@ mod tests {
         assert_eq!(codes, ["parked-route", "no-route", "parked-route"]);
         assert_eq!(
             findings[0].1,
-            "events that wait for the route \"mail\", which nobody has paused: 5, the oldest for 1m; why: \
+            "events that wait for the route \"mail\", which is not paused: 5, the oldest for 1m; why: \
              \"connection refused\""
         );
         assert!(findings[2].1.contains("more than 100000"), "{findings:?}");
     }
 
     #[test]
-    fn events_of_a_paused_route_are_no_finding_of_their_own() {
+    fn events_of_a_paused_route_are_not_a_second_finding() {
         let since = Some(Timestamp::default());
         let paused = vec![PausedRoute::new("mail".to_owned(), since, None)];
         let rows = vec![parked("mail", 3, 0, None), parked("mail (probed)", 1, 0, None)];

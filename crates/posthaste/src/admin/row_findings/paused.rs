@@ -1,9 +1,9 @@
-//! Routes that somebody has paused and may have forgotten.
+//! Findings about routes that are paused and may have been forgotten.
 
 use std::collections::BTreeSet;
 
 use super::{RowObservations, format_count, format_duration};
-use crate::admin::format::{format_time, quoted};
+use crate::admin::finding_text::{format_time, quoted};
 use crate::admin::{AuditEntry, Finding, Tolerance};
 use crate::time::Timestamp;
 
@@ -13,20 +13,20 @@ use crate::time::Timestamp;
 pub struct PausedRoute {
     /// Its name.
     pub route: String,
-    /// Since when, by the store's clock, where that is known.
+    /// Since when, by the store's clock; `None` if unknown.
     pub since: Option<Timestamp>,
-    /// By whom, where that is known.
+    /// By whom; `None` if unknown.
     pub by: Option<String>,
 }
 
 impl PausedRoute {
-    /// A paused route, with what is known of the pause.
+    /// A paused route.
     pub fn new(route: String, since: Option<Timestamp>, by: Option<String>) -> Self {
         Self { route, since, by }
     }
 
-    /// For stores that keep no more than the names: when and by whom these routes were paused, as far as the
-    /// audit, newest entries first, knows.
+    /// For stores that keep only the names: takes when and by whom these routes were paused from the audit, newest
+    /// entries first.
     pub fn from_audit(routes: &BTreeSet<String>, audit: &[AuditEntry]) -> Vec<Self> {
         let pause = |route: &String| audit.iter().find(|e| e.action == "pause" && e.target == *route);
         let paused = |route: &String| {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_is_borne_for_a_while() {
+    fn short_pause_is_not_a_finding() {
         let start = Timestamp::from_micros(0);
         let paused = vec![paused("mail", Some(start)), paused("sms", Some(start + HOUR))];
         let parked = vec![ParkedRoute { route: "mail".to_owned(), waiting: 7, ..ParkedRoute::default() }];

@@ -10,10 +10,9 @@ use super::SPAN_TARGET;
 use crate::destination::Delivery;
 use crate::trace::{TraceContext, span_context};
 
-/// Links the dispatch to the place in which each event was written, and starts a span per event in the trace
-/// in which it was written: that one is sent on, so that what consumers see as their parent exists.
-/// Answers a span per event, disabled where the event's trace is not recorded; nothing at all where
-/// OpenTelemetry does not listen.
+/// Links the dispatch to the span in which each event was written, and starts a span per event in the event's own
+/// trace. The event carries this span to its consumers, so that the parent they see exists. Returns one span per event,
+/// disabled where the event's trace is not sampled; returns nothing if OpenTelemetry is not listening.
 pub(super) fn start_deliveries(dispatch: &Span, batch: &mut [Delivery]) -> Vec<Span> {
     if dispatch.is_disabled() {
         return Vec::new();
@@ -37,7 +36,7 @@ fn start_delivery(
     delivery: &mut Delivery,
     written: &TraceContext,
 ) -> Span {
-    // A child of the dispatch for logs, and of the write for OpenTelemetry.
+    // For logs a child of the dispatch, for OpenTelemetry a child of the write.
     let span = tracing::debug_span!(
         target: SPAN_TARGET,
         parent: dispatch,
@@ -51,7 +50,7 @@ fn start_delivery(
     let _ = span.set_parent(Context::new().with_remote_span_context(span_context(written)));
     span.add_link(dispatched.clone());
     let own = span.context().span().span_context().clone();
-    // A sampler may have dropped it: then its id leads nowhere, and any other does as well.
+    // If a sampler dropped the span, its id would lead nowhere, so the event keeps the one that it has.
     if own.is_sampled() {
         let span_id = u64::from_be_bytes(own.span_id().to_bytes());
         delivery.trace = Some(written.in_span(span_id));

@@ -1,4 +1,4 @@
-//! Texts that the store's columns could not hold, or nobody could read.
+//! Texts that the store's columns cannot hold, or that cannot be read.
 
 use posthaste::Event;
 use serde::{Deserialize, Serialize};

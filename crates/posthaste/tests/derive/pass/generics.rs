@@ -1,4 +1,4 @@
-//! Generics and their where-clause are kept, and a struct that a macro wrote is no different.
+//! Generics and their where-clause are kept, also in a struct that a macro generated.
 
 use posthaste::{Event, TypedEvent};
 use serde::de::DeserializeOwned;

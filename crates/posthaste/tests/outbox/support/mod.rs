@@ -1,4 +1,4 @@
-//! What the engine's tests share: small words for common steps.
+//! Helpers of the engine's tests.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of it")]
 
@@ -7,11 +7,13 @@ use std::time::Duration;
 use posthaste::memory::RawRow;
 pub use posthaste::testing::{Call, Fault, FaultyStore, Gate, Gated, Slow};
 use posthaste::{
-    Builder, Event, EventId, EventRow, MemoryStore, Outbox, Recorder, RetryPolicy, Routes, Status, Store,
+    Builder, Destination, Event, EventId, EventRow, MemoryStore, MemoryWriter, Outbox, Recorder, RetryPolicy,
+    Route, Routes, Status, Store,
 };
 use tokio::time::{Instant, sleep};
 
 pub const HOUR: Duration = Duration::from_secs(3600);
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -21,9 +23,14 @@ pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// An outbox with the only engine on this store, to be configured.
-pub fn single_node(store: &(impl Store + Clone), routes: Routes) -> Builder {
+/// A builder of the only engine on this store.
+pub fn single_node<S>(store: &(impl Store + Clone), routes: Routes<S>) -> Builder {
     Outbox::builder(store.clone(), routes).single_node()
+}
+
+/// Delivers events of the type `Made` to this destination.
+pub fn routes_to(destination: &(impl Destination + Clone)) -> Routes {
+    Routes::new().add(Route::event("Made").deliver_to(destination.clone()))
 }
 
 pub fn event(event_type: &str) -> Event {
@@ -40,7 +47,7 @@ pub fn ids_of(events: &[Event]) -> Vec<EventId> {
 
 /// Writes events in one transaction, through the outbox, and commits.
 pub async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) -> Vec<EventId> {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     let ids = tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
     ids
@@ -50,10 +57,10 @@ pub async fn commit_one(store: &MemoryStore, outbox: &Outbox, event_type: &str) 
     commit(store, outbox, vec![event(event_type)]).await.remove(0)
 }
 
-/// Inserts due rows as a foreign program would: nobody is told.
+/// Inserts due rows as another program would: no engine is notified.
 pub fn insert_foreign(store: &MemoryStore, event_type: &str, count: usize) -> Vec<EventId> {
     let insert = |_| {
-        let raw = RawRow { event_type: event_type.to_owned(), ..RawRow::default() };
+        let raw = RawRow::of_type(event_type);
         let id = raw.id.clone();
         store.insert_raw(raw).expect("a new id");
         id
@@ -73,7 +80,7 @@ pub fn count_in(store: &MemoryStore, status: Status) -> usize {
     store.rows().iter().filter(|row| row.status == status).count()
 }
 
-/// Every one of these events was delivered, each once, and nothing else was.
+/// Asserts that each of these events was delivered once, and no other event.
 #[track_caller]
 pub fn assert_each_once(recorder: &Recorder, ids: &[EventId]) {
     assert_same_ids(recorder.ids(), ids.to_vec());
@@ -88,7 +95,7 @@ pub fn assert_same_ids(mut left: Vec<EventId>, mut right: Vec<EventId>) {
     assert!(left == right, "the ids differ");
 }
 
-/// Looks every millisecond of paused time, until it is so.
+/// Checks a condition every millisecond of paused time until it holds. Returns how long that took.
 #[track_caller]
 pub fn eventually(within: Duration, is_so: impl Fn() -> bool) -> impl Future<Output = Duration> {
     let caller = std::panic::Location::caller();
@@ -102,7 +109,7 @@ pub fn eventually(within: Duration, is_so: impl Fn() -> bool) -> impl Future<Out
     }
 }
 
-/// No jitter, so that the times are known: 100 ms, 200 ms, 400 ms…
+/// A policy without jitter, so that the delays are known: 100 ms, 200 ms, 400 ms…
 pub fn plain_retry(max_attempts: u32) -> RetryPolicy {
     RetryPolicy::default().with_max_attempts(max_attempts).with_base_delay(millis(100)).without_jitter()
 }

@@ -1,4 +1,4 @@
-//! The trace of a request: captured into what it writes, and sent on with a new span per attempt.
+//! The trace of a request: captured into the events that it writes, and sent on with a new span per attempt.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Event, EventBuilder, Headers, Limits, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+    Event, EventBuilder, Headers, Limits, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, Route,
+    Routes, WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -24,7 +25,7 @@ fn current() -> Option<TraceContext> {
     TraceContext::parse(CURRENT_TRACEPARENT, Some(VENDOR_STATE))
 }
 
-/// The headers of an event after it passed a hook.
+/// The headers of an event after a hook ran.
 fn captured(hook: &CaptureTrace, event: EventBuilder) -> Headers {
     let events = hook.before_write(vec![event.build().expect("event")]).expect("events");
     Limits::default().check(events[0].parts()).expect("within the limits");
@@ -36,7 +37,7 @@ fn value<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn event_gets_the_place_in_which_it_is_written() {
+fn event_gets_the_span_in_which_it_is_written() {
     let headers = captured(&CaptureTrace::from_fn(current), valid_event().header("region", "eu"));
     assert_eq!(value(&headers, TRACEPARENT), Some(CURRENT_TRACEPARENT));
     assert_eq!(value(&headers, TRACESTATE), Some(VENDOR_STATE));
@@ -60,7 +61,7 @@ fn nothing_is_captured_outside_of_a_trace() {
 }
 
 #[test]
-fn place_is_asked_for_once_per_write_and_only_if_an_event_needs_it() {
+fn current_span_is_read_once_per_write_and_only_if_an_event_needs_it() {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
     let hook = CaptureTrace::from_fn(move || {
@@ -91,9 +92,9 @@ fn headers_never_pass_their_limits_for_a_trace() {
     assert_eq!(names(&captured(&hook, leaving(parent - 1))), (false, false));
 }
 
-/// Commits one event, and delivers it until nothing is due.
+/// Commits one event and delivers it until nothing is due.
 async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     tx.write(event.build().expect("event")).await.expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");
@@ -106,7 +107,7 @@ fn routes_to(recorder: &Recorder) -> Routes {
 #[tokio::test(start_paused = true)]
 async fn every_attempt_sends_another_span_of_the_same_trace_on() {
     let recorder = Recorder::with(|delivery| match delivery.attempt {
-        1 | 2 => Outcome::RetryAfter(Duration::from_secs(1), "no".into()),
+        1 | 2 => Outcome::retry_after(Duration::from_secs(1), "no"),
         _ => Outcome::done(),
     });
     let store = MemoryStore::new();
@@ -132,7 +133,7 @@ async fn every_attempt_sends_another_span_of_the_same_trace_on() {
     assert_eq!(seen.len(), 4);
 }
 
-/// What a subscriber writes.
+/// The output of a subscriber.
 #[derive(Clone, Default)]
 struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -162,7 +163,7 @@ impl<'a> MakeWriter<'a> for LogBuffer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
+async fn dispatch_is_a_debug_span_with_event_and_destination() {
     ask_every_subscriber();
     let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
@@ -188,12 +189,12 @@ async fn dispatch_is_a_debug_span_that_says_what_goes_where() {
     assert!(dispatch.contains("DEBUG"), "{dispatch}");
     let fields = r#"posthaste.dispatch{outbox="orders" route="made" events=1 event_id=id-1 event_type="Made" attempt=1}"#;
     assert!(dispatch.contains(fields), "{dispatch}");
-    assert!(!dispatch.contains("around"), "whoever polls a worker is not its cause: {dispatch}");
-    assert!(!text.contains("posthaste.deliver"), "nobody would record it: {text}");
+    assert!(!dispatch.contains("around"), "the task that polls a worker is not its cause: {dispatch}");
+    assert!(!text.contains("posthaste.deliver"), "it would not be recorded: {text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
+async fn dispatch_of_a_batch_has_the_count_and_the_destination() {
     ask_every_subscriber();
     let lines = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
@@ -208,7 +209,7 @@ async fn dispatch_of_a_batch_says_how_many_and_to_which_of_several() {
     let route = Route::event("Made").name("made");
     let routes = Routes::new().add(route.fan_out_to("mail", publisher()).fan_out_to("search", publisher()));
     let outbox = Outbox::builder(store.clone(), routes).single_node().start().expect("start");
-    let mut tx = store.writer(&outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, &outbox).begin().await.expect("begin");
     tx.write_all((0..3).map(|_| valid_event().build().expect("event")).collect::<Vec<_>>())
         .await
         .expect("write");

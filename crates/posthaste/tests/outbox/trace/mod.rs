@@ -1,7 +1,7 @@
-//! Traces through the outbox.
+//! Traces of events through the outbox.
 
-/// What is captured at a write, and what a destination sends on.
+/// What a write captures, and what a destination sends on.
 mod context;
-/// What a tracing system shows of it.
+/// What a tracing system receives.
 #[cfg(feature = "opentelemetry")]
 mod opentelemetry;

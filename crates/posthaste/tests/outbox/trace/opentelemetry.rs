@@ -1,4 +1,4 @@
-//! Traces through OpenTelemetry: what a tracing system shows of an event, from the request to the consumer.
+//! Traces through OpenTelemetry: what a tracing system receives of an event, from the request to the consumer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,12 +10,15 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
 use posthaste::trace::{CaptureTrace, TRACEPARENT, TRACESTATE, TraceContext};
 use posthaste::{
-    Delivery, Event, EventBuilder, Headers, MemoryStore, Outbox, Outcome, Recorder, Route, Routes, WriterHook,
+    Delivery, Event, EventBuilder, Headers, MemoryStore, MemoryWriter, Outbox, Outcome, Recorder, Routes,
+    WriterHook,
 };
 use posthaste_testkit::log::ask_every_subscriber;
 use tracing::subscriber::DefaultGuard;
 use tracing::{Instrument as _, info_span};
 use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::support::routes_to;
 
 const FOREIGN_TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -57,7 +60,7 @@ fn valid_event() -> EventBuilder {
     Event::builder("Made").json(&1)
 }
 
-/// An outbox that captures, and what it stands on.
+/// An outbox that captures traces, and its store.
 fn start(routes: Routes) -> (MemoryStore, Outbox) {
     let store = MemoryStore::new();
     let builder =
@@ -65,17 +68,13 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
     (store, builder.start().expect("start"))
 }
 
-fn routes_to(recorder: &Recorder) -> Routes {
-    Routes::new().add(Route::event("Made").deliver_to(recorder.clone()))
-}
-
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
-    let mut tx = store.writer(outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 }
 
-/// A request that writes so many events.
+/// A request that writes this many events.
 async fn request(store: &MemoryStore, outbox: &Outbox, events: usize) {
     let events = (0..events).map(|_| valid_event().build().expect("event")).collect();
     commit(store, outbox, events).instrument(info_span!("request")).await;
@@ -99,7 +98,7 @@ fn links(span: &SpanData) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_leads_from_the_request_to_what_the_destination_sends_on() {
+async fn trace_leads_from_the_request_to_the_message_of_the_destination() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -126,7 +125,7 @@ async fn batch_is_one_dispatch_with_a_link_and_a_span_for_each_event() {
     let (store, outbox) = start(routes_to(&recorder));
     let traceless = valid_event().build().expect("event");
     let foreign = valid_event().header(TRACEPARENT, FOREIGN_TRACEPARENT).build().expect("event");
-    // Outside of any request, so that the first one is in no trace.
+    // Outside any request, so the first event has no trace.
     commit(&store, &outbox, vec![traceless, foreign]).await;
     request(&store, &outbox, 2).await;
 
@@ -160,7 +159,7 @@ async fn handler_works_in_the_trace_of_the_request() {
 async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
     let traces = Traces::listen(all());
     let recorder = Recorder::with(|delivery| match delivery.attempt {
-        1 => Outcome::RetryAfter(Duration::from_secs(1), "s3ntinel".into()),
+        1 => Outcome::retry_after(Duration::from_secs(1), "s3ntinel"),
         _ => Outcome::done(),
     });
     let (store, outbox) = start(routes_to(&recorder));
@@ -181,7 +180,7 @@ async fn failed_attempt_is_marked_and_the_next_one_has_spans_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn state_of_the_trace_goes_all_the_way() {
+async fn tracestate_is_passed_on_to_the_destination() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -200,7 +199,7 @@ async fn state_of_the_trace_goes_all_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_that_is_not_recorded_goes_on_unrecorded() {
+async fn unsampled_trace_stays_unsampled() {
     let traces = Traces::listen(all());
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -218,7 +217,7 @@ async fn trace_that_is_not_recorded_goes_on_unrecorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trace_goes_on_where_our_sampler_records_nothing() {
+async fn trace_continues_where_the_sampler_records_nothing() {
     let traces = Traces::listen(Sampler::AlwaysOff);
     let recorder = Recorder::new();
     let (store, outbox) = start(routes_to(&recorder));
@@ -251,7 +250,7 @@ fn remote(traceparent: &str, tracestate: &str) -> Context {
 
 #[test]
 fn nothing_is_captured_outside_of_any_span() {
-    assert_eq!(captured(), Headers::new(), "nobody listens");
+    assert_eq!(captured(), Headers::new(), "nothing is listening");
     let _traces = Traces::listen(all());
     assert_eq!(captured(), Headers::new(), "no span");
 }

@@ -1,4 +1,0 @@
--- Puts a change that was made in several shards on record. ARGV: now, actor, action, target, rows.
-
-note(ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]))
-return 1

@@ -1,3 +1,0 @@
--- Gives rows that have just arrived their place in every index. ARGV: now, limit. Returns 1 if there may be more.
-
-return promote(tonumber(ARGV[2])) and 1 or 0

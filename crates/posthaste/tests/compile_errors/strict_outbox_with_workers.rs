@@ -1,0 +1,7 @@
+//! More than one worker in strict mode.
+
+use posthaste::{MemoryStore, Outbox, Routes};
+
+fn main() {
+    let _ = Outbox::builder(MemoryStore::new(), Routes::new()).strict().workers(4);
+}

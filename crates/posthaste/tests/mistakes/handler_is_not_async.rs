@@ -1,7 +1,0 @@
-//! A handler that forgot `async`.
-
-use posthaste::{Delivery, Routes};
-
-fn main() {
-    Routes::new().handle("OrderPlaced", |event: Delivery| println!("{}", event.id()));
-}

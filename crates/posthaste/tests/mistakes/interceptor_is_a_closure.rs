@@ -1,7 +1,0 @@
-//! A closure where an interceptor is wanted.
-
-use posthaste::{Delivery, MemoryStore, Outbox, Routes};
-
-fn main() {
-    let _ = Outbox::builder(MemoryStore::new(), Routes::new()).interceptor(|_: &Delivery| Ok(()));
-}

@@ -1,9 +1,0 @@
-//! `#[derive(Event)]` as a user meets it: what compiles and runs, and what the compiler says when
-//! it does not.
-
-#[test]
-fn derive_accepts_and_refuses_as_documented() {
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/derive/pass/*.rs");
-    cases.compile_fail("tests/derive/fail/*.rs");
-}

@@ -1,7 +1,0 @@
-//! What the compiler says to the commonest mistakes of a newcomer. After a change of the words, or of the
-//! compiler, write them again with `TRYBUILD=overwrite`.
-
-#[test]
-fn compiler_says_what_to_do_about_common_mistakes() {
-    trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
-}
