@@ -1,13 +1,13 @@
-//! Measures the whole engine on the memory store, with a handler that does nothing.
+//! Benchmark of the whole engine on the memory store, with a handler that does nothing.
 //!
 //! `cargo xtask bench engine [--events N] [--batch N] [--workers N] [--rounds N] [--paced N]`
 //!
-//! - *hot*: writers commit `--batch` events per transaction as fast as the engine takes them, and
-//!   the clock stops when the last event is settled;
+//! - *hot*: a writer commits `--batch` events per transaction as fast as the engine accepts them; the clock stops when
+//!   the last event is settled;
 //! - *backlog*: the same events are in the store before the engine starts;
-//! - *latency*: single commits, one every millisecond, from before COMMIT to the handler.
+//! - *latency*: single commits, one every millisecond, measured from before COMMIT to the handler.
 //!
-//! Each round runs all of them, so that a noisy machine is noisy to all; medians are printed.
+//! Each round runs all three, so that background load affects them equally. Medians are printed.
 
 use std::alloc::System;
 use std::error::Error;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Parser as _;
+use clap::builder::RangedU64ValueParser;
 use posthaste::config::PurgeConfig;
 use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Event, MemoryStore, MemoryWriter, Outbox, Routes};
@@ -24,10 +26,10 @@ use tokio::sync::{Mutex, Notify};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    let options = Options::from_args()?;
+    let options = Options::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut hot = Vec::new();
     let mut backlog = Vec::new();
@@ -47,40 +49,31 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+#[derive(clap::Parser)]
 struct Options {
+    /// Events per round
+    #[arg(long, default_value_t = 400_000)]
     events: usize,
+    /// Events per transaction
+    #[arg(long, default_value_t = 100)]
     batch: usize,
+    /// Events that are delivered at the same time
+    #[arg(long, default_value_t = 4)]
     workers: usize,
+    /// Rounds, whose medians are printed
+    #[arg(long, default_value = "5", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     rounds: usize,
+    /// Single commits of the latency measurement
+    #[arg(long, default_value = "2000", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     paced: usize,
-}
-
-impl Options {
-    fn from_args() -> Result<Self> {
-        let mut options = Self { events: 400_000, batch: 100, workers: 4, rounds: 5, paced: 2_000 };
-        let mut args = std::env::args().skip(1);
-        while let Some(name) = args.next() {
-            let value = args.next().ok_or_else(|| format!("{name} needs a number"))?;
-            let value: usize = value.parse().map_err(|_| format!("{name}: {value:?} is not a number"))?;
-            match name.as_str() {
-                "--events" => options.events = value,
-                "--batch" => options.batch = value,
-                "--workers" => options.workers = value,
-                "--rounds" => options.rounds = value.max(1),
-                "--paced" => options.paced = value.max(1),
-                _ => return Err(format!("unknown option {name}").into()),
-            }
-        }
-        Ok(options)
-    }
 }
 
 struct Throughput {
     rate: f64,
     allocations: f64,
-    /// The most events that the engine held at once.
+    /// Highest number of events that the engine held at the same time.
     held: usize,
-    /// The most bytes that were allocated at once since the start of the run.
+    /// Highest number of bytes that were allocated at the same time, beyond those at the start of the run.
     live: usize,
 }
 
@@ -89,7 +82,7 @@ struct Latency {
     p99: f64,
 }
 
-/// A handler that counts, and says when it has counted all.
+/// A handler that counts events and notifies `done` after the last one.
 #[derive(Clone)]
 struct Counter {
     seen: Arc<AtomicUsize>,
@@ -129,7 +122,7 @@ fn events(count: usize) -> Result<Vec<Event>> {
     Ok((0..count).map(|_| Event::json("Bench", &payload)).collect::<std::result::Result<_, _>>()?)
 }
 
-/// Writes events as fast as it can; answers the most that were held, and the most live bytes.
+/// Writes events as fast as possible. Returns the highest number of held events, and the highest number of live bytes.
 async fn write(store: &MemoryStore, outbox: &Outbox, count: usize, batch: usize) -> Result<(usize, usize)> {
     let writer = MemoryWriter::new(&store, outbox);
     let before = live_bytes();
@@ -143,7 +136,7 @@ async fn write(store: &MemoryStore, outbox: &Outbox, count: usize, batch: usize)
         left -= now;
         held = held.max(outbox.held());
         live = live.max(live_bytes().saturating_sub(before));
-        // Writers and workers share two cores: a writer that runs ahead only fills the store.
+        // Writer and workers share the cores: a writer that runs ahead would only fill the store.
         tokio::task::yield_now().await;
     }
     Ok((held, live))
@@ -238,7 +231,7 @@ fn report(options: &Options, hot: &[Throughput], backlog: &[Throughput], latency
         median(hot.iter().map(|run| run.allocations))
     );
     println!("allocations per event {:>12.1} (backlog)", median(backlog.iter().map(|run| run.allocations)));
-    println!("held at once, most    {:>12} (hot)", hot.iter().map(|run| run.held).max().unwrap_or(0));
+    println!("most events held      {:>12} (hot)", hot.iter().map(|run| run.held).max().unwrap_or(0));
     let live = hot.iter().map(|run| run.live).max().unwrap_or(0);
     println!("live bytes, most      {live:>12} (hot, store included)");
 }

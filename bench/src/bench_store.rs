@@ -1,4 +1,4 @@
-//! What a store has to offer to be measured: its own tables, and the ways to write into them.
+//! Interface of a store that can be benchmarked: its own tables, and the ways to write into them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use posthaste::{Event, Outbox, Store};
 use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
-use super::foreign_preset::ForeignPreset;
-use super::load::Load;
+use super::foreign::preset::ForeignPreset;
 use super::progress::Progress;
-use crate::figures::Quantiles;
+use super::workload::Load;
+use posthaste_console::Quantiles;
 use posthaste_stores::OutboxRef;
 
-/// A database that can be measured.
+/// A store that can be benchmarked.
 pub(super) trait BenchStore: Send + Sync + 'static {
     type Tables: BenchTables;
 
     fn name(&self) -> &'static str;
 
-    /// New, empty tables beside those made before.
+    /// Creates new, empty tables beside the existing ones.
     fn create(&self) -> impl Future<Output = anyhow::Result<Self::Tables>> + Send;
 
-    /// Drops all tables that were made here.
+    /// Drops all tables that this benchmark created.
     fn clear(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Empty tables, and nothing else in the way.
+    /// Drops all tables and creates empty ones.
     fn fresh(&self) -> impl Future<Output = anyhow::Result<Self::Tables>> + Send {
         async {
             self.clear().await?;
@@ -33,11 +33,11 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         }
     }
 
-    /// Drops everything that was made here, and disconnects.
+    /// Drops everything that this benchmark created, and disconnects.
     fn close(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Measures what somebody would write without a library, and what waking others costs; a part of every
-    /// round. None where nobody has written it.
+    /// Measures a hand-written baseline, and the cost of notifying other processes. It is part of every round. `None`
+    /// if this store has no baseline.
     fn by_hand(
         &self,
         load: &Load,
@@ -47,8 +47,8 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// From the answer to COMMIT in one process to the handler in another. None where a process learns of
-    /// the events of others by polling alone.
+    /// Measures the time from COMMIT in one process to the handler in another. `None` if processes find each other's
+    /// events only by polling.
     fn cross_process_latency(
         &self,
         load: &Load,
@@ -57,13 +57,13 @@ pub(super) trait BenchStore: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// Holds what keeps the database from forgetting old versions of rows, until it is dropped. None
-    /// where there is no such thing.
+    /// Holds a snapshot, which prevents the database from removing old row versions, until the guard is dropped. `None`
+    /// if the store has no snapshots.
     fn hold_snapshot(&self) -> impl Future<Output = anyhow::Result<Option<SnapshotGuard>>> + Send {
         std::future::ready(Ok(None))
     }
 
-    /// The table of a preset, full of events that wait. None where there are no layouts.
+    /// Creates the table of a preset, full of pending events. `None` if the store has no foreign tables.
     fn foreign(
         &self,
         preset: ForeignPreset,
@@ -74,42 +74,42 @@ pub(super) trait BenchStore: Send + Sync + 'static {
     }
 }
 
-/// How long events take from one process to another.
+/// Latency from one process to another.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CrossProcessLatency {
     #[serde(flatten)]
     pub(super) us: Option<Quantiles>,
-    /// How many took a second or longer: nobody saw them, and they waited for a poll.
+    /// Events that took a second or longer: their notification was missed, and a poll found them.
     pub(super) late: u64,
 }
 
-/// Keeps old versions of rows alive.
+/// Prevents the database from removing old row versions until it is dropped.
 pub(super) type SnapshotGuard = Box<dyn std::any::Any + Send>;
 
-/// Rates per second.
+/// Rates per second of a hand-written baseline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByHand {
-    /// Transactions with business and event by hand, which look before COMMIT whether the event is
-    /// still there. None where COMMIT itself says so.
+    /// Transactions with a business row and an event, both by hand, which check before COMMIT that the event still
+    /// exists. `None` if COMMIT itself confirms that.
     pub(super) proved: Option<f64>,
-    /// Events drained by a loop that claims a batch, and settles it while it claims the next.
+    /// Events drained by a loop that claims a batch while it settles the one before.
     pub(super) drain: f64,
     /// Events drained by a loop that settles them one by one.
     pub(super) one_by_one: f64,
-    /// What it costs to notify other processes. None where that is not possible.
+    /// Cost of notifying other processes; `None` if the store cannot turn notifications on and off.
     pub(super) notify_cost: Option<NotifyCost>,
 }
 
 /// Transactions per second of a service without an engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotifyCost {
-    /// Commits notify other processes.
+    /// With notifications of other processes.
     pub(super) with_notify: f64,
-    /// Commits notify nothing.
+    /// Without notifications.
     pub(super) without_notify: f64,
 }
 
-/// A row of business: its number and its text.
+/// A business row: its number and its text.
 pub(super) type Business<'b> = (u64, &'b str);
 
 /// A business table and an outbox table.
@@ -120,19 +120,19 @@ pub(super) trait BenchTables: Clone + Send + Sync + 'static {
 
     fn writer(&self, outbox: &Outbox) -> Self::Writer;
 
-    /// Where another process finds the outbox. None where it cannot.
+    /// The outbox, for another process; `None` if it cannot be reached from another process.
     fn outbox_ref(&self) -> Option<OutboxRef> {
         None
     }
 
-    /// One transaction with a row of business and no event.
+    /// Runs one transaction with a business row and no event.
     fn business(&self, business: Business<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// The same with an event that is inserted by hand, as somebody would without a library.
+    /// Runs one transaction with a business row and a hand-written event.
     fn hand_written(&self, business: Business<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// Writes so many events, claims them, and marks each as DONE by an UPDATE and a commit of its own,
-    /// as a simple relay does; answers how long the last took. None where nobody has written it.
+    /// Writes events, claims them, and marks each as DONE by an UPDATE and a COMMIT of its own, as a simple relay does.
+    /// Returns how long the marking took; `None` if this store has no baseline.
     fn settle_one_by_one(
         &self,
         events: u64,
@@ -142,14 +142,14 @@ pub(super) trait BenchTables: Clone + Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// Fills the outbox with rows by a short cut; false where there is none.
+    /// Fills the outbox by bulk statements. Returns `false` if the store has none.
     fn fill(&self, full: TableFill, load: &Load) -> impl Future<Output = anyhow::Result<bool>> + Send {
         let _ = (full, load);
         std::future::ready(Ok(false))
     }
 }
 
-/// How full the table shall be.
+/// How many rows of each kind to fill into the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TableFill {
     pub(super) done_rows: u64,
@@ -163,43 +163,35 @@ impl TableFill {
     }
 }
 
-/// How the Writer is called for the events of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriterCalls {
-    OneForAll,
-    OneEach,
-}
-
-/// What one transaction writes.
+/// The content of one transaction.
 pub(super) struct Written<'b> {
     pub(super) business: Option<Business<'b>>,
-    pub(super) events: Vec<Event>,
-    pub(super) calls: WriterCalls,
+    /// The events of each call of the Writer.
+    pub(super) calls: Vec<Vec<Event>>,
 }
 
-/// The store's Writer, on these tables.
+/// The Writer of the store, on these tables.
 pub(super) trait BenchWriter: Clone + Send + Sync + 'static {
-    /// One transaction.
+    /// Runs one transaction.
     fn transaction(&self, written: Written<'_>) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// One transaction with these events alone, in one call.
+    /// Runs one transaction with these events and no business row, in one call of the Writer.
     fn events(&self, events: Vec<Event>) -> impl Future<Output = anyhow::Result<()>> + Send {
-        self.transaction(Written { business: None, events, calls: WriterCalls::OneForAll })
+        self.transaction(Written { business: None, calls: vec![events] })
     }
 
-    /// One transaction with a row of business and one event.
+    /// Runs one transaction with a business row and one event.
     fn business_and_event(
         &self,
         business: Business<'_>,
         event: Event,
     ) -> impl Future<Output = anyhow::Result<()>> + Send {
-        let (business, events) = (Some(business), vec![event]);
-        self.transaction(Written { business, events, calls: WriterCalls::OneEach })
+        self.transaction(Written { business: Some(business), calls: vec![vec![event]] })
     }
 }
 
 impl Load {
-    /// Writes all events, so many per transaction; answers how long it took.
+    /// Writes all events, `batch` per transaction. Returns how long it took.
     pub(super) async fn write<W: BenchWriter>(&self, writer: &W, batch: u64) -> anyhow::Result<Duration> {
         let write = move |writer: W, load: Self, number| async move {
             writer.events(load.events(batch.min(load.events - number * batch))?).await

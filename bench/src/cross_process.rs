@@ -1,4 +1,4 @@
-//! Two processes on one server: one only writes, the other finds and delivers.
+//! Latency between two processes on one server: one only writes, the other delivers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,23 +9,23 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
-use super::load::{EVENT_TYPE, Load};
-use super::measured_engine;
-use super::rounds::CommitClock;
-use crate::figures::Histogram;
+use super::instrumented_engine;
+use super::store_round::CommitClock;
+use super::workload::{EVENT_TYPE, Load};
+use posthaste_console::Histogram;
 
-/// Commits of the latency measurement, and the longest pause between two.
+/// Commits of the measurement, and the longest pause between two.
 const LATENCY_COMMITS: u64 = 500;
 const MAX_COMMIT_PAUSE_MS: u64 = 20;
 
-/// Polls are as rare as they are by default, so that an event which woke nobody shows.
+/// As rare as the default, so that an event without a notification is visible as late.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const LATE_THRESHOLD: Duration = Duration::from_secs(1);
 
-/// How long to wait for an event before saying that it was lost.
+/// After this time an event counts as lost.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// From the answer to COMMIT to the call of the handler in the other process, whose store is `reading`.
+/// Measures from COMMIT to the call of the handler in the other process, whose store is `reading`.
 pub(super) async fn latency<T: BenchTables>(
     tables: &T,
     reading: Arc<dyn Store>,
@@ -36,7 +36,7 @@ pub(super) async fn latency<T: BenchTables>(
         let _ = arrive.send(Instant::now());
         std::future::ready(())
     });
-    let mut config = measured_engine::config(load);
+    let mut config = instrumented_engine::config(load);
     config.poller = PollerConfig::default();
     config.poller.interval = POLL_INTERVAL;
     let engine = Outbox::from_config(reading, config, routes).start()?;
@@ -49,8 +49,8 @@ pub(super) async fn latency<T: BenchTables>(
         writer.business_and_event((number, load.body()), load.event()?).await?;
         let arrived = timeout(ARRIVAL_TIMEOUT, arrivals.recv()).await;
         let arrived = arrived.map_err(|_| anyhow::anyhow!("an event did not reach the other process"))?;
-        if let (Some(arrived), Some(answered), true) = (arrived, clock.read(), number > 0) {
-            let took = arrived.saturating_duration_since(answered);
+        if let (Some(arrived), Some(committed), true) = (arrived, clock.read(), number > 0) {
+            let took = arrived.saturating_duration_since(committed);
             late += u64::from(took >= LATE_THRESHOLD);
             histogram.add(took);
         }

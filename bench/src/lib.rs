@@ -1,35 +1,34 @@
 //! `posthaste bench`: how fast a store is on this machine.
 //!
-//! The command line has this as an optional dependency. Other benchmarks are `examples/engine.rs` (the engine alone),
-//! `examples/writers` (each driver's Writer beside an INSERT by hand) and `peers/` (other crates, a workspace of its
-//! own); `cargo xtask bench` runs them.
+//! The command line has this crate as an optional dependency. Other benchmarks are `examples/engine.rs` (the engine
+//! alone), `examples/writers` (each driver's Writer against a hand-written INSERT) and `peers/` (other crates, in a
+//! workspace of its own). `cargo xtask bench` runs them.
 
+mod batch_size;
 mod bench_store;
-mod call_size;
 mod cross_process;
-mod figures;
+mod drain_with_snapshot;
 mod foreign;
-mod foreign_preset;
-mod full_table;
-mod held_snapshot;
-mod load;
-mod measured_engine;
-mod memory_store;
-mod memory_use;
+mod instrumented_engine;
+mod memory_bench;
 mod mysql;
 mod postgres;
+mod process_memory;
 mod progress;
 mod publish;
-mod ratio;
 mod redis;
 mod relay;
-mod report;
-mod rounds;
+mod report_format;
 mod settle_rate;
 mod soak;
 mod sql;
 mod sqlite;
-mod text_report;
+mod statistics;
+mod store_report;
+mod store_report_text;
+mod store_round;
+mod table_size;
+mod workload;
 
 use std::fmt;
 
@@ -37,118 +36,114 @@ use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
 use serde::Serialize;
 
 use bench_store::{BenchStore, TableFill};
+use foreign::preset::ForeignPreset;
 use foreign::report::ForeignReport;
-use foreign_preset::ForeignPreset;
-use load::Load;
-use memory_store::MemoryBench;
+use memory_bench::MemoryBench;
 use mysql::MySqlBench;
 use postgres::PostgresBench;
 use progress::Progress;
 use publish::report::PublishReport;
 use redis::RedisBench;
 use relay::report::RelayReport;
-use report::{SingleMeasurements, StoreReport};
 use sqlite::SqliteBench;
+use store_report::{SingleMeasurements, StoreReport};
+use workload::Load;
 
-/// How fast a store writes and delivers on this machine
+type NumberParser = clap::builder::RangedU64ValueParser<usize>;
+
+/// Measure how fast a store writes and delivers on this machine
 ///
-/// It works in tables of its own and drops them at the end. On PostgreSQL they stand in a schema of
-/// their own, so the user needs the right to create one; on MySQL and MariaDB they stand in the database
-/// of the URL. On Redis they are keys that begin with {posthaste_bench_. A SQLite file is turned to WAL, as
-/// every store on it is. Each round measures all variants one after the other; rates are medians.
+/// The benchmark creates its own tables and drops them at the end. On PostgreSQL they are in a schema of their own, so
+/// the user needs the right to create one; on MySQL and MariaDB they are in the database of the URL. On Redis they are
+/// keys that begin with {posthaste_bench_. A SQLite file is switched to WAL, as by every store. Each round measures all
+/// variants one after the other; rates are medians.
 ///
-/// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s",
-/// "outbox_tx_per_s", "writer_only_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other
-/// ratios: {"median", "lowest", "highest"}, "writer_only_to_business", "outbox_to_hand_written",
-/// "few_together_events_per_s",
-/// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s",
-/// "live_single_to_business", "live_single_lag_events", "live_batch_events_per_s",
-/// "backlog_events_per_s", "write_and_drain_events_per_s", "claim_and_settle_events_per_s": {"kept" and
-/// "deleted": {"one", "hundred", "thousand": by events per call, "hundred_to_one"}},
-/// "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null where
-/// nothing has to be proved, "drain_events_per_s", "backlog_to_drain",
-/// "one_by_one_events_per_s", "backlog_to_one_by_one", "notify_tx_per_s", "without_notify_tx_per_s" and
-/// "notify_to_without_notify": null where processes do not wake each other, or always}, "settle_rows_per_s": {"kept",
-/// "deleted", "one_by_one" and "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"},
-/// "between_processes_us": null or the same and "late", "settle_batch_mean": {"live_single",
-/// "live_batch", "backlog"}, "peak_memory_bytes": number or null, "flatness": null or {"batch", "few"
-/// and "many": {"done_rows", "future_rows", "claim_us", "settle_us"}, "claim_p50_many_to_few",
-/// "settle_p50_many_to_few"}, "snapshot": null or {"rows", "without", "with", "with_last_fifth"},
-/// "steady": null or {"seconds", "events", "lag", "first_memory_bytes", "last_memory_bytes",
+/// JSON: {"store", "events", "rounds", "writers", "workers", "payload_bytes", "business_tx_per_s", "outbox_tx_per_s",
+/// "writer_only_tx_per_s", "hand_written_tx_per_s", "outbox_to_business" and other ratios: {"median", "lowest",
+/// "highest"}, "writer_only_to_business", "outbox_to_hand_written", "few_together_events_per_s",
+/// "few_singly_events_per_s", "few_together_to_singly", "live_single_events_per_s", "live_single_to_business",
+/// "live_single_lag_events", "live_batch_events_per_s", "backlog_events_per_s", "write_and_drain_events_per_s",
+/// "claim_and_settle_events_per_s": {"kept" and "deleted": {"one", "hundred", "thousand": by events per call,
+/// "hundred_to_one"}}, "by_hand": null or {"proved_tx_per_s", "proved_to_hand_written" and "outbox_to_proved": null if
+/// the store needs no proof, "drain_events_per_s", "backlog_to_drain", "one_by_one_events_per_s",
+/// "backlog_to_one_by_one", "notify_tx_per_s", "without_notify_tx_per_s" and "notify_to_without_notify": null if
+/// notifications cannot be turned on and off}, "settle_rows_per_s": {"kept", "deleted", "one_by_one" and
+/// "kept_to_one_by_one": null or by hand}, "latency_us": {"p50", "p99", "count"}, "between_processes_us": null or the
+/// same and "late", "settle_batch_mean": {"live_single", "live_batch", "backlog"}, "peak_memory_bytes": number or null,
+/// "flatness": null or {"batch", "few" and "many": {"done_rows", "future_rows", "claim_us", "settle_us"},
+/// "claim_p50_many_to_few", "settle_p50_many_to_few"}, "snapshot": null or {"rows", "without", "with",
+/// "with_last_fifth"}, "steady": null or {"seconds", "events", "lag", "first_memory_bytes", "last_memory_bytes",
 /// "first_claim_us", "last_claim_us"}}
 ///
-/// With --publish it measures how fast events get to a broker instead, beside the broker's client library
-/// alone and beside a destination that does nothing. What the URL names (a topic, a stream, a queue) must be
-/// there, and is left with the messages in it.
+/// With --publish it measures publishing to a broker instead, compared with the broker's client library alone and with
+/// a destination that does nothing. The topic, stream or queue of the URL must exist; the messages stay in it.
 ///
-/// JSON with --publish: {"store", "publish", "events", "rounds", "workers", "payload_bytes",
-/// "bare_events_per_s", "nothing_events_per_s", "relay_events_per_s", "relay_to_bare",
-/// "relay_to_one_after_the_other", "memory_bytes": {"early", "late"}}
+/// JSON with --publish: {"store", "publish", "events", "rounds", "workers", "payload_bytes", "bare_events_per_s",
+/// "nothing_events_per_s", "relay_events_per_s", "relay_to_bare", "relay_to_one_after_the_other", "memory_bytes":
+/// {"early", "late"}}
 ///
-/// With --relay it measures what a process of its own costs instead: `posthaste relay`, which writes events to
-/// a file, beside an engine with the same settings in this process. --writers and --workers play no part.
+/// With --relay it measures the cost of a separate process instead: `posthaste relay` writes events to a file, compared
+/// with an engine with the same settings in this process. --writers and --workers have no effect.
 ///
-/// JSON with --relay: {"store", "events", "rounds", "payload_bytes", "binary_bytes",
-/// "start_to_first_delivery_ms": {"median", "lowest", "highest"}, "idle": {"seconds", "memory_bytes" and
-/// "cpu_percent": null where the system does not say it, or the same three}, "library_events_per_s",
-/// "relay_events_per_s", "relay_to_library": the same three}
+/// JSON with --relay: {"store", "events", "rounds", "payload_bytes", "binary_bytes", "start_to_first_delivery_ms":
+/// {"median", "lowest", "highest"}, "idle": {"seconds", "memory_bytes" and "cpu_percent": null if the system does not
+/// report it, or the same three}, "library_events_per_s", "relay_events_per_s", "relay_to_library": the same three}
 ///
-/// With --layout it measures how fast a table of that preset is drained instead, beside one of Posthaste's own.
+/// With --layout it measures how fast a table of that preset is drained instead, compared with Posthaste's own table.
 ///
 /// JSON with --layout: {"store", "layout", "events", "rounds", "workers", "payload_bytes", "own_events_per_s",
 /// "layout_events_per_s", "layout_to_own": the same three}
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
-    /// What to measure: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a file that is not there
-    /// is made and removed
-    // Not from the environment: nobody shall load a store that serves by forgetting an option.
+    /// The store: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a missing file is created and removed
+    // Not from the environment: a forgotten option must not put load on a production store.
     #[arg(long, value_name = "URL")]
     store: SecretUrl,
     /// Measure publishing to kafka://…, amqp://…, nats://…, redis-stream://…, http://… or file:///…
     #[arg(long, value_name = "URL")]
     publish: Option<SecretUrl>,
-    /// Measure what the process of a relay costs; not on memory:
+    /// Measure the cost of a relay as a separate process; not on memory:
     #[arg(long, conflicts_with = "publish")]
     relay: bool,
-    /// How long an idle relay is watched
+    /// How long an idle relay is observed
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "relay", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     idle: u64,
     /// Measure a table of order-service, outbox-record or debezium; on PostgreSQL, MySQL and MariaDB
-    #[arg(long, value_name = "PRESET", conflicts_with_all = ["publish", "relay"])]
+    #[arg(long, value_enum, value_name = "PRESET", conflicts_with_all = ["publish", "relay"])]
     layout: Option<ForeignPreset>,
     /// Events per measurement and round
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     events: u64,
-    /// Transactions that are open at once [default: 4; 16 on a server]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    /// Concurrent transactions [default: 4; 16 on a server]
+    #[arg(long, value_name = "N", value_parser = NumberParser::new().range(1..=1_000))]
     writers: Option<usize>,
-    /// Events that are delivered at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
+    /// Concurrent deliveries
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = NumberParser::new().range(1..=1_000))]
     workers: usize,
     /// Size of each payload
-    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = NumberParser::new().range(2..=1_000_000))]
     payload_bytes: usize,
-    /// How often everything is measured; the medians are reported
+    /// Number of rounds; the medians are reported
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     rounds: u64,
-    /// Also measure claim and settle with so many DONE rows in the table
+    /// Also measure claim and settle with N DONE rows in the table
     #[arg(long, value_name = "N")]
     done_rows: Option<u64>,
-    /// Also measure claim and settle with so many retries in the table that are not yet due
+    /// Also measure claim and settle with N retries in the table that are not yet due
     #[arg(long, value_name = "N")]
     future_rows: Option<u64>,
-    /// Also drain so many events while another session holds a snapshot; on a server
+    /// Also drain N events while another session holds a snapshot; on a server
     #[arg(long, value_name = "N")]
     snapshot_rows: Option<u64>,
-    /// Also write and deliver 2,000 events per second for so long
+    /// Also write and deliver 2,000 events per second for this long
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=86_400))]
     steady: Option<u64>,
 }
 
 impl BenchArgs {
     fn table_fill(&self) -> Option<TableFill> {
-        let asked = self.done_rows.is_some() || self.future_rows.is_some();
-        asked.then(|| TableFill {
+        let is_requested = self.done_rows.is_some() || self.future_rows.is_some();
+        is_requested.then(|| TableFill {
             done_rows: self.done_rows.unwrap_or_default(),
             future_rows: self.future_rows.unwrap_or_default(),
             pending_rows: 0,
@@ -168,7 +163,7 @@ impl BenchArgs {
     }
 }
 
-/// What was measured: JSON by `Serialize`, a table of 80 columns by `Display`.
+/// Results: JSON by `Serialize`, a table of 80 columns by `Display`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct BenchReport(ReportKind);
@@ -193,7 +188,7 @@ impl fmt::Display for BenchReport {
     }
 }
 
-/// Measures. With `is_watched` a bar on stderr shows what is under way.
+/// Runs the benchmark. With `is_watched` a progress bar is drawn on stderr.
 ///
 /// # Errors
 ///
@@ -222,7 +217,7 @@ pub async fn run(args: BenchArgs, is_watched: bool) -> anyhow::Result<BenchRepor
     }
 }
 
-/// Leaves nothing behind, also when it fails or is interrupted.
+/// Cleans up, also after an error or Ctrl-C.
 async fn bench<B: BenchStore>(bench: &B, args: &BenchArgs, is_watched: bool) -> anyhow::Result<BenchReport> {
     let measured = tokio::select! {
         measured = measure_kind(bench, args, is_watched) => measured,
@@ -256,10 +251,10 @@ async fn measure<B: BenchStore>(
 ) -> anyhow::Result<StoreReport> {
     let load = args.load();
     let rows = args.table_fill().map_or(0, |full| full.done_rows + full.future_rows);
-    let progress = Progress::new(is_watched, args.rounds * rounds::STEPS_PER_ROUND + 8, rows);
+    let progress = Progress::new(is_watched, args.rounds * store_round::STEPS_PER_ROUND + 8, rows);
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
-        rounds.push(rounds::measure(bench, &load, &progress).await?);
+        rounds.push(store_round::measure(bench, &load, &progress).await?);
     }
     let single = measure_once(bench, args, &load, &progress).await?;
     progress.clear();
@@ -275,15 +270,15 @@ async fn measure_once<B: BenchStore>(
     progress.begin("settling");
     let settle_rows_per_s = settle_rate::measure(bench, load).await?;
     progress.begin("latency");
-    let latency_us = rounds::latency(bench, load).await?;
+    let latency_us = store_round::latency(bench, load).await?;
     progress.begin("latency between processes");
     let between_processes_us = bench.cross_process_latency(load).await?;
     let flatness = match args.table_fill() {
-        Some(full) => Some(full_table::measure(bench, load, full, progress).await?),
+        Some(full) => Some(table_size::measure(bench, load, full, progress).await?),
         None => None,
     };
     let snapshot = match args.snapshot_rows {
-        Some(rows) => held_snapshot::measure(bench, load, rows, progress).await?,
+        Some(rows) => drain_with_snapshot::measure(bench, load, rows, progress).await?,
         None => None,
     };
     let steady = match args.steady {
@@ -291,18 +286,4 @@ async fn measure_once<B: BenchStore>(
         None => None,
     };
     Ok(SingleMeasurements { settle_rows_per_s, latency_us, between_processes_us, flatness, snapshot, steady })
-}
-
-fn parse_count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1_000) => Ok(count),
-        _ => Err("must be a number from 1 to 1000".to_owned()),
-    }
-}
-
-fn parse_bytes(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(bytes @ 2..=1_000_000) => Ok(bytes),
-        _ => Err("must be a number from 2 to 1000000".to_owned()),
-    }
 }

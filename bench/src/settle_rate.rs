@@ -1,27 +1,27 @@
-//! How many rows per second one connection settles, a thousand per statement, or one by one by hand.
+//! Rows settled per second on one connection: 1,000 per statement, or one by one by hand.
 
 use posthaste::store::{OnDone, Verdict};
 use serde::Serialize;
 
 use super::bench_store::BenchStore;
-use super::figures::per_second;
-use super::full_table::HandDrivenTable;
-use super::load::Load;
-use super::ratio::{Ratio, median};
+use super::statistics::per_second;
+use super::statistics::{Ratio, median};
+use super::table_size::HandDrivenTable;
+use super::workload::Load;
 
-/// Rows per statement, and how many statements are measured of each kind.
+/// Rows per statement, and number of samples of each kind.
 const STATEMENT_ROWS: u64 = 1_000;
 const SAMPLE_COUNT: usize = 15;
 
-/// Rows that are settled one by one, per sample.
+/// Rows per sample that are settled one by one.
 const ONE_BY_ONE_ROWS: u64 = 100;
 
-/// Rows per second, medians.
+/// Medians, in rows per second.
 #[derive(Debug, Serialize)]
 pub(super) struct SettleRates {
     pub(super) kept: f64,
     pub(super) deleted: f64,
-    /// By hand: an UPDATE and a commit for each. None where nobody has written it.
+    /// By hand, with an UPDATE and a COMMIT for each row; `None` if the store has no baseline.
     pub(super) one_by_one: Option<f64>,
     pub(super) kept_to_one_by_one: Option<Ratio>,
 }
@@ -38,7 +38,7 @@ pub(super) async fn measure<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Re
         let took = kept.0.settle_by_hand(ONE_BY_ONE_ROWS).await?;
         one_by_one.extend(took.map(|took| per_second(ONE_BY_ONE_ROWS, took)));
     }
-    // A sample of each was taken right after one of the other.
+    // Each pair of samples was taken in immediate succession.
     let ratios = kept.1.iter().zip(&one_by_one).map(|(kept, one_by_one)| kept / one_by_one);
     let kept_to_one_by_one = Ratio::of(ratios);
     Ok(SettleRates {

@@ -1,4 +1,4 @@
-//! A steady load for a long time: memory and claims must stay as they were.
+//! A steady load for a long time: memory and claim latency must stay constant.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::load::{EVENT_TYPE, Load};
-use super::measured_engine::{self, MeasuredStore};
-use super::memory_use;
+use super::instrumented_engine::{self, MeasuredStore};
+use super::process_memory;
 use super::progress::Progress;
-use crate::figures::Quantiles;
+use super::workload::{EVENT_TYPE, Load};
+use posthaste_console::Quantiles;
 
-/// Events per transaction, and one transaction after the other: 2,000 events per second.
+/// Events per transaction and interval between transactions: 2,000 events per second.
 const TRANSACTION_EVENTS: u64 = 10;
 const TRANSACTION_INTERVAL: Duration = Duration::from_millis(5);
 
-/// So many take turns, because a commit may take longer than that.
+/// Concurrent writers, because a commit may take longer than the interval.
 const WRITER_TASKS: u32 = 8;
 
-/// The first fifth of a run and the last.
+/// Results of the first and of the last fifth of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct SteadyLoad {
     pub(super) seconds: u64,
     pub(super) events: u64,
-    /// How many events were not settled yet when the last one was written.
+    /// Events that were not yet settled when the last one was written.
     pub(super) lag: u64,
     pub(super) first_memory_bytes: Option<u64>,
     pub(super) last_memory_bytes: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct SteadyLoad {
     pub(super) last_claim_us: Option<Quantiles>,
 }
 
-/// Half of the transactions go over the hot path, the others wait to be claimed.
+/// Half of the transactions use the hot path; the events of the others must be claimed.
 pub(super) async fn measure<B: BenchStore>(
     bench: &B,
     load: &Load,
@@ -45,18 +45,18 @@ pub(super) async fn measure<B: BenchStore>(
     let tables = bench.fresh().await?;
     let store = MeasuredStore::new(tables.store());
     let routes = Routes::new().handle(EVENT_TYPE, |_: Delivery| std::future::ready(()));
-    let outbox = Outbox::from_config(store.clone(), measured_engine::config(load), routes).start()?;
+    let outbox = Outbox::from_config(store.clone(), instrumented_engine::config(load), routes).start()?;
     let writer_only = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     let writers = [tables.writer(&outbox), tables.writer(&writer_only)];
 
     let fifth = Duration::from_secs(seconds).div_f64(5.0);
     let mut events = write_for(&writers, load, fifth).await?;
-    let (first_memory_bytes, first) = (memory_use::now(), store.take_claims());
+    let (first_memory_bytes, first) = (process_memory::now(), store.take_claims());
     events += write_for(&writers, load, fifth * 3).await?;
     store.take_claims();
     events += write_for(&writers, load, fifth).await?;
     let lag = events.saturating_sub(store.settled());
-    let (last_memory_bytes, last) = (memory_use::now(), store.take_claims());
+    let (last_memory_bytes, last) = (process_memory::now(), store.take_claims());
     outbox.shutdown().await;
     Ok(SteadyLoad {
         seconds,
@@ -69,7 +69,7 @@ pub(super) async fn measure<B: BenchStore>(
     })
 }
 
-/// Answers how many events were written. A database that is too slow for the rate gets fewer.
+/// Returns the number of events written. A store that is too slow for the rate gets fewer.
 async fn write_for<W: BenchWriter>(writers: &[W; 2], load: &Load, time: Duration) -> anyhow::Result<u64> {
     let until = Instant::now() + time;
     let mut tasks = JoinSet::new();

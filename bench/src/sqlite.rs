@@ -1,4 +1,4 @@
-//! The SQLite store, on tables of its own in any file.
+//! The SQLite store, in tables of its own in any file.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,18 +13,18 @@ use posthaste_stores::OutboxRef;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
-use crate::bench_store::{Business, WriterCalls, Written};
-use crate::load;
+use crate::bench_store::{Business, Written};
 use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
+use crate::workload;
 
 pub(super) type SqliteBench = SqlBench<SqliteFile>;
 
-/// A file with tables that no other process has.
+/// A file with tables that no other process uses.
 pub(super) struct SqliteFile {
     options: SqliteConnectOptions,
-    /// What the names of all these tables begin with, random so that no other process has it.
+    /// Prefix of the names of all tables, random so that no other process uses it.
     prefix: String,
-    /// The file, if it was not there before.
+    /// The path of the file, if this benchmark created it.
     created: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl SqliteBench {
     pub(super) async fn open(options: SqliteConnectOptions, writers: usize) -> Result<Self> {
         let file = options.get_filename().to_owned();
         let created = (!file.exists()).then_some(file);
-        // As the store's own connections, so that nothing but the statements differs.
+        // The settings of the store's own connections, so that only the statements differ.
         let options = options
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
@@ -81,7 +81,7 @@ impl SqlDatabase for SqliteFile {
             for suffix in ["", "-wal", "-shm"] {
                 let mut name = file.clone().into_os_string();
                 name.push(suffix);
-                // The last connection has removed the other two already.
+                // The last connection has usually removed the side files already.
                 let _ = std::fs::remove_file(name);
             }
         }
@@ -89,7 +89,7 @@ impl SqlDatabase for SqliteFile {
     }
 }
 
-/// Only names that were made above are in them.
+/// Statements on the tables of the benchmark. They contain only generated names.
 #[derive(Clone)]
 pub(super) struct SqliteStatements {
     business: Arc<str>,
@@ -136,25 +136,24 @@ impl Statements for SqliteStatements {
 
     async fn insert_event(&self, db: &mut SqliteConnection, (number, body): Business<'_>) -> Result<()> {
         let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.event))).bind(EventId::uuid_v7().to_string());
-        let query = query.bind(load::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
+        let query = query.bind(workload::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
         query.execute(db).await?;
         Ok(())
     }
 
-    async fn write(&self, writer: &SqliteWriter, pool: &SqlitePool, written: Written<'_>) -> Result<()> {
-        let Written { business, events, calls } = written;
+    async fn write(
+        &self,
+        writer: &SqliteWriter,
+        pool: &SqlitePool,
+        Written { business, calls }: Written<'_>,
+    ) -> Result<()> {
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
         }
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events).await?;
-        } else {
-            for event in events {
-                tx.write(event).await?;
-            }
         }
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 }

@@ -1,5 +1,5 @@
-//! What each Writer costs beside an INSERT that somebody wrote by hand with the same driver, transaction by
-//! transaction in turns, so that both have the same share of whatever else the machine does.
+//! Benchmark of each Writer against a hand-written INSERT with the same driver. The two alternate transaction by
+//! transaction, so that background load affects them equally.
 //!
 //! ```sh
 //! cargo xtask bench writers                                       # on SQLite
@@ -22,8 +22,8 @@ fn event() -> Result<Event, EventError> {
     Event::builder("OrderPlaced").aggregate("Order", "17").json_text(PAYLOAD).build()
 }
 
-/// Runs both in turns, and prints how many transactions the Writer makes in the time that those by hand take.
-/// `transact` is told whether the event shall be written by hand.
+/// Runs both variants alternately and prints the rate of the Writer relative to the hand-written INSERT. The argument
+/// of `transact` is whether to write by hand.
 async fn compare(
     driver: &str,
     mut transact: impl AsyncFnMut(bool) -> Result<(), BoxError>,

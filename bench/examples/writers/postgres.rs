@@ -63,7 +63,7 @@ async fn on_tokio_postgres(pool: &Pool, context: &WriterContext<Postgres>) -> Re
 }
 
 async fn on_diesel_async(url: &str, context: &WriterContext<Postgres>) -> Result<(), BoxError> {
-    // Here, because its `execute` would stand for everybody's.
+    // Imported here, because its `execute` would shadow those of the other drivers.
     use diesel_async::{AsyncConnection as _, RunQueryDsl as _, TransactionManager as _};
 
     type Manager = <AsyncPgConnection as diesel_async::AsyncConnection>::TransactionManager;

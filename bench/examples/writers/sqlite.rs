@@ -50,7 +50,7 @@ async fn on_rusqlite(file: &Path, context: &WriterContext<Sqlite>) -> Result<(),
 }
 
 async fn on_diesel(file: &Path, context: &WriterContext<Sqlite>) -> Result<(), BoxError> {
-    // Here, because its `execute` would stand for everybody's.
+    // Imported here, because its `execute` would shadow those of the other drivers.
     use diesel::{Connection as _, RunQueryDsl as _};
 
     let mut connection = diesel::SqliteConnection::establish(&file.display().to_string())?;

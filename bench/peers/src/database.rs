@@ -1,4 +1,4 @@
-//! A database that nobody else has, for both versions of the driver.
+//! A database for one run, with connections for both versions of the driver.
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
@@ -30,12 +30,12 @@ impl Database {
         Ok(())
     }
 
-    /// For Posthaste.
+    /// Connection options for Posthaste.
     pub(crate) fn options(&self) -> PgConnectOptions {
         self.server.clone().database(&self.name)
     }
 
-    /// For the others: as many connections as Posthaste's engine has.
+    /// A pool for the other crates, with as many connections as Posthaste's engine.
     pub(crate) async fn peer_pool(&self, commits: Commits) -> anyhow::Result<sqlx08::PgPool> {
         let mut options = self.peer.clone().database(&self.name);
         if commits == Commits::Asynchronous {

@@ -1,4 +1,4 @@
-//! Drains the same backlog through Posthaste, oxide-outbox and pgmq, in turns, on the same server.
+//! Drains the same backlog through Posthaste, oxide-outbox and pgmq, alternately, on the same server.
 
 mod database;
 mod outbox_postgres;
@@ -11,47 +11,47 @@ use clap::Parser;
 
 use database::Database;
 
-/// How fast Posthaste drains a backlog from PostgreSQL beside two other projects
+/// Compare how fast Posthaste and two other projects drain a backlog from PostgreSQL
 ///
-/// It works in a database of its own and drops it at the end.
+/// It creates a database and drops it at the end.
 #[derive(Parser)]
 struct Args {
-    /// The server, as a user who may create databases
+    /// URL of the server; the user must be able to create databases
     #[arg(long = "store", value_name = "URL", env = "POSTHASTE_TEST_POSTGRES_URL", hide_env_values = true)]
     url: String,
     /// Events in the backlog
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     events: u32,
-    /// Events per claim, the same for everybody
+    /// Events per claim, the same for all
     #[arg(long, value_name = "N", default_value_t = 500)]
     batch: u32,
     /// Size of each payload
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     payload_bytes: usize,
-    /// How often everybody drains; medians are printed
+    /// Number of rounds; medians are printed
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
 }
 
-/// The backlog that everybody gets.
+/// The backlog, the same for all.
 #[derive(Clone)]
 struct Load {
     events: u32,
     batch: u32,
-    /// JSON text.
+    /// A JSON text.
     payload: String,
 }
 
-/// When a relay's commits are on disk.
+/// When the commits of a relay reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Commits {
-    /// As the server says: before they are answered.
+    /// As the server is configured: before COMMIT returns.
     AsTheyCome,
-    /// A little later, as Posthaste's own are.
+    /// Shortly after COMMIT, as those of Posthaste.
     Asynchronous,
 }
 
-/// What takes part, and what each does with a delivered row.
+/// The contestants, and what each does with a delivered row.
 const MEASUREMENT_NAMES: [&str; 6] = [
     "posthaste, rows kept",
     "posthaste, rows deleted",
@@ -103,7 +103,7 @@ fn print(rounds: &[[f64; 6]], load: &Load) {
     );
     println!("{:<30} {:>10}  posthaste is faster by (lowest to highest round)", "", "events/s");
     for (at, name) in MEASUREMENT_NAMES.iter().enumerate() {
-        // Beside whoever does the same with its rows.
+        // Compared with the Posthaste variant that does the same with its rows.
         let ours = if at < 4 { 0 } else { 1 };
         let (rate, _, _) = spread(rounds.iter().map(|round| round[at]));
         let (times, lowest, highest) = spread(rounds.iter().map(|round| round[ours] / round[at]));

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::database::Database;
 use crate::{Commits, Load};
 
-/// Creates its table by the migration that the crate brings along.
+/// Creates its table with the migration in the sources of the crate.
 pub(crate) async fn install(database: &Database) -> anyhow::Result<()> {
     let migration = std::fs::read_to_string(migration_file()?)?;
     let pool = database.peer_pool(Commits::AsTheyCome).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn install(database: &Database) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The crate has its SQL in its sources only; cargo knows where those are.
+/// The path of the migration. The crate has its SQL only in its sources; cargo knows where those are.
 fn migration_file() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
@@ -60,7 +60,7 @@ pub(crate) async fn drain(database: &Database, load: &Load, commits: Commits) ->
         .shutdown_rx(stopped)
         .build()?;
     let started = Instant::now();
-    // It ends when it was told to and has written back its last batch.
+    // Ends after the shutdown was requested and the last batch is settled.
     manager.run().await?;
     let took = started.elapsed();
     let unsent: i64 = sqlx08::query_scalar("SELECT count(*) FROM outbox_events WHERE status <> 'Sent'")

@@ -1,4 +1,4 @@
-//! pgmq, a queue in SQL functions, and a loop of its read and delete: a service would write that itself.
+//! pgmq, a queue in SQL functions, with a loop of reads and deletes that a service would write itself.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::{Commits, Load};
 
 const QUEUE_NAME: &str = "bench";
 
-/// Seconds for which a message that was read is hidden.
+/// Seconds for which a message is hidden after it was read.
 const VISIBILITY_TIMEOUT_SECONDS: i32 = 30;
 
-/// Installs its functions from the SQL that the crate has in it, so the server needs no extension.
+/// Installs its functions from the SQL in the crate, so the server needs no extension.
 pub(crate) async fn install(database: &Database) -> anyhow::Result<()> {
     let queue = queue(database, Commits::AsTheyCome).await?;
     queue.install_sql_from_embedded().await?;
@@ -30,7 +30,9 @@ pub(crate) async fn drain(database: &Database, load: &Load, commits: Commits) ->
     let started = Instant::now();
     let mut left = load.events as usize;
     while left > 0 {
-        let messages = queue.read_batch::<Value>(QUEUE_NAME, VISIBILITY_TIMEOUT_SECONDS, load.batch.cast_signed()).await?;
+        let messages = queue
+            .read_batch::<Value>(QUEUE_NAME, VISIBILITY_TIMEOUT_SECONDS, load.batch.cast_signed())
+            .await?;
         ensure!(!messages.is_empty(), "pgmq has lost {left} messages");
         let ids: Vec<i64> = messages.iter().map(|message| message.msg_id).collect();
         left -= queue.delete_batch(QUEUE_NAME, &ids).await?;

@@ -1,5 +1,4 @@
-//! Posthaste's engine, with claims of rows, a handler that only counts, and its defaults but for the
-//! size of a claim.
+//! Posthaste's engine with row claims, a handler that only counts, and its defaults except for the size of a claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +14,7 @@ use tokio::sync::Notify;
 use crate::Load;
 use crate::database::Database;
 
-/// What becomes of a delivered row.
+/// What happens to a delivered row.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows {
     Kept,
@@ -38,13 +37,13 @@ pub(crate) async fn drain(database: &Database, load: &Load, rows: Rows) -> anyho
         Rows::Deleted => OnDone::Delete,
     };
     let mut config = Config::default();
-config.poller.batch = load.batch as usize;
-config.purge = PurgeConfig::default().with_on_done(on_done);
+    config.poller.batch = load.batch as usize;
+    config.purge = PurgeConfig::default().with_on_done(on_done);
     let outbox = Outbox::from_config(store.clone(), config, routes).build()?;
     let started = Instant::now();
     outbox.start()?;
     all.notified().await;
-    // Also what is on its way to the database.
+    // Also waits for settlements in flight.
     outbox.idle().await?;
     let took = started.elapsed();
     outbox.shutdown().await;

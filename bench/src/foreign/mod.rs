@@ -1,21 +1,23 @@
 //! `posthaste bench --layout PRESET`: how fast a foreign table is drained.
 //!
-//! Each round drains the same events twice, in turns: from a table of Posthaste's own, and from one of the preset.
+//! Each round drains the same events twice, in alternating order: from Posthaste's own table, and from the table of the
+//! preset.
 
+pub(crate) mod preset;
 pub(super) mod report;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::preset::ForeignPreset;
 use self::report::{ForeignReport, ForeignRound};
 use super::BenchArgs;
 use super::bench_store::BenchStore;
-use super::foreign_preset::ForeignPreset;
-use super::load::Load;
-use super::measured_engine::CountingEngine;
+use super::instrumented_engine::CountingEngine;
 use super::progress::Progress;
-use super::rounds::{backlog, in_turns};
-use crate::figures::per_second;
+use super::store_round::{backlog, in_turns};
+use super::workload::Load;
+use crate::statistics::per_second;
 use posthaste_stores::InvalidStore;
 
 /// Measurements per round.
@@ -49,14 +51,14 @@ async fn round<B: BenchStore>(
         anyhow::Ok(backlog(&bench.fresh().await?, load).await?.0.per_second)
     };
     let foreign = async || {
-        progress.begin("drained from a table of somebody else");
+        progress.begin("drained from a foreign table");
         drain(bench, preset, load).await
     };
     let (own, foreign) = in_turns(number, own, foreign).await?;
     Ok(ForeignRound { own, foreign })
 }
 
-/// Events per second. All rows are there before the engine starts.
+/// Returns events per second. All rows are in the table before the engine starts.
 async fn drain<B: BenchStore>(bench: &B, preset: ForeignPreset, load: &Load) -> anyhow::Result<f64> {
     bench.clear().await?;
     let Some(store) = bench.foreign(preset, load).await? else {

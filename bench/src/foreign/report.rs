@@ -1,14 +1,13 @@
-//! What draining a foreign table came to: for programs as JSON, for people as a table.
+//! Results of `--layout`, as JSON and as text.
 
 use serde::Serialize;
 
+use super::preset::ForeignPreset;
 use crate::BenchArgs;
-use crate::figures::count;
-use crate::foreign_preset::ForeignPreset;
-use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, rate, write_rows};
+use crate::report_format::{Setup, rate, write_rows};
+use crate::statistics::{Ratio, median};
 
-/// What one round measured, in events per second.
+/// Results of one round, in events per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForeignRound {
     pub(super) own: f64,
@@ -18,12 +17,10 @@ pub(super) struct ForeignRound {
 /// Rates are medians of the rounds; the ratio is the median of the ratios within each round.
 #[derive(Debug, Serialize)]
 pub(crate) struct ForeignReport {
-    store: &'static str,
+    #[serde(flatten)]
+    setup: Setup,
     layout: &'static str,
-    events: u64,
-    rounds: u64,
     workers: usize,
-    payload_bytes: usize,
     own_events_per_s: f64,
     layout_events_per_s: f64,
     layout_to_own: Option<Ratio>,
@@ -38,28 +35,19 @@ impl ForeignReport {
     ) -> Self {
         let rate = |of: fn(&ForeignRound) -> f64| median(rounds.iter().map(of).collect()).round();
         Self {
-            store,
+            setup: Setup::new(store, args),
             layout: preset.name(),
-            events: args.events,
-            rounds: args.rounds,
             workers: args.workers,
-            payload_bytes: args.payload_bytes,
             own_events_per_s: rate(|round| round.own),
             layout_events_per_s: rate(|round| round.foreign),
             layout_to_own: Ratio::of(rounds.iter().map(|round| round.foreign / round.own)),
         }
     }
 
-    /// For people.
+    /// The report as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "{} store, a table of the layout {}, medians of {}\n{} of {} bytes per drain\n\n",
-            self.store,
-            self.layout,
-            counted(self.rounds, "round"),
-            counted(self.events, "event"),
-            count(self.payload_bytes as u64),
-        );
+        let what = format!(", a table of the layout {}", self.layout);
+        let mut text = self.setup.heading(&what, "drain") + "\n\n";
         let mut rows = vec![
             rate(self.own_events_per_s, "drained from a table of Posthaste's own"),
             rate(self.layout_events_per_s, "drained from the table of the layout"),

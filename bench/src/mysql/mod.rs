@@ -12,21 +12,21 @@ use sqlx::MySqlPool;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::bench_store::{ByHand, SnapshotGuard};
-use crate::foreign_preset::{ColumnTypes, ForeignPreset};
-use crate::load::Load;
+use crate::foreign::preset::{ColumnTypes, ForeignPreset};
 use crate::progress::Progress;
-use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, by_hand};
+use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
+use crate::workload::Load;
 use statements::MySqlStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "CHAR(36)", bytes: "MEDIUMBLOB", json: "JSON" };
 
 pub(super) type MySqlBench = SqlBench<MySqlTables>;
 
-/// Tables that no other process has.
+/// Tables that no other process uses.
 pub(super) struct MySqlTables {
     options: MySqlConnectOptions,
     name: &'static str,
-    /// What the names of all these tables begin with, random so that no other process has it.
+    /// Prefix of the names of all tables, random so that no other process uses it.
     prefix: String,
 }
 
@@ -64,9 +64,9 @@ impl SqlDatabase for MySqlTables {
         Ok(Some(builder.connect().await?))
     }
 
-    /// Processes are not notified here: each looks by itself whether something is due.
+    /// MySQL has no notifications between processes: each polls.
     async fn by_hand(bench: &MySqlBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
-        by_hand::measure(bench, load, progress).await.map(Some)
+        baseline::measure(bench, load, progress).await.map(Some)
     }
 
     async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {

@@ -1,4 +1,4 @@
-//! Statements on the benchmark's own tables. Only names that were made here are in them.
+//! Statements on the tables of the benchmark. They contain only generated names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, MySqlPool,
 };
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::load::{self, Load};
+use crate::bench_store::{Business, SnapshotGuard, TableFill, Written};
 use crate::sql::Statements;
-use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::workload::{self, Load};
 
-/// As the store's own connections have it: a claim locks the rows that it finds, and not the gaps between.
+/// The isolation level of the store's own connections: a claim locks the rows that it finds, but not the gaps between.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 type MySqlQuery = Query<'static, MySql, MySqlArguments>;
@@ -44,7 +44,7 @@ pub(super) async fn run(pool: &MySqlPool, text: String) -> Result<()> {
     Ok(())
 }
 
-/// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
+/// A transaction in a session of its own that holds a snapshot, like a forgotten report.
 pub(super) async fn hold_snapshot(options: &MySqlConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
@@ -63,11 +63,11 @@ pub(crate) struct MySqlStatements {
     analyze: Arc<str>,
 }
 
-/// The columns that the Writer fills for such an event, with a lease on it.
+/// The columns that the Writer fills for an event with a lease.
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
                        lease_token, inserted_at, locked_at";
 
-/// The most rows that are filled in by one statement, and as many numbers from 0 on.
+/// Maximum number of rows per INSERT. `NUMBERS` generates as many numbers from 0 on.
 const FILL_BATCH_ROWS: u64 = 100_000;
 const NUMBERS: &str =
     "(WITH digits AS (SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 \
@@ -150,21 +150,20 @@ impl Statements for MySqlStatements {
         Ok(())
     }
 
-    async fn write(&self, writer: &MySqlWriter, pool: &MySqlPool, written: Written<'_>) -> Result<()> {
-        let Written { business, events, calls } = written;
+    async fn write(
+        &self,
+        writer: &MySqlWriter,
+        pool: &MySqlPool,
+        Written { business, calls }: Written<'_>,
+    ) -> Result<()> {
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
         }
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events).await?;
-        } else {
-            for event in events {
-                tx.write(event).await?;
-            }
         }
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 
     async fn settle_one_by_one(
@@ -173,11 +172,11 @@ impl Statements for MySqlStatements {
         events: u64,
         load: &Load,
     ) -> Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await
+        baseline::settle_one_by_one(pool, self, events, load).await
     }
 
     async fn fill(&self, pool: &MySqlPool, full: TableFill, load: &Load) -> Result<bool> {
-        by_hand::fill(pool, self, full, load).await
+        baseline::fill(pool, self, full, load).await
     }
 }
 
@@ -199,7 +198,7 @@ impl RelayStatements for MySqlStatements {
         let mut tx = db.begin().await?;
         let find = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.find)));
         let rows: Vec<ClaimedRow<i64>> = find.fetch_all(&mut *tx).await?;
-        let seqs = by_hand::positions(&rows);
+        let seqs = baseline::positions(&rows);
         if !seqs.is_empty() {
             self.lease("by hand", 1, &seqs).execute(&mut *tx).await?;
         }
@@ -217,7 +216,8 @@ impl RelayStatements for MySqlStatements {
         let attempts = i32::from(status == 2);
         while left > 0 {
             let ids = format!("{:016x}-", fastrand::u64(..));
-            let query = query(&self.fill).bind(ids).bind(load::EVENT_TYPE).bind(body.to_owned()).bind(status);
+            let query =
+                query(&self.fill).bind(ids).bind(workload::EVENT_TYPE).bind(body.to_owned()).bind(status);
             let query = query.bind(attempts).bind(due_in_s).bind(status).bind(status);
             query.bind(left.min(FILL_BATCH_ROWS)).execute(&mut *db).await?;
             left -= left.min(FILL_BATCH_ROWS);
@@ -230,9 +230,9 @@ impl RelayStatements for MySqlStatements {
     }
 }
 
-/// The same values as the Writer has for an event with a lease on it.
+/// The values that the Writer binds for an event with a lease.
 fn event_values(query: MySqlQuery, body: &str) -> MySqlQuery {
-    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(workload::EVENT_TYPE).bind(GLOBAL);
     query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }
 
@@ -240,7 +240,7 @@ fn query(text: &Arc<str>) -> MySqlQuery {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }
 
-/// With places for so many values at its end.
+/// The statement with `places` placeholders at its end.
 fn listed(text: &str, places: usize) -> MySqlQuery {
     sqlx::query(AssertSqlSafe(format!("{text}({})", vec!["?"; places].join(", "))))
 }

@@ -14,17 +14,17 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::bench_store::{ByHand, NotifyCost, SnapshotGuard};
-use crate::foreign_preset::{ColumnTypes, ForeignPreset};
-use crate::load::Load;
+use crate::foreign::preset::{ColumnTypes, ForeignPreset};
 use crate::progress::Progress;
-use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, by_hand};
+use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
+use crate::workload::Load;
 use statements::PgStatements;
 
 const COLUMN_TYPES: ColumnTypes = ColumnTypes { uuid: "UUID", bytes: "BYTEA", json: "JSONB" };
 
 pub(super) type PostgresBench = SqlBench<PostgresSchema>;
 
-/// A schema that no other process has.
+/// A schema that no other process uses.
 pub(super) struct PostgresSchema {
     options: PgConnectOptions,
     schema: SchemaName,
@@ -38,7 +38,7 @@ impl PostgresBench {
         Ok(Self::new(PostgresSchema { options, schema }, pool))
     }
 
-    /// A store on these tables as another process has one.
+    /// Another store on the same tables, as another process would have.
     async fn another(&self, outbox: &OutboxRef, notify: Notify) -> Result<PgStore> {
         let store = self.database.another(outbox, notify).await?;
         self.close_at_the_end(&store).await;
@@ -86,10 +86,10 @@ impl SqlDatabase for PostgresSchema {
     }
 
     async fn by_hand(bench: &PostgresBench, load: &Load, progress: &Progress) -> Result<Option<ByHand>> {
-        let by_hand = by_hand::measure(bench, load, progress).await?;
-        progress.begin("without an engine, waking others");
+        let by_hand = baseline::measure(bench, load, progress).await?;
+        progress.begin("without an engine, with notifications");
         let with_notify = notify_cost::transactions_per_second(bench, load, Notify::AfterCommit).await?;
-        progress.begin("without an engine, waking nobody");
+        progress.begin("without an engine, without notifications");
         let without_notify = notify_cost::transactions_per_second(bench, load, Notify::Off).await?;
         let notify_cost = Some(NotifyCost { with_notify, without_notify });
         Ok(Some(ByHand { notify_cost, ..by_hand }))

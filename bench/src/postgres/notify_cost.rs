@@ -1,4 +1,4 @@
-//! The cost of a notification, for a service that only writes: transactions per second with and without one.
+//! Cost of notifications for a service that only writes: transactions per second with and without them.
 
 use std::time::Duration;
 
@@ -10,15 +10,14 @@ use tokio::time::timeout;
 use super::PostgresBench;
 use super::statements::PgStatements;
 use crate::bench_store::{BenchStore as _, BenchWriter as _};
-use crate::figures::per_second;
-use crate::load::Load;
 use crate::sql::SqlTables;
+use crate::statistics::per_second;
+use crate::workload::Load;
 
 /// How long to wait until the listener is connected.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many transactions per second a service commits that has no engine, while another process
-/// listens.
+/// Transactions per second of a service without an engine, while another process listens.
 pub(super) async fn transactions_per_second(
     bench: &PostgresBench,
     load: &Load,
@@ -35,11 +34,11 @@ pub(super) async fn transactions_per_second(
     Ok(per_second(load.events, took.await?))
 }
 
-/// A listener that has begun to listen.
+/// A listener that is connected.
 async fn listen(bench: &PostgresBench, tables: &SqlTables<PgStatements>) -> anyhow::Result<Notifier> {
     let listener = bench.another(&tables.outbox, Notify::Off).await?;
     let wake = listener.wake().unwrap_or_default();
-    // It notifies once when it has connected.
+    // It notifies once after it has connected.
     timeout(LISTEN_TIMEOUT, wake.notified()).await?;
     Ok(wake)
 }

@@ -1,4 +1,4 @@
-//! Statements on the benchmark's own tables. Only names that were made here are in them.
+//! Statements on the tables of the benchmark. They contain only generated names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, WriterCalls, Written};
-use crate::load::{self, Load};
+use crate::bench_store::{Business, SnapshotGuard, TableFill, Written};
 use crate::sql::Statements;
-use crate::sql::by_hand::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
+use crate::workload::{self, Load};
 
-/// What the store sets for its own connections.
+/// The session settings of the store's own connections.
 const SETTINGS: [(&str, &str); 6] = [
     ("synchronous_commit", "off"),
     ("jit", "off"),
@@ -40,7 +40,7 @@ pub(super) async fn run(pool: &PgPool, text: String) -> Result<()> {
     Ok(())
 }
 
-/// A transaction in a session of its own that sees the rows of now, as a forgotten report does.
+/// A transaction in a session of its own that holds a snapshot, like a forgotten report.
 pub(super) async fn hold_snapshot(options: &PgConnectOptions) -> Result<SnapshotGuard> {
     let mut connection = options.clone().disable_statement_logging().connect().await?;
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
@@ -59,7 +59,7 @@ pub(crate) struct PgStatements {
     vacuum: Arc<str>,
 }
 
-/// The columns that the Writer fills for such an event, with a lease on it.
+/// The columns that the Writer fills for an event with a lease.
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
                        lease_token, inserted_at, locked_at";
 
@@ -131,35 +131,35 @@ impl Statements for PgStatements {
         Ok(())
     }
 
-    async fn write(&self, writer: &PgWriter, pool: &PgPool, written: Written<'_>) -> Result<()> {
-        let Written { business, events, calls } = written;
+    async fn write(
+        &self,
+        writer: &PgWriter,
+        pool: &PgPool,
+        Written { business, calls }: Written<'_>,
+    ) -> Result<()> {
         let mut tx = writer.begin(pool).await?;
         if let Some(business) = business {
             self.insert_business(&mut tx, business).await?;
         }
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events).await?;
-        } else {
-            for event in events {
-                tx.write(event).await?;
-            }
         }
-        tx.commit().await?;
-        Ok(())
+        Ok(tx.commit().await?)
     }
 
     async fn settle_one_by_one(&self, pool: &PgPool, events: u64, load: &Load) -> Result<Option<Duration>> {
-        by_hand::settle_one_by_one(pool, self, events, load).await
+        baseline::settle_one_by_one(pool, self, events, load).await
     }
 
     async fn fill(&self, pool: &PgPool, full: TableFill, load: &Load) -> Result<bool> {
-        by_hand::fill(pool, self, full, load).await
+        baseline::fill(pool, self, full, load).await
     }
 }
 
 #[async_trait]
 impl RelayStatements for PgStatements {
-    /// Batches wait for no disk, as those of the store. A simple relay has the server's own settings.
+    /// In batches the connection has the settings of the store, so commits do not wait for the disk. A simple relay has
+    /// the settings of the server.
     async fn connect(pool: &PgPool, mode: RelayMode) -> Result<PgConnection> {
         let options = PgConnectOptions::clone(&pool.connect_options()).disable_statement_logging();
         let settings = if mode == RelayMode::InBatches { &SETTINGS[..] } else { &[] };
@@ -175,7 +175,7 @@ impl RelayStatements for PgStatements {
     async fn claim(&self, db: &mut PgConnection) -> Result<Vec<i64>> {
         let claim = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.claim))).bind("by hand").bind(1_i64);
         let rows: Vec<ClaimedRow<String>> = claim.fetch_all(db).await?;
-        Ok(by_hand::positions(&rows))
+        Ok(baseline::positions(&rows))
     }
 
     async fn settle(&self, db: &mut PgConnection, seqs: &[i64]) -> Result<u64> {
@@ -185,7 +185,7 @@ impl RelayStatements for PgStatements {
     async fn insert_rows(&self, db: &mut PgConnection, rows: Rows<'_>) -> Result<()> {
         let Rows { count, status, due_in_s, body } = rows;
         let attempts = i32::from(status == 2);
-        let query = query(&self.fill).bind(i64::try_from(count)?).bind(load::EVENT_TYPE).bind(body);
+        let query = query(&self.fill).bind(i64::try_from(count)?).bind(workload::EVENT_TYPE).bind(body);
         query.bind(status).bind(attempts).bind(due_in_s as f64).execute(db).await?;
         Ok(())
     }
@@ -199,11 +199,11 @@ fn query(text: &Arc<str>) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(Arc::clone(text)))
 }
 
-/// The same values as the Writer has for an event with a lease on it.
+/// The values that the Writer binds for an event with a lease.
 fn event_values(
     query: Query<'static, Postgres, PgArguments>,
     body: &str,
 ) -> Query<'static, Postgres, PgArguments> {
-    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(load::EVENT_TYPE).bind(GLOBAL);
+    let query = query.bind(EventId::uuid_v7().as_str().to_owned()).bind(workload::EVENT_TYPE).bind(GLOBAL);
     query.bind(body.to_owned()).bind(LEASE_OWNER).bind(LeaseToken::random().as_i64())
 }

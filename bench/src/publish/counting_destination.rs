@@ -1,4 +1,4 @@
-//! Counts what a destination takes, and notices when it takes something not.
+//! Counts the deliveries of a destination, and detects failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub(super) struct CountingDestination {
     state: Arc<watch::Sender<DeliveryState>>,
 }
 
-/// What is known of the deliveries: how many, or why one failed.
+/// State of the deliveries: how many there were, or why one failed.
 #[derive(Clone, Debug)]
 enum DeliveryState {
     Delivered(u64),
@@ -29,7 +29,8 @@ impl CountingDestination {
         Self { inner, delivered: Arc::default(), expected, state }
     }
 
-    /// Waits until so many are delivered. A benchmark does not wait for a broker to come back.
+    /// Waits until `count` events are delivered. Fails after the first failed delivery: a benchmark does not wait for a
+    /// broker to recover.
     pub(super) async fn delivered(&self, count: u64) -> anyhow::Result<()> {
         let mut states = self.state.subscribe();
         let is_over = |state: &DeliveryState| match state {
@@ -53,7 +54,7 @@ impl CountingDestination {
         });
         let more = outcomes.len() as u64;
         let delivered = self.delivered.fetch_add(more, Ordering::Relaxed) + more;
-        // Waking the waiter for every batch would cost what is measured.
+        // Notifying the waiter of every batch would distort the measurement.
         let tenth = (self.expected / 10).max(1);
         let is_news = delivered >= self.expected || delivered / tenth > (delivered - more) / tenth;
         match failed {

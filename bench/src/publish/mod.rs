@@ -1,10 +1,10 @@
 //! `posthaste bench --publish URL`: how fast events get from a store to a broker.
 //!
 //! Each round measures three things one after the other: the broker's client library alone, with the same
-//! acknowledgements; the same engine on the same store with a destination that does nothing; and the relay,
-//! which is the engine with the publisher.
+//! acknowledgements; an engine on the store with a destination that does nothing; and the relay, which is the engine
+//! with the publisher.
 
-mod bare;
+mod baseline;
 mod counting_destination;
 pub(super) mod report;
 
@@ -18,12 +18,12 @@ use self::counting_destination::CountingDestination;
 use self::report::{MemoryUse, PublishReport, PublishRound};
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables};
-use super::figures::per_second;
-use super::load::Load;
-use super::measured_engine;
-use super::memory_use;
+use super::instrumented_engine;
+use super::process_memory;
 use super::progress::Progress;
-use super::rounds::BATCH_EVENTS;
+use super::statistics::per_second;
+use super::store_round::BATCH_EVENTS;
+use super::workload::Load;
 use posthaste_stores::SecretUrl;
 
 /// Measurements per round.
@@ -32,10 +32,10 @@ const STEPS_PER_ROUND: u64 = 3;
 /// Events per call of the destination that does nothing: as many as publishers take.
 const NULL_BATCH_EVENTS: usize = 500;
 
-/// The type of every aggregate here.
+/// The type of every aggregate.
 const AGGREGATE_TYPE: &str = "Bench";
 
-/// Events of so many aggregates, each of which is a key.
+/// Number of aggregates; each is an ordering key.
 const KEY_COUNT: u64 = 1_000;
 
 pub(super) async fn measure<B: BenchStore>(
@@ -49,7 +49,7 @@ pub(super) async fn measure<B: BenchStore>(
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         progress.begin("the client library alone");
-        let bare = per_second(load.events, bare::publish(url.expose(), &load).await?);
+        let bare = per_second(load.events, baseline::publish(url.expose(), &load).await?);
         progress.begin("a destination that does nothing");
         let nothing = relay(bench, &load, Arc::new(NullDestination)).await?.0;
         progress.begin("the relay");
@@ -60,7 +60,7 @@ pub(super) async fn measure<B: BenchStore>(
     Ok(PublishReport::new(bench.name(), args, url, &rounds))
 }
 
-/// A benchmark runs on the machine of whoever starts it: its endpoint may be there too.
+/// Plain HTTP and local addresses are allowed, because the endpoint of a benchmark may be on this machine.
 fn publisher(url: &str) -> anyhow::Result<Arc<dyn Destination>> {
     if url.starts_with("http") {
         let builder = posthaste_publishers::http::HttpPublisher::builder(url).allow_http();
@@ -69,7 +69,7 @@ fn publisher(url: &str) -> anyhow::Result<Arc<dyn Destination>> {
     Ok(posthaste_publishers::publisher(url)?)
 }
 
-/// How many events per second go from a backlog in the store to this destination, and the memory meanwhile.
+/// Events per second from a backlog in the store to this destination, and the memory of this process.
 async fn relay<B: BenchStore>(
     bench: &B,
     load: &Load,
@@ -81,20 +81,20 @@ async fn relay<B: BenchStore>(
     write(&tables.writer(&writer_only), load).await?;
     let destination = CountingDestination::new(destination, load.events);
     let routes = Routes::new().add(Route::fallback().deliver_to(destination.clone()));
-    let outbox = Outbox::from_config(tables.store(), measured_engine::config(load), routes).build()?;
+    let outbox = Outbox::from_config(tables.store(), instrumented_engine::config(load), routes).build()?;
     let started = Instant::now();
     outbox.start()?;
     destination.delivered(load.events / 10).await?;
-    let early = memory_use::now();
+    let early = process_memory::now();
     destination.delivered(load.events).await?;
-    let late = memory_use::now();
+    let late = process_memory::now();
     outbox.idle().await?;
     let took = started.elapsed();
     outbox.shutdown().await;
     Ok((per_second(load.events, took), MemoryUse { early, late }))
 }
 
-/// The backlog: events with a key, as a service writes them.
+/// Writes the backlog: events with a key, as a service writes them.
 async fn write<W: super::bench_store::BenchWriter>(writer: &W, load: &Load) -> anyhow::Result<()> {
     let write = |writer: W, load: Load, number| async move {
         let first = number * BATCH_EVENTS;
@@ -106,7 +106,7 @@ async fn write<W: super::bench_store::BenchWriter>(writer: &W, load: &Load) -> a
 }
 
 fn event(load: &Load, number: u64) -> anyhow::Result<Event> {
-    let event = Event::builder(super::load::EVENT_TYPE).aggregate(AGGREGATE_TYPE, key(number));
+    let event = Event::builder(super::workload::EVENT_TYPE).aggregate(AGGREGATE_TYPE, key(number));
     Ok(event.json_text(load.body()).build()?)
 }
 
@@ -114,7 +114,7 @@ fn key(number: u64) -> String {
     format!("key-{}", number % KEY_COUNT)
 }
 
-/// Takes everything at once.
+/// Accepts everything immediately.
 struct NullDestination;
 
 #[async_trait]

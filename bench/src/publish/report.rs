@@ -1,14 +1,14 @@
-//! What publishing came to: for programs as JSON, for people as a table.
+//! Results of `--publish`, as JSON and as text.
 
 use serde::Serialize;
 
 use crate::BenchArgs;
-use crate::figures::count;
-use crate::ratio::{Ratio, median};
-use crate::text_report::{counted, rate, write_rows};
+use crate::report_format::{Setup, counted, rate, write_rows};
+use crate::statistics::{Ratio, median};
+use posthaste_console::count;
 use posthaste_stores::SecretUrl;
 
-/// What one round measured: events per second, and memory.
+/// Results of one round: events per second, and memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PublishRound {
     pub(super) bare: f64,
@@ -18,13 +18,13 @@ pub(super) struct PublishRound {
 }
 
 impl PublishRound {
-    /// What a relay would reach that first takes an event from the store and then publishes it.
+    /// The rate of a relay that would take each event from the store and then publish it, one after the other.
     fn one_after_the_other(&self) -> f64 {
         1.0 / (1.0 / self.bare + 1.0 / self.nothing)
     }
 }
 
-/// Of this process, in bytes: after a tenth of the events, and after the last.
+/// Resident memory of this process in bytes: after a tenth of the events, and after the last.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct MemoryUse {
     pub(super) early: Option<u64>,
@@ -34,12 +34,10 @@ pub(super) struct MemoryUse {
 /// Rates are medians of the rounds; ratios are medians of the ratios within each round.
 #[derive(Debug, Serialize)]
 pub(crate) struct PublishReport {
-    store: &'static str,
+    #[serde(flatten)]
+    setup: Setup,
     publish: String,
-    events: u64,
-    rounds: u64,
     workers: usize,
-    payload_bytes: usize,
     bare_events_per_s: f64,
     nothing_events_per_s: f64,
     relay_events_per_s: f64,
@@ -57,12 +55,9 @@ impl PublishReport {
     ) -> Self {
         let rate = |of: fn(&PublishRound) -> f64| median(rounds.iter().map(of).collect()).round();
         Self {
-            store,
+            setup: Setup::new(store, args),
             publish: url.to_string(),
-            events: args.events,
-            rounds: args.rounds,
             workers: args.workers,
-            payload_bytes: args.payload_bytes,
             bare_events_per_s: rate(|round| round.bare),
             nothing_events_per_s: rate(|round| round.nothing),
             relay_events_per_s: rate(|round| round.relay),
@@ -91,17 +86,10 @@ impl PublishReport {
         rows
     }
 
-    /// For people.
+    /// The report as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "{} store to {}, medians of {}\n{} of {} bytes per measurement, {}\n\n",
-            self.store,
-            self.publish,
-            counted(self.rounds, "round"),
-            counted(self.events, "event"),
-            count(self.payload_bytes as u64),
-            counted(self.workers as u64, "worker"),
-        );
+        let heading = self.setup.heading(&format!(" to {}", self.publish), "measurement");
+        let mut text = format!("{heading}, {}\n\n", counted(self.workers as u64, "worker"));
         write_rows(&mut text, self.rows());
         text
     }

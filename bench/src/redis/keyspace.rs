@@ -1,4 +1,4 @@
-//! Keys of a business and an outbox beside them, and the ways to write into them.
+//! Keys of a business and of an outbox, and the ways to write into them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use posthaste_redis::{OutboxName, RedisStore, RedisWriter};
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 
-use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, WriterCalls, Written};
-use super::super::full_table::HandDrivenTable;
-use super::super::load::Load;
+use super::super::bench_store::{BenchTables, BenchWriter, Business, TableFill, Written};
 use super::super::progress::Progress;
-use super::baseline_relay;
+use super::super::table_size::HandDrivenTable;
+use super::super::workload::Load;
+use super::baseline;
 use posthaste_stores::OutboxRef;
 
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct RedisTables {
 }
 
 impl RedisTables {
-    /// A key that stands where the outbox stands, as on a cluster it must.
+    /// A key with the hash tag of the outbox: on a cluster one transaction can only use keys of one slot.
     fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.store.tag(""))
     }
@@ -59,7 +59,7 @@ impl BenchTables for RedisTables {
         self.execute(&pipeline).await
     }
 
-    /// The body and its arrival, as the Writer stores them.
+    /// Stores the body and the arrival, as the Writer does.
     async fn hand_written(&self, business: Business<'_>) -> anyhow::Result<()> {
         let id = EventId::uuid_v7();
         let mut pipeline = redis::pipe();
@@ -72,7 +72,7 @@ impl BenchTables for RedisTables {
     async fn settle_one_by_one(&self, events: u64, load: &Load) -> anyhow::Result<Option<Duration>> {
         let mut table = HandDrivenTable::new(self.clone(), load)?;
         table.fill(TableFill::pending(events), &Progress::hidden()).await?;
-        Ok(Some(baseline_relay::one_by_one(&table, events).await?.settling))
+        Ok(Some(baseline::one_by_one(&table, events).await?.settling))
     }
 }
 
@@ -83,17 +83,13 @@ pub(crate) struct RedisTablesWriter {
 }
 
 impl BenchWriter for RedisTablesWriter {
-    async fn transaction(&self, Written { business, events, calls }: Written<'_>) -> anyhow::Result<()> {
+    async fn transaction(&self, Written { business, calls }: Written<'_>) -> anyhow::Result<()> {
         let mut tx = self.writer.begin();
         if let Some(business) = business {
             self.tables.set_business(&mut tx, business);
         }
-        if calls == WriterCalls::OneForAll {
+        for events in calls {
             tx.write_all(events)?;
-        } else {
-            for event in events {
-                tx.write(event)?;
-            }
         }
         tx.commit(&mut self.tables.connection.clone()).await?;
         Ok(())

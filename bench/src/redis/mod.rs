@@ -1,6 +1,6 @@
 //! The store on Redis, in outboxes of its own whose keys are removed at the end.
 
-mod baseline_relay;
+mod baseline;
 mod keyspace;
 
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use redis::{AsyncConnectionConfig, Client};
 
 use super::bench_store::{BenchStore, ByHand, CrossProcessLatency};
 use super::cross_process;
-use super::figures::per_second;
-use super::full_table::backlog;
-use super::load::Load;
 use super::progress::Progress;
+use super::statistics::per_second;
+use super::table_size::backlog;
+use super::workload::Load;
 use keyspace::RedisTables;
 
-/// Events that are settled one by one, at the most: that takes long.
+/// Maximum number of events that are settled one by one, because that is slow.
 const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
-/// How long the server may take to answer: it is overloaded on purpose.
+/// Response timeout of the server, which the benchmark overloads.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Keys that are looked at and removed by one command.
+/// Keys per SCAN and UNLINK.
 const SCAN_KEYS: usize = 1_000;
 
-/// A server with outboxes that nobody else has.
+/// A server with outboxes that no other process uses.
 pub(super) struct RedisBench {
     builder: RedisStoreBuilder,
-    /// All writers share it, as those of a service do. It also removes what they wrote: the server takes
-    /// that after whatever was still on its way.
+    /// Shared by all writers, as in a service. The same connection removes the keys at the end, so that the server does
+    /// it after all pending writes.
     connection: MultiplexedConnection,
-    /// What all our outboxes begin with, random so that they are nobody else's.
+    /// Prefix of the names of all outboxes, random so that no other process uses it.
     prefix: String,
     sets: AtomicU32,
 }
@@ -42,7 +42,7 @@ pub(super) struct RedisBench {
 impl RedisBench {
     pub(super) async fn open(builder: RedisStoreBuilder, url: &str) -> anyhow::Result<Self> {
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
-        // Says what is wrong with the server, and leaves nothing there.
+        // Reports problems with the server before anything is written.
         builder.clone().name(OutboxName::new(&prefix)?).read_only().connect().await?;
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(DRAIN_TIMEOUT));
         let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
@@ -92,12 +92,12 @@ impl BenchStore for RedisBench {
     async fn by_hand(&self, load: &Load, progress: &Progress) -> anyhow::Result<Option<ByHand>> {
         let table = backlog(self, load, load.events, progress).await?;
         progress.begin("drained by hand");
-        let drain = per_second(load.events, baseline_relay::best_case(&table, load.events).await?);
+        let drain = per_second(load.events, baseline::best_case(&table, load.events).await?);
         let singles = load.events.min(MAX_ONE_BY_ONE_EVENTS);
         let table = backlog(self, load, singles, progress).await?;
         progress.begin("drained by hand, one by one");
-        let one_by_one = per_second(singles, baseline_relay::one_by_one(&table, singles).await?.all);
-        // EXEC answers what was stored, so there is nothing to prove; and every write wakes others.
+        let one_by_one = per_second(singles, baseline::one_by_one(&table, singles).await?.all);
+        // The reply to EXEC proves what was stored, and every write notifies other processes.
         Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }
 

@@ -1,4 +1,4 @@
-//! How fast a backlog is drained by an engine in this process, and by a relay.
+//! How fast a backlog is drained, by an engine in this process and by a relay.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use super::process::RelayProcess;
 use super::sink::FileSink;
 use super::write;
 use crate::bench_store::{BenchStore, BenchTables};
-use crate::figures::per_second;
-use crate::load::Load;
+use crate::statistics::per_second;
+use crate::workload::Load;
 use posthaste_stores::SecretUrl;
 
-/// How long whoever drains is left alone first: longer than it waits between two looks at the store.
+/// Pause before the clock starts: longer than the drainer waits between two polls.
 const IDLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long between two questions whether all is settled.
+/// Pause between two checks whether all events are settled.
 const SETTLED_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Events per second, with the settings of a relay.
+/// Events per second of an engine with the settings of a relay.
 pub(super) async fn by_library<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<f64> {
     let (tables, sink) = (bench.fresh().await?, FileSink::new()?);
     let publisher = posthaste_publishers::publisher(&sink.url())?;
@@ -30,7 +30,7 @@ pub(super) async fn by_library<B: BenchStore>(bench: &B, load: &Load) -> anyhow:
     drained
 }
 
-/// The same by another process.
+/// Events per second of a relay.
 pub(super) async fn by_relay<B: BenchStore>(
     bench: &B,
     store: &SecretUrl,
@@ -41,7 +41,7 @@ pub(super) async fn by_relay<B: BenchStore>(
     relay.until(drain(&tables, &sink, load)).await?
 }
 
-/// The first event shows that somebody is there, and how long a line is.
+/// The first event shows that the relay is ready, and how long a line is.
 async fn drain<T: BenchTables>(tables: &T, sink: &FileSink, load: &Load) -> anyhow::Result<f64> {
     write(tables, load.events(1)?).await?;
     sink.has_one().await?;

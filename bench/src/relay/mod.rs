@@ -1,7 +1,7 @@
-//! `posthaste bench --relay`: what the process of a relay costs.
+//! `posthaste bench --relay`: the cost of a relay as a separate process.
 //!
-//! Each round starts a relay and watches it idle, and then drains the same events twice, in turns: by an
-//! engine in this process, and by a relay beside it.
+//! Each round starts a relay and observes it while it is idle. Then it drains the same events twice, in alternating
+//! order: by an engine in this process, and by a relay.
 
 mod drain;
 mod process;
@@ -19,14 +19,14 @@ use self::sink::FileSink;
 use self::usage::ProcessUsage;
 use super::BenchArgs;
 use super::bench_store::{BenchStore, BenchTables, BenchWriter};
-use super::load::Load;
 use super::progress::Progress;
-use super::rounds::in_turns;
+use super::store_round::in_turns;
+use super::workload::Load;
 
 /// Measurements per round.
 const STEPS_PER_ROUND: u64 = 4;
 
-/// How long a relay that has delivered is left alone before it counts as idle.
+/// Pause after the first delivery, before the relay counts as idle.
 const IDLE_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) async fn measure<B: BenchStore>(
@@ -64,7 +64,8 @@ async fn round<B: BenchStore>(
     Ok(RelayRound { start, idle, library, relay })
 }
 
-/// From the start of the process to the line of an event that waited for it, and what it uses afterwards.
+/// Measures the time from the start of the process to the delivery of an event that was waiting, and the idle usage
+/// afterwards.
 async fn start_and_idle<B: BenchStore>(
     bench: &B,
     args: &BenchArgs,
@@ -85,7 +86,7 @@ async fn start_and_idle<B: BenchStore>(
     Ok((took, usage::between(before, usage::ProcessReading::of(relay.id()))))
 }
 
-/// In one transaction, as a service without an engine does: all are there at once.
+/// Writes all events in one transaction, without a lease, so that they become visible together.
 async fn write<T: BenchTables>(tables: &T, events: Vec<Event>) -> anyhow::Result<()> {
     let outbox = Outbox::builder(tables.store(), Routes::new()).writer_only().build()?;
     tables.writer(&outbox).events(events).await

@@ -1,4 +1,4 @@
-//! A relay in a process of its own, which ends with its owner.
+//! A relay as a child process, which is killed when its owner is dropped.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::bench_store::BenchTables;
 use posthaste_stores::InvalidStore;
 use posthaste_stores::SecretUrl;
 
-/// How long between two looks whether the process still runs.
+/// Pause between two checks whether the process still runs.
 const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct RelayProcess<'a> {
@@ -19,7 +19,7 @@ pub(super) struct RelayProcess<'a> {
 }
 
 impl<'a> RelayProcess<'a> {
-    /// Does not wait for anything.
+    /// Starts the process and returns immediately.
     pub(super) fn start<T: BenchTables>(
         tables: &T,
         store: &SecretUrl,
@@ -35,7 +35,7 @@ impl<'a> RelayProcess<'a> {
         self.process.id()
     }
 
-    /// Waits, but for nothing that a relay which has ended would have to do.
+    /// Runs `work`, but fails as soon as the process ends.
     pub(super) async fn until<T>(&mut self, waited_for: impl Future<Output = T>) -> anyhow::Result<T> {
         tokio::select! {
             done = waited_for => Ok(done),
@@ -58,7 +58,8 @@ impl<'a> RelayProcess<'a> {
     }
 }
 
-/// The program that runs. The store's URL may hold a password, and everybody sees the arguments of a process.
+/// The command line of the relay. The URL of the store may contain a password, so it is passed in the environment:
+/// other users can see the arguments of a process.
 fn command<T: BenchTables>(tables: &T, store: &SecretUrl, sink: &FileSink) -> anyhow::Result<Command> {
     let Some(outbox_ref) = tables.outbox_ref() else {
         let text = "a relay is a process of its own and cannot see memory: name a database with --store";
@@ -76,7 +77,7 @@ fn command<T: BenchTables>(tables: &T, store: &SecretUrl, sink: &FileSink) -> an
     Ok(command)
 }
 
-/// At once: its tables are dropped anyway.
+/// Killed without a drain, because its tables are dropped anyway.
 impl Drop for RelayProcess<'_> {
     fn drop(&mut self) {
         let _ = self.process.kill();

@@ -1,4 +1,4 @@
-//! What the process of a relay came to: for programs as JSON, for people as a table.
+//! Results of `--relay`, as JSON and as text.
 
 use std::time::Duration;
 
@@ -6,11 +6,10 @@ use serde::Serialize;
 
 use super::usage::ProcessUsage;
 use crate::BenchArgs;
-use crate::figures::count;
-use crate::ratio::{Ratio, Spread, median};
-use crate::text_report::{counted, rate, write_rows};
+use crate::report_format::{Setup, counted, rate, write_rows};
+use crate::statistics::{Ratio, Spread, median};
 
-/// What one round measured; the last two in events per second.
+/// Results of one round; the last two are in events per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RelayRound {
     pub(super) start: Duration,
@@ -22,10 +21,8 @@ pub(super) struct RelayRound {
 /// Rates are medians of the rounds; the ratio is the median of the ratios within each round.
 #[derive(Debug, Serialize)]
 pub(crate) struct RelayReport {
-    store: &'static str,
-    events: u64,
-    rounds: u64,
-    payload_bytes: usize,
+    #[serde(flatten)]
+    setup: Setup,
     binary_bytes: u64,
     start_to_first_delivery_ms: Option<Spread>,
     idle: IdleUsage,
@@ -34,7 +31,7 @@ pub(crate) struct RelayReport {
     relay_to_library: Option<Ratio>,
 }
 
-/// None where the system does not say it.
+/// `None` if the system does not report it.
 #[derive(Debug, Serialize)]
 struct IdleUsage {
     seconds: u64,
@@ -47,10 +44,7 @@ impl RelayReport {
         let rate = |of: fn(&RelayRound) -> f64| median(rounds.iter().map(of).collect()).round();
         let memory = rounds.iter().filter_map(|round| round.idle.memory_bytes);
         Ok(Self {
-            store,
-            events: args.events,
-            rounds: args.rounds,
-            payload_bytes: args.payload_bytes,
+            setup: Setup::new(store, args),
             binary_bytes: std::fs::metadata(std::env::current_exe()?)?.len(),
             start_to_first_delivery_ms: Spread::of(
                 rounds.iter().map(|round| round.start.as_secs_f64() * 1_000.0),
@@ -87,16 +81,10 @@ impl RelayReport {
         rows
     }
 
-    /// For people.
+    /// The report as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "{} store, a relay to a file, medians of {}\n{} of {} bytes per drain, {} of idling\n\n",
-            self.store,
-            counted(self.rounds, "round"),
-            counted(self.events, "event"),
-            count(self.payload_bytes as u64),
-            counted(self.idle.seconds, "second"),
-        );
+        let heading = self.setup.heading(", a relay to a file", "drain");
+        let mut text = format!("{heading}, {} of idling\n\n", counted(self.idle.seconds, "second"));
         write_rows(&mut text, self.rows());
         text
     }

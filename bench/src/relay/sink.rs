@@ -1,4 +1,4 @@
-//! The file that events are delivered to, in a folder of its own that goes with it.
+//! The file to which the relay delivers events, in a temporary folder.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// In memory, where there is such a folder: a disk is not what is measured.
+/// A folder in memory, if there is one, because the disk is not measured.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
-/// How long a first event may take before something is wrong.
+/// How long to wait for the first event.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long between two looks at the file.
+/// Pause between two checks of the file.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(super) struct FileSink {
@@ -34,18 +34,18 @@ impl FileSink {
         format!("file://{}", self.file().display())
     }
 
-    /// For what a relay says, which is no event.
+    /// The file for the log of the relay.
     pub(super) fn create_log(&self) -> std::io::Result<File> {
         File::create(self.log())
     }
 
-    /// The last that a relay has said.
+    /// The last line of the log.
     pub(super) fn last_log_line(&self) -> String {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().next_back().unwrap_or("nothing was logged").to_owned()
     }
 
-    /// Bytes by now. All lines have the same length.
+    /// Size of the file. All lines have the same length.
     pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(self.file()).map(|file| file.len()).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl FileSink {
         }
     }
 
-    /// Waits until there are so many.
+    /// Waits until the file has at least this size.
     pub(super) async fn has_bytes(&self, least: u64) {
         while self.bytes() < least {
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;

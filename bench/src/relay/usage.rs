@@ -1,20 +1,20 @@
-//! What a process uses while it is watched, where the system says it.
+//! Resource usage of a process; `None` if the system does not report it.
 
 use std::time::Instant;
 
-use crate::memory_use;
+use crate::process_memory;
 
-/// What Linux counts the time of processes in, per second, whatever its own clock does.
+/// Unit of process times in `/proc` on Linux, independent of the kernel's own tick rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Resident memory, and the share of one processor.
+/// Resident memory, and CPU usage as a percentage of one processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessUsage {
     pub(super) memory_bytes: Option<u64>,
     pub(super) cpu_percent: Option<f64>,
 }
 
-/// What the system says at one moment.
+/// Counters of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessReading {
     at: Instant,
@@ -26,11 +26,11 @@ impl ProcessReading {
     pub(super) fn of(process: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok();
         let ticks = stat.and_then(|stat| ticks(&stat));
-        Self { at: Instant::now(), ticks, memory_bytes: memory_use::of(process) }
+        Self { at: Instant::now(), ticks, memory_bytes: process_memory::of(process) }
     }
 }
 
-/// Memory is that of the end.
+/// Usage between two readings. The memory is that of the second.
 pub(super) fn between(before: ProcessReading, after: ProcessReading) -> ProcessUsage {
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     let ticks = before.ticks.zip(after.ticks).map(|(before, after)| after.saturating_sub(before));
@@ -38,7 +38,7 @@ pub(super) fn between(before: ProcessReading, after: ProcessReading) -> ProcessU
     ProcessUsage { memory_bytes: after.memory_bytes, cpu_percent }
 }
 
-/// In user mode and in the kernel. The name of the program, in parentheses, may hold anything.
+/// Ticks in user mode and in the kernel. The name of the program is in parentheses and may contain any character.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

@@ -1,6 +1,6 @@
-//! A SQL database that is measured: tables of its own, which are dropped at the end.
+//! A SQL database under test: its own tables, which are dropped at the end.
 
-pub(crate) mod by_hand;
+pub(crate) mod baseline;
 mod tables;
 
 use std::sync::Arc;
@@ -15,47 +15,48 @@ use tokio::sync::Mutex;
 
 use crate::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
 use crate::cross_process;
-use crate::foreign_preset::ForeignPreset;
-use crate::load::Load;
+use crate::foreign::preset::ForeignPreset;
 use crate::progress::Progress;
+use crate::workload::Load;
 pub(crate) use tables::{Connection, SqlTables, Statements};
 
-/// What a database is asked for besides its [`Statements`]. What it cannot be asked for has a default of nothing.
+/// Operations of a database besides its [`Statements`]. An operation that a database does not support has a default
+/// that does nothing.
 #[async_trait]
 pub(crate) trait SqlDatabase: Sized + Send + Sync + 'static {
     type Statements: Statements;
 
     fn name(&self) -> &'static str;
 
-    /// New tables, the `set`-th of this run.
+    /// Creates new tables, the `set`-th of this run.
     async fn create(&self, pool: &PoolOf<Self>, set: u32) -> Result<SqlTables<Self::Statements>>;
 
-    /// Drops all tables that were made here.
+    /// Drops all tables that this benchmark created.
     async fn drop_tables(&self, pool: &PoolOf<Self>) -> Result<()>;
 
-    /// Leaves nothing behind, after the tables were dropped.
+    /// Cleans up after the tables were dropped.
     async fn close(&self, pool: &PoolOf<Self>) -> Result<()> {
         pool.close().await;
         Ok(())
     }
 
-    /// A store on these tables as another process has one. None where a process learns of the events of others by
-    /// polling alone.
+    /// Another store on the same tables, as another process would have. `None` if processes find each other's events
+    /// only by polling.
     async fn another_store(&self, _: &OutboxRef) -> Result<Option<StoreOf<Self>>> {
         Ok(None)
     }
 
-    /// As [`BenchStore::by_hand`].
+    /// See [`BenchStore::by_hand`].
     async fn by_hand(_: &SqlBench<Self>, _: &Load, _: &Progress) -> Result<Option<ByHand>> {
         Ok(None)
     }
 
-    /// As [`BenchStore::hold_snapshot`].
+    /// See [`BenchStore::hold_snapshot`].
     async fn hold_snapshot(&self) -> Result<Option<SnapshotGuard>> {
         Ok(None)
     }
 
-    /// As [`BenchStore::foreign`].
+    /// See [`BenchStore::foreign`].
     async fn foreign(
         &self,
         _: &PoolOf<Self>,
@@ -71,7 +72,7 @@ pub(crate) type PoolOf<D> = Pool<<<D as SqlDatabase>::Statements as Statements>:
 
 pub(crate) type StoreOf<D> = <<D as SqlDatabase>::Statements as Statements>::Store;
 
-/// A database with tables that no other process has.
+/// A database with tables that no other process uses.
 pub(crate) struct SqlBench<D: SqlDatabase> {
     pub(crate) database: D,
     pub(crate) pool: PoolOf<D>,
@@ -84,7 +85,7 @@ impl<D: SqlDatabase> SqlBench<D> {
         Self { database, pool, sets: AtomicU32::new(0), open: Mutex::default() }
     }
 
-    /// This store is closed before its tables are dropped.
+    /// Registers a store that must be closed before its tables are dropped.
     pub(crate) async fn close_at_the_end(&self, store: &StoreOf<D>) {
         self.open.lock().await.push(store.clone());
     }
@@ -136,13 +137,13 @@ impl<D: SqlDatabase> BenchStore for SqlBench<D> {
     }
 }
 
-/// Connections for this many writers, and for what else is asked meanwhile.
+/// A pool with a connection for each writer, and for what runs beside them.
 pub(crate) async fn pool<DB: Database>(
     options: <DB::Connection as sqlx::Connection>::Options,
     writers: usize,
 ) -> Result<Pool<DB>> {
     let connections = u32::try_from(writers)?.saturating_add(2);
     let pool = sqlx::pool::PoolOptions::new().min_connections(connections).max_connections(connections);
-    // A round trip more for every transaction would hide what an outbox costs.
+    // A check of the connection before every transaction would hide the cost of the outbox.
     Ok(pool.test_before_acquire(false).connect_with(options).await?)
 }

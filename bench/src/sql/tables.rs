@@ -10,7 +10,7 @@ use posthaste_stores::OutboxRef;
 use sqlx::{Database, Pool};
 
 use crate::bench_store::{BenchTables, BenchWriter, Business, TableFill, Written};
-use crate::load::Load;
+use crate::workload::Load;
 
 pub(crate) type Connection<S> = <<S as Statements>::Db as Database>::Connection;
 
@@ -21,7 +21,7 @@ pub(crate) trait Statements: Clone + Send + Sync + 'static {
     type Store: Store + Clone;
     type Writer: Clone + Send + Sync + 'static;
 
-    /// Begins a transaction that writes.
+    /// The statement that begins a writing transaction.
     const BEGIN: &'static str = "BEGIN";
 
     fn writer(store: &Self::Store, outbox: &Outbox) -> Self::Writer;
@@ -30,18 +30,18 @@ pub(crate) trait Statements: Clone + Send + Sync + 'static {
 
     async fn insert_business(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<()>;
 
-    /// An event as the Writer writes it, with a lease on it.
+    /// Inserts an event as the Writer does, with a lease.
     async fn insert_event(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<()>;
 
-    /// As [`BenchWriter::transaction`].
+    /// See [`BenchWriter::transaction`].
     async fn write(&self, writer: &Self::Writer, pool: &Pool<Self::Db>, written: Written<'_>) -> Result<()>;
 
-    /// As [`BenchTables::settle_one_by_one`].
+    /// See [`BenchTables::settle_one_by_one`].
     async fn settle_one_by_one(&self, _: &Pool<Self::Db>, _: u64, _: &Load) -> Result<Option<Duration>> {
         Ok(None)
     }
 
-    /// As [`BenchTables::fill`].
+    /// See [`BenchTables::fill`].
     async fn fill(&self, _: &Pool<Self::Db>, _: TableFill, _: &Load) -> Result<bool> {
         Ok(false)
     }
@@ -54,7 +54,7 @@ pub(crate) struct SqlTables<S: Statements> {
     pub(crate) statements: S,
 }
 
-// Derived, it would ask the same of the type of the database.
+// A derived impl would require `Clone` of the database type.
 impl<S: Statements> Clone for SqlTables<S> {
     fn clone(&self) -> Self {
         let Self { pool, store, outbox, statements } = self;

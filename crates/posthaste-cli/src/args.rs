@@ -1,12 +1,13 @@
-//! Arguments that several commands share: which events, which page, who asks and whether it goes ahead.
+//! Arguments that several commands share: selections, filters, pages, consent and the actor.
 
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use posthaste::admin::{Filter, PageRequest};
 use posthaste::{EventId, Status};
 
-/// The events that a change is meant for.
+/// The events to which a change applies.
 #[derive(Debug, Args)]
 pub(crate) struct EventSelection {
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub(crate) struct SelectedIds {
 }
 
 impl SelectedIds {
-    /// Each id once, in the order in which they were typed.
+    /// Each id once, in the order in which they were given.
     pub(crate) fn ids(&self) -> Vec<EventId> {
         let mut ids: Vec<EventId> = Vec::new();
         for id in self.ids.iter().map(|id| EventId::from(id.as_str())) {
@@ -41,7 +42,7 @@ impl SelectedIds {
     }
 }
 
-/// Which events; every condition counts.
+/// Filters on events; all of them must match.
 #[derive(Debug, Default, Args)]
 pub(crate) struct FilterArgs {
     /// Only this event type
@@ -64,8 +65,8 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TEXT", help_heading = FilterArgs::HEADING)]
     pub(crate) error: Option<String>,
 
-    /// Only events that died at least so long ago, such as 7d or 12h; of others, that were done or
-    /// inserted so long ago
+    /// Only events that died at least this long ago, such as 7d or 12h; for other statuses, that were done or inserted
+    /// this long ago
     #[arg(long, value_name = "DURATION", help_heading = FilterArgs::HEADING, value_parser = humantime::parse_duration)]
     pub(crate) older_than: Option<Duration>,
 }
@@ -77,7 +78,7 @@ impl FilterArgs {
         self.with(Some(Status::Dead))
     }
 
-    /// These conditions, and a status.
+    /// These filters and a status.
     pub(crate) fn with(&self, status: Option<Status>) -> Filter {
         let mut filter = Filter::default();
         filter.status = status;
@@ -91,14 +92,14 @@ impl FilterArgs {
     }
 }
 
-/// Whether a change that touches many events goes ahead.
+/// Consent to a change of many events.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConsentArgs {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 
-    /// Only say what would change
+    /// Only report what would change
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 
@@ -112,10 +113,10 @@ impl ConsentArgs {
     }
 }
 
-/// Who changes something.
+/// The person or program that makes a change.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ActorArgs {
-    /// Who asks, for the store's record of what operators did [default: cli:$USER]
+    /// The name under which the change is recorded in the audit [default: cli:$USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }
@@ -131,14 +132,14 @@ impl ActorArgs {
     }
 }
 
-/// Which page of a list.
+/// One page of a list.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct PageArgs {
-    /// At most so many
-    #[arg(long, value_name = "N", default_value = "20", value_parser = parse_limit)]
+    /// At most N entries
+    #[arg(long, value_name = "N", default_value = "20", value_parser = limit_parser())]
     limit: usize,
 
-    /// Continue after this number, which the page before has named
+    /// Continue after this number, which the previous page printed
     #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
     after: Option<i64>,
 }
@@ -149,10 +150,7 @@ impl PageArgs {
     }
 }
 
-/// So many entries as a page can have.
-pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(limit @ 1..=PageRequest::MAX_LIMIT) => Ok(limit),
-        _ => Err(format!("a number from 1 to {}", PageRequest::MAX_LIMIT)),
-    }
+/// Parses the size of a page.
+pub(crate) fn limit_parser() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=PageRequest::MAX_LIMIT as u64)
 }

@@ -1,10 +1,12 @@
-//! The command line (clap): what all commands have in common, and the help of the program.
+//! The command line (clap): the options that all commands have, and the help of the program.
 
 use clap::Parser;
 
+#[cfg(feature = "full")]
 use crate::commands::Command;
 use crate::output::Output;
 
+#[cfg(feature = "full")]
 const HELP_EXAMPLES: &str = "\
 Examples:
   export POSTHASTE_STORE=postgres://shop@db.example/shop
@@ -23,16 +25,24 @@ Examples:
 Exit codes: 0 it worked, 1 it failed or there is something to do, 2 wrong usage.
 Logs go to stderr; RUST_LOG=debug shows more of them.";
 
-/// Looks after a Posthaste outbox: what waits, what is late, what died and why
+/// Looks after a Posthaste outbox: shows what is pending, late or dead and why, and delivers it
 #[derive(Debug, Parser)]
-#[command(name = "posthaste", version, after_help = HELP_EXAMPLES)]
+#[command(name = "posthaste", version)]
+#[cfg_attr(feature = "full", command(after_help = HELP_EXAMPLES))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Tables for people, or one JSON document on one line for programs
+    /// Tables for people, or one line of JSON for programs
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Output::Text)]
     pub(crate) output: Output,
+}
+
+/// The only command of the program that `cargo demo` builds.
+#[cfg(not(feature = "full"))]
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Demo(crate::demo::DemoArgs),
 }
 
 #[cfg(test)]

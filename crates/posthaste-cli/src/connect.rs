@@ -1,10 +1,10 @@
-//! Opens the store of a command, works, and closes it again.
+//! Opens the store of a command and closes it again.
 
 use posthaste::Admin;
 use posthaste_stores::{Purpose, StoreSpec};
 
-/// Opens a store for an operator, works, and closes it: a process that ends without that leaves SQLite's side files
-/// behind.
+/// Opens a store, calls `work` and closes the store. SQLite's side files are only removed if the store is closed before
+/// the process ends.
 pub(crate) async fn with_admin<T>(
     spec: &StoreSpec,
     work: impl AsyncFnOnce(&dyn Admin) -> anyhow::Result<T>,

@@ -1,4 +1,4 @@
-//! The log of commands that print their result and end. A relay has another: `posthaste_relay::logging`.
+//! Logging of commands that print a result and end. The relay has its own: `posthaste_relay::logging`.
 
 use std::io::IsTerminal as _;
 
@@ -6,11 +6,11 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
-/// Logs to standard error by these directives, unless `RUST_LOG` has others.
+/// Logs to stderr with these directives, unless `RUST_LOG` is set.
 pub(crate) fn start(directives: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    // A log line that cannot be written must not become a panic: stderr may be closed.
+    // Stderr may be closed. A log line that cannot be written must not become a panic.
     let lines = lines.log_internal_errors(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

@@ -1,31 +1,29 @@
-//! The program `posthaste`: the relay, and what people need who look after an outbox. `commands/mod.rs` lists the commands.
+//! The program `posthaste`: the relay, and the commands of operators. `commands/mod.rs` lists the commands.
 //!
-//! Here are the exit codes: 0 it worked, 1 it failed or there is something to do, 2 wrong usage.
+//! Exit codes: 0 success, 1 a failure or something to do, 2 wrong usage.
 //!
-//! Without the feature `full` the program has the demo alone, which needs no server and no broker and is built in a
-//! minute: `cargo demo` does that.
+//! Without the feature `full` the program contains only the demo, which needs no server and no broker and builds in a
+//! minute. `cargo demo` builds that.
 
 #[cfg(feature = "full")]
-mod all_commands;
-#[cfg(feature = "full")]
 mod args;
-#[cfg(feature = "full")]
 mod cli;
+#[cfg(all(test, feature = "bench"))]
+mod command_reference;
 #[cfg(feature = "full")]
 mod commands;
 #[cfg(feature = "full")]
 mod connect;
 mod demo;
 #[cfg(not(feature = "full"))]
-mod demo_only;
+mod demo_program;
 #[cfg(feature = "full")]
-mod failure;
-mod figures;
+mod errors;
+#[cfg(feature = "full")]
+mod full_program;
 #[cfg(feature = "full")]
 mod logging;
 mod output;
-#[cfg(feature = "full")]
-mod progress;
 #[cfg(feature = "full")]
 mod relay_args;
 #[cfg(feature = "full")]
@@ -36,10 +34,10 @@ mod store_args;
 
 use std::process::ExitCode;
 
-#[cfg(feature = "full")]
-use all_commands as program;
 #[cfg(not(feature = "full"))]
-use demo_only as program;
+use demo_program as program;
+#[cfg(feature = "full")]
+use full_program as program;
 
 fn main() -> ExitCode {
     program::main()

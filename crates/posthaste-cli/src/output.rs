@@ -1,4 +1,4 @@
-//! Prints answers: tables for people, one line of JSON for programs.
+//! Output of results: tables for people, one line of JSON for programs.
 
 #![cfg_attr(not(feature = "full"), allow(dead_code, reason = "the demo needs a part of it"))]
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use posthaste_admin::terminal_escape;
 
-/// How answers are printed: what `--output` may say.
+/// The format of results, chosen by `--output`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
     /// Tables for people.
@@ -23,25 +23,26 @@ pub(crate) enum Output {
     Json,
 }
 
-/// An answer that can be printed in both formats. Its `Serialize` is a promise to scripts: names
-/// stay, new ones may come.
+/// A result that can be printed in both formats. Its JSON is an interface for scripts: fields may be added but not
+/// renamed or removed.
 pub(crate) trait Report: Serialize {
-    /// For people. Whatever comes from a store goes through [`columns`] or [`escape`].
+    /// The text for people. Everything that comes from a store must go through [`columns`], [`pairs`], [`counts`] or
+    /// `terminal_escape`.
     fn text(&self) -> String;
 }
 
 impl Output {
-    /// Whether a person follows the work, so that a progress bar is of use.
+    /// Whether a person is watching stderr, so that a progress bar makes sense.
     pub(crate) fn is_watched(self) -> bool {
         self == Self::Text && io::stderr().is_terminal()
     }
 
-    /// Prints the one answer of a command.
+    /// Prints the only result of a command.
     pub(crate) fn print(self, report: &impl Report) -> anyhow::Result<()> {
         self.print_after("", report)
     }
 
-    /// Prints one of several answers: in place of the one before on a terminal, otherwise below it.
+    /// Prints one of several results: on a terminal it replaces the one before, otherwise it follows it.
     pub(crate) fn print_again(self, report: &impl Report, first: bool) -> anyhow::Result<()> {
         self.print_after(self.between(io::stdout().is_terminal(), first), report)
     }
@@ -59,7 +60,7 @@ impl Output {
             Self::Text => terminal_escape::lines(&report.text()),
             Self::Json => {
                 let document = serde_json::to_string(report);
-                terminal_escape::json(&document.context("the answer cannot be written as JSON")?)
+                terminal_escape::json(&document.context("the result cannot be written as JSON")?)
             }
         };
         write_stdout(&format!("{before}{}\n", text.trim_end()))
@@ -67,7 +68,7 @@ impl Output {
 }
 
 impl Output {
-    /// Prints one of many lines, of a command that goes on.
+    /// Prints one line of a command that prints many.
     pub(crate) fn print_line(self, line: &str) -> anyhow::Result<()> {
         let safe =
             if self == Self::Json { terminal_escape::json(line) } else { terminal_escape::one_line(line) };
@@ -75,7 +76,7 @@ impl Output {
     }
 }
 
-/// Nobody reads the answer any more, as in `posthaste dead list | head -1`: they have seen enough.
+/// Stdout was closed, as in `posthaste dead list | head -1`. This is not an error.
 #[derive(Debug)]
 pub(crate) struct StdoutClosed;
 
@@ -87,20 +88,20 @@ impl fmt::Display for StdoutClosed {
 
 impl std::error::Error for StdoutClosed {}
 
-/// What a terminal takes for "begin at the top of an empty screen".
+/// The terminal sequence for "cursor to the top left, clear the screen".
 const HOME_AND_CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// `print!` would panic when nobody reads.
+/// Does not use `print!`, which panics if stdout is closed.
 fn write_stdout(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(StdoutClosed.into()),
-        written => written.context("the answer cannot be written to standard output"),
+        written => written.context("the result cannot be written to standard output"),
     }
 }
 
-/// Rows below a header, without lines, so that `grep` and `awk` can read them. On a terminal long
-/// cells are wrapped, otherwise each row is one line.
+/// Rows below a header, without lines, so that `grep` and `awk` can read them. On a terminal long cells are wrapped;
+/// otherwise each row is one line.
 pub(crate) fn columns<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -115,7 +116,7 @@ pub(crate) fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> St
     shown(table(rows.into_iter().map(|(name, value)| [name.to_owned(), value])))
 }
 
-/// Names, counts and remarks, the counts below each other by their last digit.
+/// Names, counts and remarks; the counts are right-aligned.
 pub(crate) fn counts<'a>(rows: impl IntoIterator<Item = (&'a str, String, String)>) -> String {
     let rows = rows.into_iter().map(|(name, count, remark)| [name.to_owned(), count, remark]);
     let mut table = table(rows);
@@ -141,12 +142,12 @@ fn shown(mut table: Table) -> String {
     table.trim_fmt()
 }
 
-/// A value, or a dash.
+/// The value, or `-`.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// An instant to the second, for tables.
+/// A timestamp with whole seconds.
 pub(crate) fn moment(at: Timestamp) -> String {
     let text = at.to_string();
     match text.split_once('.') {
@@ -155,7 +156,7 @@ pub(crate) fn moment(at: Timestamp) -> String {
     }
 }
 
-/// A duration as people say it: whole seconds, at most three units.
+/// A duration in whole seconds, with at most three units.
 pub(crate) fn spoken(duration: Duration) -> String {
     let text = humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
@@ -166,7 +167,7 @@ pub(crate) fn events(count: u64) -> String {
     format!("{count} {}", if count == 1 { "event" } else { "events" })
 }
 
-/// The first characters of a text, with a sign that there are more.
+/// The first characters of a text, with `…` if there are more.
 pub(crate) fn cut(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

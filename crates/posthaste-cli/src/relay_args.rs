@@ -1,4 +1,4 @@
-//! Options that say what a relay does: a configuration file, or one outbox by options alone.
+//! Options of a relay: a configuration file, or one outbox described by options alone.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,25 @@ use clap::Args;
 use posthaste_relay::config::{Flags, Source};
 use posthaste_stores::{SecretUrl, StoreSpec};
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::store_args::{NO_STORE, parse_layout, typed_or_in_environment};
 
-/// Where the configuration is: in a file, or in the options.
+/// The options that describe an outbox, which a file describes as well.
+const CONFLICTING_OPTIONS: [&str; 8] =
+    ["store", "publish", "table", "schema", "layout", "pgbouncer", "migrate", "listen"];
+
+/// The source of the configuration: a file or options.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = CONFLICTING_OPTIONS)]
     pub(crate) config: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) relay: RelayFlags,
 }
 
-/// One outbox, without a file, and how its relay runs.
+/// Options that describe one outbox and how its relay runs, without a file.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Without a file")]
 pub(crate) struct RelayFlags {
@@ -31,26 +35,26 @@ pub(crate) struct RelayFlags {
     #[arg(long)]
     pub(crate) migrate: bool,
 
-    /// Where health, metrics and the API are served, or off [default: 127.0.0.1:9911]
+    /// The address of the health checks, the metrics and the API, or off [default: 127.0.0.1:9911]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
 }
 
-/// Where one outbox is, and where its events go.
+/// Options that describe one outbox and its destinations.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Without a file")]
 pub(crate) struct OutboxFlags {
     /// The store, such as postgres://shop@db.example/shop [env: POSTHASTE_STORE]
-    // The variable is read later: it may be set while --config is given.
+    // The variable is read later, because it may be set while --config is given.
     #[arg(long = "store", value_name = "URL")]
     store: Option<SecretUrl>,
 
-    /// Where events go: URL for all of them, or PATTERN=URL, such as 'Order.*=kafka://broker:9092/orders'
+    /// Destination of events: a URL for all of them, or PATTERN=URL, such as 'Order.*=kafka://broker:9092/orders'
     ///
-    /// A PATTERN is an aggregate type and an event type, as in Order.OrderPlaced, Order.* or Order:*, an event
-    /// type of any aggregate, as in OrderPlaced, or * for everything; @TENANT may follow, which is a pattern
-    /// too. Those without a * are asked first, then those with one in their order, and everything last. May be
-    /// given several times.
+    /// A PATTERN is an aggregate type and an event type, as in Order.OrderPlaced, Order.* or Order:*, an event type of
+    /// any aggregate, as in OrderPlaced, or * for everything. It may end in @TENANT, which is a pattern too. Patterns
+    /// without * are matched first, then those with a *, in the given order, and * alone last. May be given several
+    /// times.
     #[arg(long = "publish", value_name = "[PATTERN=]URL")]
     pub(crate) publish: Vec<SecretUrl>,
 
@@ -58,11 +62,11 @@ pub(crate) struct OutboxFlags {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 
-    /// The schema that the table stands in, on PostgreSQL [default: public]
+    /// The schema of the table, on PostgreSQL [default: public]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
 
-    /// The table is another's: order-service, outbox-record or debezium
+    /// The table belongs to another program: order-service, outbox-record or debezium
     #[arg(long, value_name = "PRESET")]
     layout: Option<String>,
 
@@ -72,7 +76,7 @@ pub(crate) struct OutboxFlags {
 }
 
 impl OutboxFlags {
-    /// The store alone, which the environment may name.
+    /// The store; its URL may come from the environment.
     pub(crate) fn store(&self) -> Result<StoreSpec, UsageError> {
         let url = typed_or_in_environment(self.store.clone())?;
         let schema = self.schema.as_deref().map(str::parse).transpose();
@@ -85,21 +89,19 @@ impl OutboxFlags {
 }
 
 impl ConfigArgs {
-    /// What to read, now and when it is to be read again.
+    /// The source of the configuration, for the start and for every reload.
     pub(crate) fn source(&self) -> Result<Source, UsageError> {
-        let flags = self.relay.flags();
-        match (&self.config, first_given(&flags)) {
-            (Some(file), None) => Ok(Source::File(file.clone())),
-            (Some(_), Some(flag)) => Err(UsageError::new(format!(
-                "--config and {flag} exclude each other: write it into the file, or leave out --config"
-            ))),
-            (None, _) if flags.publish.is_empty() => Err(UsageError::new(
-                "there is nothing to deliver: name a file with --config posthaste.toml, or write --store URL and \
-                 --publish 'PATTERN=URL'",
-            )),
-            (None, _) if flags.names_a_store() => Ok(Source::Flags(flags)),
-            (None, _) => Err(UsageError::new(NO_STORE)),
+        if let Some(file) = &self.config {
+            return Ok(Source::File(file.clone()));
         }
+        let flags = self.relay.flags();
+        if flags.publish.is_empty() {
+            return Err(UsageError::new(
+                "there is nothing to deliver: name a file with --config posthaste.toml, or give --store URL and \
+                 --publish 'PATTERN=URL'",
+            ));
+        }
+        if flags.names_a_store() { Ok(Source::Flags(flags)) } else { Err(UsageError::new(NO_STORE)) }
     }
 }
 
@@ -112,18 +114,4 @@ impl RelayFlags {
         (flags.migrate, flags.listen) = (self.migrate, self.listen.clone());
         flags
     }
-}
-
-fn first_given(flags: &Flags) -> Option<&'static str> {
-    let given = [
-        ("--store", flags.store.is_some()),
-        ("--publish", !flags.publish.is_empty()),
-        ("--table", flags.table.is_some()),
-        ("--schema", flags.schema.is_some()),
-        ("--layout", flags.layout.is_some()),
-        ("--pgbouncer", flags.pgbouncer),
-        ("--migrate", flags.migrate),
-        ("--listen", flags.listen.is_some()),
-    ];
-    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }

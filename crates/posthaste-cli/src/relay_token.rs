@@ -1,12 +1,12 @@
-//! What `tail` and `top` share: the token of a relay's API.
+//! The API token of a relay, for `tail` and `top`.
 
 use std::path::Path;
 
 use posthaste_admin::Secret;
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 
-/// The token in this file, or else in the environment.
+/// Reads the token from the file, or from the environment if no file is given.
 pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, UsageError> {
     let Some(file) = file else { return Ok(std::env::var("POSTHASTE_TOKEN").ok().map(Secret::new)) };
     let text = std::fs::read_to_string(file).map_err(|error| {

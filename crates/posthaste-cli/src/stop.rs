@@ -1,31 +1,32 @@
-//! Ctrl-C: once to end in good order, twice to end at once.
+//! Ctrl-C: the first stops gracefully, the second ends the process immediately.
 
 #![cfg_attr(not(feature = "full"), allow(dead_code, reason = "the demo needs a part of it"))]
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// What a shell expects of a program that was interrupted.
+/// Exit code that shells expect of an interrupted program.
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 
-/// Whether somebody asked to stop.
+/// A request to stop. All clones share the same state.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    /// Nobody asks, unless by [`ask`](Self::ask).
+    /// A `Stop` that only [`request`](Self::request) sets.
     #[cfg(test)]
     pub(crate) fn never() -> Self {
         Self(watch::Sender::new(false))
     }
 
+    /// Requests the stop on the first Ctrl-C, and exits on the second.
     pub(crate) fn on_ctrl_c() -> Self {
         let stop = Self(watch::Sender::new(false));
         let on_signal = stop.clone();
         tokio::spawn(async move {
-            // Where Ctrl-C cannot be caught, it ends the process as it always did.
+            // If Ctrl-C cannot be caught, it still ends the process.
             if tokio::signal::ctrl_c().await.is_ok() {
-                on_signal.ask();
+                on_signal.request();
                 let _ = tokio::signal::ctrl_c().await;
                 std::process::exit(INTERRUPTED_EXIT_CODE);
             }
@@ -33,25 +34,26 @@ impl Stop {
         stop
     }
 
-    pub(crate) fn ask(&self) {
+    pub(crate) fn request(&self) {
         self.0.send_replace(true);
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits for this instant. False: somebody asked to stop before it came.
-    pub(crate) async fn rest_until(&self, instant: Instant) -> bool {
+    /// Waits until this instant. Returns `false` if the stop was requested before.
+    pub(crate) async fn wait_until(&self, instant: Instant) -> bool {
         tokio::select! {
             biased;
-            () = self.asked() => false,
+            () = self.requested() => false,
             () = sleep_until(instant) => true,
         }
     }
 
-    pub(crate) async fn asked(&self) {
-        // It ends only with the sender, which is here.
-        let _ = self.0.subscribe().wait_for(|asked| *asked).await;
+    /// Waits until the stop is requested.
+    pub(crate) async fn requested(&self) {
+        // The receiver fails only when the sender is gone, and `self` holds it.
+        let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 }

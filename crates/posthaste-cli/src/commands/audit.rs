@@ -6,7 +6,7 @@ use anyhow::Context;
 use posthaste::admin::{AuditEntry, Page};
 use serde::Serialize;
 
-use super::listing;
+use super::shared::pages;
 use crate::args::PageArgs;
 use crate::connect;
 use crate::output::{self, Output, Report, moment};
@@ -61,31 +61,6 @@ impl Report for AuditReport {
             [moment(entry.at.0), actor, action, entry.rows.to_string(), target]
         });
         let table = output::columns(["when", "who", "what", "rows", "to what"], rows);
-        format!("{table}\n\n{}", listing::footer(self.page.entries.len(), None, self.page.next))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use posthaste::MemoryStore;
-    use posthaste::admin::{Admin, PageRequest};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn newest_action_comes_first_and_pages_follow_each_other() {
-        let store = MemoryStore::new();
-        for route in ["mail", "bill\x1b[2J"] {
-            Admin::pause(&store, route, "ann").await.unwrap();
-        }
-        let page = store.audit(&PageRequest::first(1)).await.unwrap();
-        let text = AuditReport::of(&page, true).text();
-        assert!(text.contains(r"pause  1     bill\u{1b}[2J"), "{text}");
-        assert!(text.ends_with("1 shown; next page: the same command with --after 2"), "{text}");
-        let rest = store.audit(&PageRequest::after(2, 1)).await.unwrap();
-        let json = serde_json::to_value(AuditReport::of(&rest, false)).unwrap();
-        assert_eq!((&json["entries"][0]["target"], &json["next"]), (&"mail".into(), &().into()));
-        let none = store.audit(&PageRequest::after(1, 1)).await.unwrap();
-        assert_eq!(AuditReport::of(&none, false).text(), "nothing older");
+        format!("{table}\n\n{}", pages::footer(self.page.entries.len(), None, self.page.next))
     }
 }

@@ -1,4 +1,4 @@
-//! `posthaste config`: what is wrong with a relay's configuration, and what it comes to.
+//! `posthaste config`: checks and shows the configuration of a relay.
 
 use std::process::ExitCode;
 
@@ -7,24 +7,24 @@ use clap::Subcommand;
 use posthaste_relay::config::{self, Problem, Problems, RelayConfig};
 use serde::Serialize;
 
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::{Output, Report};
 use crate::relay_args::ConfigArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say everything that is wrong with the configuration of a relay; nothing is connected
+    /// Report every mistake in the configuration of a relay, without connecting to anything
     ///
-    /// JSON: {"good", "problems": [{"source": the file, variable or option, "line", "column": numbers from 1 or
-    /// null, "setting", "what"}]}
+    /// JSON: {"good", "problems": [{"source": the file, variable or option, "line", "column": numbers from 1 or null,
+    /// "setting", "what"}]}
     ///
-    /// Exit code 0 if nothing is wrong, 1 if something is.
+    /// Exit code 0 if the configuration is correct, 1 if not.
     #[command(after_help = "\
 Examples:
   posthaste config check --config posthaste.toml
   posthaste config check --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'")]
     Check(Box<ConfigArgs>),
-    /// Print the configuration as a relay would run with it: defaults filled in, the environment applied
+    /// Print the configuration as a relay would use it: with defaults, and with overrides from the environment
     ///
     /// Users, passwords and tokens are shown as ***.
     ///

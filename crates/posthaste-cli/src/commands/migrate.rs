@@ -1,4 +1,4 @@
-//! `posthaste migrate`: creates, upgrades and checks the outbox table. Redis has none, and is told so.
+//! `posthaste migrate`: creates, upgrades and checks the outbox table. An outbox in Redis has none.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use posthaste_stores::StoreMigrations;
 use serde::Serialize;
 
 use crate::connect;
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::{Output, Report};
 use crate::store_args::StoreArgs;
 use posthaste_admin::terminal_escape;
@@ -18,11 +18,11 @@ use posthaste_stores::StoreSpec;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Create the outbox table, or bring it up to date; a missing SQLite file is created, and Redis has none
+    /// Create the outbox table or upgrade it; a missing SQLite file is created, and Redis has nothing to migrate
     ///
     /// JSON: {"table", "applied": [{"version", "name"}]}
     Apply(MigrateArgs),
-    /// Print the SQL, for those who apply it by other means
+    /// Print the SQL, to apply it by other means
     ///
     /// JSON: {"sql"}
     Print(MigrateArgs),
@@ -31,7 +31,7 @@ pub(crate) enum MigrateCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// Upgrade a table that another program made; the statements that rewrite it are printed first
+    /// Upgrade a table that another program created; the statements that rewrite it are printed first
     #[arg(long)]
     adopt: bool,
 
@@ -39,10 +39,10 @@ pub(crate) struct MigrateArgs {
     store: StoreArgs,
 }
 
-/// Say whether the outbox table is up to date
+/// Report whether the outbox table is up to date
 ///
-/// JSON: {"table", "state": "current|missing|behind|newer|foreign", "version": number or null,
-/// "latest": number or null, "advice": text or null}
+/// JSON: {"table", "state": "current|missing|behind|newer|foreign", "version": number or null, "latest": number or
+/// null, "advice": text or null}
 ///
 /// Exit code 0 if it is up to date, 1 if not.
 #[derive(Debug, Args)]
@@ -83,13 +83,13 @@ async fn apply(args: MigrateArgs, output: Output) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The statements that rewrite a table, before they do.
+/// Prints the statements that rewrite a table, before they run.
 fn show_first(sql: &str, output: Output) -> anyhow::Result<()> {
     if output == Output::Json {
         say(sql);
         return Ok(());
     }
-    // Also when nobody reads on: to rewrite a table unseen is not what was asked for.
+    // Also an error if stdout is closed: a table must not be rewritten if the user could not see the statements.
     output.print(&SqlReport { sql }).map_err(|error| anyhow!("nothing was changed: {error}"))
 }
 
@@ -117,7 +117,7 @@ async fn check(args: CheckArgs, output: Output) -> anyhow::Result<ExitCode> {
     Ok(if report.advice.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Without a schema, what can be wrong with an outbox shows when it is opened.
+/// Without a schema, problems show when the outbox is opened.
 async fn open(store: &StoreSpec) -> anyhow::Result<()> {
     connect::with_admin(store, async |_| Ok(())).await
 }
@@ -127,7 +127,7 @@ fn nothing_to_migrate(report: impl Report, output: Output) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same for programs as where there is a schema, and another text for people.
+/// A report for a store without a schema: the same JSON, but another text.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct WithoutSchema<R>(R);
@@ -191,7 +191,7 @@ struct SchemaCheckReport {
     state: &'static str,
     version: Option<u32>,
     latest: Option<u32>,
-    /// What to do; none if nothing is to be done.
+    /// What to do; `None` if the schema is current.
     advice: Option<String>,
 }
 
@@ -227,7 +227,7 @@ impl SchemaCheckReport {
 fn foreign(why: &str, adoptable: bool, option: &str) -> String {
     let next = match adoptable {
         true => format!(
-            "see what would be done to it with `posthaste migrate print --adopt{option}`, then run \
+            "see the statements with `posthaste migrate print --adopt{option}`, then run \
              `posthaste migrate apply --adopt{option}`"
         ),
         false => "choose another name with --table".to_owned(),

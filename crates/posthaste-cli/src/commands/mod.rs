@@ -1,21 +1,18 @@
-//! The commands, one module each. Those for operators speak to [`posthaste::Admin`] and know no
-//! database; `demo` and `bench` bring their own.
+//! The commands, one module each. Commands for operators use only [`posthaste::Admin`] and do not depend on a database;
+//! `demo` and `bench` bring their own.
 
 mod audit;
-mod batch_rate;
 #[cfg(feature = "bench")]
 mod bench;
-mod bulk_change;
 mod config;
 mod dead;
 mod doctor;
 mod event;
-mod findings;
-mod listing;
 mod migrate;
 mod purge;
 mod relay;
 mod route;
+mod shared;
 mod status;
 mod tail;
 mod top;
@@ -32,7 +29,7 @@ use self::event::EventCommand;
 use self::migrate::MigrateCommand;
 use self::purge::PurgeArgs;
 use self::relay::RelayArgs;
-use self::route::{PauseArgs, ResumeArgs};
+use self::route::RouteArgs;
 use self::status::StatusArgs;
 use self::tail::TailArgs;
 use self::top::TopArgs;
@@ -55,8 +52,21 @@ pub(crate) enum Command {
     /// Look at DEAD events, send them out again, or delete them
     #[command(subcommand)]
     Dead(DeadCommand),
-    Pause(PauseArgs),
-    Resume(ResumeArgs),
+    /// Stop the deliveries of a route, on every engine
+    ///
+    /// The events of the route are parked until `posthaste resume`; they lose no attempt. Any name is accepted, because
+    /// only engines know which routes exist.
+    ///
+    /// JSON: {"action": "pause", "route", "changed": false if it was paused already}
+    #[command(
+        after_help = "Examples:\n  posthaste pause mail\n  posthaste pause mail --actor ann --output json"
+    )]
+    Pause(RouteArgs),
+    /// Start the deliveries of a paused route again
+    ///
+    /// JSON: {"action": "resume", "route", "changed": false if it was not paused}
+    #[command(after_help = "Examples:\n  posthaste resume mail")]
+    Resume(RouteArgs),
     Purge(PurgeArgs),
     Audit(AuditArgs),
     /// Create, upgrade and check the outbox table

@@ -1,4 +1,4 @@
-//! `posthaste tail`: what a running relay delivers, as it happens.
+//! `posthaste tail`: follows the deliveries of a running relay.
 
 use std::process::ExitCode;
 
@@ -7,18 +7,18 @@ use posthaste_admin::wire::{Outboxes, TailLine};
 use posthaste_admin::{Client, MAX_DOCUMENT_BYTES, terminal_escape};
 use posthaste_stores::redact;
 
-use crate::failure::{UsageError, say};
+use crate::errors::{UsageError, say};
 use crate::output::Output;
 use crate::relay_token;
 
 /// Follow a running relay: every delivery as it happens, without payloads
 ///
-/// JSON: one document per line: {"at", "id", "event_type", "aggregate_type", "aggregate_id", "tenant_id",
-/// "attempt", "outcome": "done|retry|deferred|dead|unreachable|busy"}, or {"missed": how many lines were lost
-/// because this end was too slow}
+/// JSON: one document per line: {"at", "id", "event_type", "aggregate_type", "aggregate_id", "tenant_id", "attempt",
+/// "outcome": "done|retry|deferred|dead|unreachable|busy"}, or {"missed": how many lines were lost because this program
+/// read too slowly}
 ///
-/// It tells what the destination answered. Whether a failed attempt was the last one, the store decides:
-/// `posthaste dead list` shows what died.
+/// The outcome is the result of one attempt. Whether it was the last attempt is decided by the store: `posthaste dead
+/// list` shows dead events.
 ///
 /// Exit code 0 when the relay stops or --count is reached, 1 if the relay cannot be followed.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct TailArgs {
     #[arg(long, value_name = "URL", env = "POSTHASTE_RELAY", default_value = "http://127.0.0.1:9911")]
     relay: String,
 
-    /// The file with the token that the relay asks for, if it asks [default: the variable POSTHASTE_TOKEN]
+    /// A file with the token that the relay requires, if it requires one [default: the variable POSTHASTE_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
 
@@ -40,7 +40,7 @@ pub(crate) struct TailArgs {
     #[arg(long, value_name = "NAME")]
     outbox: Option<String>,
 
-    /// End after so many deliveries
+    /// End after N deliveries
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
@@ -48,7 +48,7 @@ pub(crate) struct TailArgs {
     filter: TailFilter,
 }
 
-/// Which deliveries; every condition counts.
+/// Filters on deliveries; all of them must match.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
 struct TailFilter {
@@ -130,8 +130,8 @@ fn shown(line: &TailLine) -> String {
 }
 
 async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
-    let answer: Outboxes = relay.get(&["outboxes"], &[]).await?;
-    let mut names: Vec<String> = answer.outboxes.into_iter().map(|named| named.outbox).collect();
+    let found: Outboxes = relay.get(&["outboxes"], &[]).await?;
+    let mut names: Vec<String> = found.outboxes.into_iter().map(|named| named.outbox).collect();
     match (names.pop(), names.is_empty()) {
         (Some(only), true) => Ok(only),
         (Some(last), false) => {
@@ -146,12 +146,12 @@ async fn only_outbox(relay: &Client) -> anyhow::Result<String> {
     }
 }
 
-/// Puts lines together from parts that end anywhere.
+/// Assembles lines from chunks that may end anywhere.
 #[derive(Default)]
 struct LineBuffer(Vec<u8>);
 
 impl LineBuffer {
-    /// The lines that are whole now; empty ones only say that the relay is there.
+    /// Returns the lines that are complete now. Empty lines are keep-alives and are dropped.
     fn add(&mut self, part: &[u8]) -> anyhow::Result<Vec<String>> {
         self.0.extend_from_slice(part);
         let end = self.0.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);

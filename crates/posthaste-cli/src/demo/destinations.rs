@@ -1,19 +1,18 @@
-//! Where the orders' events go. Destinations that behave as real ones do: they are slow to come
-//! up, they are away, and some events they never take.
+//! The destinations of the demo. Some events fail at first, some always, and the warehouse is unreachable for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use posthaste::{Delivery, Outcome, Route, Routes, handler};
 
-use super::journal::Journal;
-use super::plan::{OrderBody, OrderKind};
-use super::tally::Tally;
+use super::crash_journal::Journal;
+use super::observed_counts::Tally;
+use super::order_plan::{OrderBody, OrderKind};
 
 /// The aggregate type of every order.
 pub(super) const ORDER_AGGREGATE: &str = "Order";
 
-/// What all destinations share.
+/// State that all destinations share.
 #[derive(Debug)]
 pub(super) struct DemoDestinations {
     pub(super) tally: Arc<Tally>,
@@ -26,7 +25,7 @@ impl DemoDestinations {
         Arc::new(Self { tally, journal, warehouse_is_down: AtomicBool::new(false) })
     }
 
-    /// Takes the warehouse away or brings it back. Answers whether that changed anything.
+    /// Sets whether the warehouse is unreachable. Returns whether that is a change.
     pub(super) fn set_warehouse_down(&self, down: bool) -> bool {
         self.warehouse_is_down.swap(down, Ordering::Relaxed) != down
     }
@@ -60,7 +59,7 @@ impl DemoDestinations {
         }
     }
 
-    /// Takes the event for good: noted before it is acknowledged.
+    /// Accepts the event. It is written to the journal before it is acknowledged.
     fn keep(&self, delivery: &Delivery) -> Outcome {
         if let Err(error) = self.journal.delivered(delivery.id()) {
             return Outcome::retry(error);

@@ -1,4 +1,4 @@
-//! Where the demo's database lives: a temporary directory, or one that stays.
+//! Directory of the demo's database: temporary, or kept.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::DATABASE_FILE;
 
-/// The directory of one run. Dropped, a temporary one is removed.
+/// The directory of one run. Dropping a temporary one removes it.
 #[derive(Debug)]
 pub(super) enum DemoDir {
     Temporary(TempDir),
@@ -32,7 +32,7 @@ impl DemoDir {
         }
     }
 
-    /// The file, if it is there after the demo.
+    /// The path of the database file, if it is kept after the demo.
     pub(super) fn kept(&self) -> Option<PathBuf> {
         matches!(self, Self::Kept(_)).then(|| self.file())
     }

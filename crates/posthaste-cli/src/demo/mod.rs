@@ -1,16 +1,16 @@
-//! `posthaste demo`: a small order service with everything that can happen to its events.
+//! `posthaste demo`: an order service with an embedded outbox, which shows everything that can happen to events.
 
-mod check;
+mod crash_check;
+mod crash_journal;
 mod destinations;
 mod directory;
-mod journal;
-mod plan;
+mod narration;
+mod observed_counts;
+mod order_plan;
 mod report;
 mod run;
 mod screen;
 mod shop;
-mod story;
-mod tally;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,41 +20,41 @@ use directory::DemoDir;
 use run::Demo;
 use screen::DemoScreen;
 
-/// The database's file name.
+/// The name of the database file.
 const DATABASE_FILE: &str = "demo.db";
 
-/// How many orders `--once` takes unless told otherwise.
+/// Default number of orders with `--once`.
 const ONCE_ORDERS: u64 = 1_000;
 
-/// Orders per second when a person watches.
+/// Default orders per second without `--once`.
 const WATCHED_ORDERS_PER_SECOND: u64 = 100;
 
-/// A small order service, embedded: see events delivered, retried, parked and dead
+/// Run a small order service with an embedded outbox: see events delivered, retried, parked and dead
 ///
-/// Each order and its event are one transaction in a SQLite file. Some roll back, some events are
-/// delayed, some fail at first, one is poison, and a destination goes away for a while. At the end
-/// the counts of the service, of the destinations and of the store must add up.
+/// Each order and its event are written in one transaction in a SQLite file. Some transactions roll back, some events
+/// are delayed, some fail at first, one always fails, and a destination is unreachable for a while. At the end the
+/// counts of the service, of the destinations and of the store must add up.
 ///
-/// JSON: {"seed", "seconds", "committed", "rolled_back", "delivered", "duplicates", "dead",
-/// "pending", "hot", "polled", "latency_us": {"p50", "p99", "count"} or null, "polled_latency_us",
-/// "inherited", "database": path or null, "problems": [text]}
+/// JSON: {"seed", "seconds", "committed", "rolled_back", "delivered", "duplicates", "dead", "pending", "hot", "polled",
+/// "latency_us": {"p50", "p99", "count"} or null, "polled_latency_us", "inherited", "database": path or null,
+/// "problems": [text]}
 ///
 /// Exit code 1 if they do not add up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Stop after so many orders [default: until Ctrl-C, or 1000 with --once]
+    /// Stop after N orders [default: until Ctrl-C, or 1000 with --once]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
     /// Orders per second, 0 for as many as possible [default: 100, or 0 with --once]
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
-    /// The same seed tells the same story [default: random]
+    /// Seed of the random events: the same seed gives the same run [default: random]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// End when all orders are in and their events are delivered or dead
+    /// End when all orders are written and their events are delivered or dead
     #[arg(long)]
     once: bool,
-    /// Keep the database in this directory; one that is there already is used again
+    /// Keep the database in this directory; an existing one is used again
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
     /// Keep the temporary directory
@@ -81,7 +81,7 @@ impl DemoArgs {
     }
 }
 
-/// Runs the demo; fails if its numbers do not add up.
+/// Runs the demo. The exit code is 1 if the counts do not add up.
 pub(crate) async fn run(args: DemoArgs, output: Output) -> anyhow::Result<ExitCode> {
     if args.check {
         return compare(&args, output).await;
@@ -93,12 +93,12 @@ pub(crate) async fn run(args: DemoArgs, output: Output) -> anyhow::Result<ExitCo
     Ok(exit_code(report.adds_up()))
 }
 
-/// `--check`: what a crash test asks after the last run.
+/// `--check`: compares the journal with the database, for the crash test.
 async fn compare(args: &DemoArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (Some(dir), Some(journal)) = (&args.dir, &args.journal) else {
         anyhow::bail!("--check needs --dir and --journal");
     };
-    let findings = check::check(&dir.join(DATABASE_FILE), journal).await?;
+    let findings = crash_check::check(&dir.join(DATABASE_FILE), journal).await?;
     output.print(&findings)?;
     Ok(exit_code(findings.are_good()))
 }
@@ -107,7 +107,7 @@ fn exit_code(good: bool) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How this program was called, for commands to copy.
+/// The name under which this program was started, for commands to copy.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "posthaste".to_owned())
 }

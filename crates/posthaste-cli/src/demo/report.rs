@@ -1,4 +1,4 @@
-//! What happened, as it was counted, and whether it adds up.
+//! The report at the end of a demo: the counts, and whether they add up.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,46 +7,35 @@ use std::time::Duration;
 use posthaste::admin::Stats;
 use serde::Serialize;
 
+use super::observed_counts::TallySnapshot;
 use super::shop::pending;
-use super::tally::TallySnapshot;
-use crate::figures::{Quantiles, count, micros};
 use crate::output;
+use posthaste_console::{count, micros};
 
-/// The end of a demo. `committed` and `rolled_back` are counted by the service, `delivered` and
-/// `duplicates` by the destinations, `dead` and `pending` by the store.
+/// The counts: `observed` by the service and the destinations, `dead` and `pending` from the store.
 #[derive(Debug, Serialize)]
 pub(super) struct DemoReport {
     seed: u64,
     seconds: f64,
-    committed: u64,
-    rolled_back: u64,
-    delivered: u64,
-    duplicates: u64,
+    #[serde(flatten)]
+    observed: TallySnapshot,
     dead: u64,
     pending: u64,
-    /// Of the delivered, straight from the commit.
-    hot: u64,
-    /// Of the delivered, claimed from the store.
-    polled: u64,
-    /// From the answer to COMMIT to the call of the destination, on the hot path.
-    latency_us: Option<Quantiles>,
-    /// The same for everything that came through the store, outages included.
-    polled_latency_us: Option<Quantiles>,
-    /// What an earlier run had left to deliver in this file.
+    /// Events that an earlier run left pending in this file.
     inherited: u64,
-    /// Where the file stays; none if it goes with the demo.
+    /// Path of the database; `None` if it was removed.
     database: Option<PathBuf>,
-    /// What does not add up. Empty, or there is a bug.
+    /// Discrepancies between the counts. Each one is a bug.
     problems: Vec<String>,
 }
 
-/// How the run was asked for, and how it began.
+/// Options of the run, and the state of the store at its start.
 #[derive(Debug)]
 pub(super) struct RunStart {
     pub(super) seed: u64,
     pub(super) stats: Stats,
     pub(super) database: Option<PathBuf>,
-    /// Whether everything was to be settled at the end.
+    /// Whether all events must be delivered or dead at the end.
     pub(super) once: bool,
 }
 
@@ -55,16 +44,9 @@ impl DemoReport {
         Self {
             seed: start.seed,
             seconds: (elapsed.as_secs_f64() * 1e3).round() / 1e3,
-            committed: snapshot.committed,
-            rolled_back: snapshot.rolled_back,
-            delivered: snapshot.delivered,
-            duplicates: snapshot.duplicates,
+            observed: snapshot,
             dead: end.dead,
             pending: pending(end),
-            hot: snapshot.hot,
-            polled: snapshot.polled,
-            latency_us: snapshot.hot_latency,
-            polled_latency_us: snapshot.polled_latency,
             inherited: pending(&start.stats),
             problems: find_problems(&start, snapshot, end),
             database: start.database,
@@ -76,23 +58,24 @@ impl DemoReport {
     }
 
     fn rows(&self) -> Vec<(String, String)> {
+        let observed = &self.observed;
         let mut rows = vec![
-            (count(self.committed), "committed: order and event in one transaction".to_owned()),
-            (count(self.rolled_back), "rolled back: none of their events was delivered".to_owned()),
+            (count(observed.committed), "committed: order and event in one transaction".to_owned()),
+            (count(observed.rolled_back), "rolled back: none of their events was delivered".to_owned()),
             (
-                count(self.delivered),
-                format!("delivered: {} hot, {} by the poller", count(self.hot), count(self.polled)),
+                count(observed.delivered),
+                format!("delivered: {} hot, {} by the poller", count(observed.hot), count(observed.polled)),
             ),
-            (count(self.duplicates), "delivered twice".to_owned()),
-            (count(self.dead), "dead: kept for you to look at and to replay".to_owned()),
-            (count(self.pending), "waiting".to_owned()),
+            (count(observed.duplicates), "delivered twice".to_owned()),
+            (count(self.dead), "dead: kept for inspection and replay".to_owned()),
+            (count(self.pending), "pending".to_owned()),
         ];
         if self.inherited > 0 {
             rows.insert(0, (count(self.inherited), "left over from an earlier run of this file".to_owned()));
         }
         let latencies = [
-            ("on the hot path", self.latency_us),
-            ("through the poller, outage included", self.polled_latency_us),
+            ("on the hot path", observed.hot_latency),
+            ("through the poller, outage included", observed.polled_latency),
         ];
         for (path, latency) in latencies {
             let Some(latency) = latency else { continue };
@@ -104,7 +87,7 @@ impl DemoReport {
 
     fn verdict(&self) -> String {
         if self.adds_up() {
-            let waits = if self.pending > 0 { ", waits" } else { "" };
+            let waits = if self.pending > 0 { ", is pending" } else { "" };
             return format!(
                 "It adds up: every event that committed was delivered{waits} or is dead,\n\
                  and no event of a transaction that rolled back was delivered."
@@ -117,7 +100,7 @@ impl DemoReport {
         let program = super::program();
         let Some(database) = &self.database else {
             return format!(
-                "The database is gone with the demo. Keep it, then look into it:\n  \
+                "The database was removed. To keep it and look into it:\n  \
                  {program} demo --once --dir ./demo\n  \
                  {program} status --store sqlite://demo/{}",
                 super::DATABASE_FILE
@@ -125,7 +108,7 @@ impl DemoReport {
         };
         let store = format!("--store sqlite://{}", database.display());
         format!(
-            "The database stays. Look into it:\n  \
+            "The database was kept. To look into it:\n  \
              {program} status {store}\n  \
              {program} dead list {store}"
         )
@@ -144,7 +127,7 @@ impl output::Report for DemoReport {
     }
 }
 
-/// Everything that was to be delivered must be somewhere.
+/// Compares the counts: every committed event must be delivered, dead or pending.
 fn find_problems(start: &RunStart, snapshot: TallySnapshot, end: &Stats) -> Vec<String> {
     let mut problems = Vec::new();
     let owed = snapshot.committed + pending(&start.stats);
@@ -152,7 +135,7 @@ fn find_problems(start: &RunStart, snapshot: TallySnapshot, end: &Stats) -> Vec<
     let found = snapshot.delivered + died + pending(end);
     if found != owed {
         problems.push(format!(
-            "{owed} events were to be delivered; {} were, {died} died and {} wait: {} {}",
+            "{owed} events were to be delivered; {} were, {died} died and {} are pending: {} {}",
             snapshot.delivered,
             pending(end),
             found.abs_diff(owed),
@@ -163,7 +146,7 @@ fn find_problems(start: &RunStart, snapshot: TallySnapshot, end: &Stats) -> Vec<
         problems.push(format!("{} events were delivered that had been rolled back", snapshot.invented));
     }
     if start.once && pending(end) > 0 {
-        problems.push(format!("{} events are still waiting", pending(end)));
+        problems.push(format!("{} events are still pending", pending(end)));
     }
     problems
 }
@@ -196,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_must_be_delivered_dead_or_waiting() {
+    fn committed_event_must_be_delivered_dead_or_pending() {
         assert_eq!(problems(TALLY, 1, 0, true), 0);
         assert_eq!(problems(TALLY, 0, 0, true), 1);
         assert_eq!(problems(TALLY, 2, 0, true), 1);
@@ -205,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn event_that_was_rolled_back_must_not_arrive() {
+    fn rolled_back_event_must_not_be_delivered() {
         assert_eq!(problems(TallySnapshot { invented: 1, ..TALLY }, 1, 0, true), 1);
     }
 
     #[test]
-    fn what_an_earlier_run_left_over_is_owed_too() {
+    fn events_of_an_earlier_run_count_too() {
         let start = RunStart { seed: 1, stats: stats(5, 3), database: None, once: true };
         let snapshot = TallySnapshot { delivered: 12, ..TALLY };
         assert!(find_problems(&start, snapshot, &stats(6, 0)).is_empty());

@@ -1,4 +1,4 @@
-//! One run: takes orders, tells the story, shows the numbers, and ends in good order.
+//! One run of the demo: writes orders, prints what happens, shows the counts, and shuts down.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use super::crash_journal::Journal;
 use super::destinations::DemoDestinations;
 use super::directory::DemoDir;
-use super::journal::Journal;
-use super::plan::OrderPlan;
+use super::narration::Story;
+use super::observed_counts::Tally;
+use super::order_plan::OrderPlan;
 use super::report::{DemoReport, RunStart};
 use super::screen::{DemoScreen, RateWindow, Summary};
 use super::shop::Shop;
-use super::story::Story;
-use super::tally::Tally;
 use super::{DemoArgs, program};
 use crate::stop::Stop;
 
-/// How long `--once` waits while nothing is delivered. The longest wait in an engine is half a minute.
+/// How long `--once` waits without any delivery. The longest back-off of the engine is half a minute.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Everything of one run.
+/// State of one run.
 pub(super) struct Demo {
     shop: Shop,
     destinations: Arc<DemoDestinations>,
@@ -64,23 +64,23 @@ impl Demo {
             outcome = self.work() => outcome,
             never = self.watch() => match never {},
         };
-        // Also after a failure: what was delivered shall not be delivered again by the next run.
+        // Also after an error, so that the next run does not repeat the deliveries of this one.
         let end = self.shop.close().await;
         self.screen.clear();
         outcome?;
-        self.start.once &= !self.stop.is_asked();
+        self.start.once &= !self.stop.is_requested();
         Ok(DemoReport::new(self.start, self.destinations.tally.snapshot(), &end?, self.started.elapsed()))
     }
 
     fn introduce(&self) {
         self.say(&format!(
-            "seed {}: orders come in, each with its event in one transaction",
+            "seed {}: writing orders, each with its event in one transaction",
             self.start.seed
         ));
         if !self.start.once {
             let (program, file) = (program(), self.file.display());
             self.say(&format!(
-                "look inside from another terminal:\n          {program} status --store sqlite://{file}"
+                "look into the database from another terminal:\n          {program} status --store sqlite://{file}"
             ));
         }
     }
@@ -94,20 +94,19 @@ impl Demo {
         match self.start.once {
             true => self.settle().await,
             false => {
-                self.stop.asked().await;
+                self.stop.requested().await;
                 Ok(())
             }
         }
     }
 
-    /// Takes one order after another until there are enough or somebody presses Ctrl-C, which
-    /// never interrupts an order.
+    /// Writes orders until there are enough or the user presses Ctrl-C, which never interrupts an order.
     async fn take_orders(&self) -> anyhow::Result<()> {
         let mut story = Story::default();
         let first = self.shop.next_number().await?;
         for taken in 0..self.orders.unwrap_or(u64::MAX) {
             self.pace(taken).await;
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 return Ok(());
             }
             let order = self.plan.order(first + taken);
@@ -121,7 +120,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Waits until it is time for the next order.
+    /// Waits until the next order is due.
     async fn pace(&self, taken: u64) {
         if self.rate == 0 {
             return;
@@ -129,7 +128,7 @@ impl Demo {
         let due = self.started + Duration::from_secs_f64(taken as f64 / self.rate as f64);
         tokio::select! {
             () = tokio::time::sleep_until(due.into()) => {}
-            () = self.stop.asked() => {}
+            () = self.stop.requested() => {}
         }
     }
 
@@ -146,10 +145,11 @@ impl Demo {
         }
     }
 
-    /// Waits until every event is DONE or DEAD, as long as something moves.
+    /// Waits until every event is DONE or DEAD, or nothing was delivered for [`SETTLE_TIMEOUT`].
     async fn settle(&self) -> anyhow::Result<()> {
         let mut last = (0, Instant::now());
-        while !self.shop.is_settled().await? && !self.stop.is_asked() && last.1.elapsed() < SETTLE_TIMEOUT {
+        while !self.shop.is_settled().await? && !self.stop.is_requested() && last.1.elapsed() < SETTLE_TIMEOUT
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let delivered = self.destinations.tally.snapshot().delivered;
             if delivered != last.0 {
@@ -159,18 +159,18 @@ impl Demo {
         Ok(())
     }
 
-    /// Shows the numbers for as long as it is polled.
+    /// Shows the counts until the future is dropped.
     async fn watch(&self) -> Infallible {
         let mut rate = RateWindow::default();
         loop {
             tokio::time::sleep(self.screen.pause()).await;
             let snapshot = self.destinations.tally.snapshot();
             let per_second = rate.at(Instant::now(), snapshot.delivered);
-            // A summary that cannot be had now is shown a moment later.
+            // An error of the store skips one summary.
             let Ok(stats) = self.shop.stats().await else { continue };
             self.screen.show(&Summary { snapshot, stats, per_second, elapsed: self.started.elapsed() });
             if self.screen.is_closed() {
-                self.stop.ask();
+                self.stop.request();
             }
         }
     }

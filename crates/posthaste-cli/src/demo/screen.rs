@@ -1,4 +1,4 @@
-//! What a spectator sees while the demo runs: a live summary on a terminal, plain lines elsewhere.
+//! Output of a running demo: a live summary on a terminal, plain lines elsewhere.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use posthaste::admin::Stats;
 
+use super::observed_counts::TallySnapshot;
 use super::shop::pending;
-use super::tally::TallySnapshot;
-use crate::figures::{Quantiles, count, micros};
 use crate::output::Output;
+use posthaste_console::{Quantiles, count, micros};
 
-/// The time over which rates are taken.
+/// The window over which the delivery rate is averaged.
 const RATE_WINDOW: Duration = Duration::from_secs(2);
 
-/// Where the story and the numbers go.
+/// Destination of the narration and the summaries.
 #[derive(Debug)]
 pub(super) enum DemoScreen {
-    /// Redrawn in place, with the story scrolling above it.
+    /// A summary that is redrawn in place, with the narration scrolling above it.
     Live(ProgressBar),
     /// One line per second, if something has changed.
     Plain(Pipe),
-    /// Nothing but the report: a program is reading.
+    /// Only the report at the end, as JSON.
     Silent,
 }
 
@@ -37,7 +37,7 @@ impl DemoScreen {
         }
     }
 
-    /// A sentence of the story.
+    /// Prints a sentence of the narration.
     pub(super) fn say(&self, elapsed: Duration, sentence: &str) {
         let line = format!("{:>4} s  {sentence}", elapsed.as_secs());
         match self {
@@ -47,7 +47,7 @@ impl DemoScreen {
         }
     }
 
-    /// How long to wait between two summaries.
+    /// The pause between two summaries.
     pub(super) fn pause(&self) -> Duration {
         match self {
             Self::Live(_) => Duration::from_millis(200),
@@ -66,12 +66,12 @@ impl DemoScreen {
         }
     }
 
-    /// Whether nobody reads any more, as in `posthaste demo | head`.
+    /// Whether stdout was closed, as in `posthaste demo | head`.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self, Self::Plain(pipe) if pipe.closed.load(Ordering::Relaxed))
     }
 
-    /// Takes the live summary away.
+    /// Removes the live summary.
     pub(super) fn clear(&self) {
         if let Self::Live(bar) = self {
             bar.finish_and_clear();
@@ -87,7 +87,7 @@ fn live_bar() -> ProgressBar {
     bar
 }
 
-/// Lines for a program or a file.
+/// Plain lines, for a pipe or a file.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     last: Mutex<String>,
@@ -95,7 +95,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// `println!` would panic when nobody reads.
+    /// Does not use `println!`, which panics if stdout is closed.
     fn print(&self, line: &str) {
         if writeln!(std::io::stdout(), "{line}").is_err() {
             self.closed.store(true, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Pipe {
     }
 }
 
-/// The numbers at one moment.
+/// The counts at one moment.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) snapshot: TallySnapshot,
@@ -147,16 +147,16 @@ impl Summary {
             row(
                 "poller",
                 snapshot.polled,
-                format!("events      {}, retries and outages in it", latency(snapshot.polled_latency)),
+                format!("events      {}, including retries and outages", latency(snapshot.polled_latency)),
             ),
             row(
                 "backlog",
                 pending(stats),
-                format!("waiting     {} of them for a closed route", count(stats.parked)),
+                format!("pending     {} of them for a closed route", count(stats.parked)),
             ),
-            row("dead", stats.dead, "events      kept for you to look at".to_owned()),
+            row("dead", stats.dead, "events      kept for inspection".to_owned()),
             String::new(),
-            format!("  {} s, Ctrl-C ends it", self.elapsed.as_secs()),
+            format!("  {} s, Ctrl-C to stop", self.elapsed.as_secs()),
         ]
         .join("\n")
     }
@@ -164,7 +164,7 @@ impl Summary {
     fn line(&self) -> String {
         let Self { snapshot, stats, .. } = self;
         format!(
-            "{} committed, {} delivered ({}/s), {} waiting, {} dead, hot {}",
+            "{} committed, {} delivered ({}/s), {} pending, {} dead, hot {}",
             count(snapshot.committed),
             count(snapshot.delivered),
             count(self.per_second),
@@ -182,7 +182,7 @@ fn latency(quantiles: Option<Quantiles>) -> String {
     }
 }
 
-/// Deliveries per second over the last moments.
+/// Deliveries per second over [`RATE_WINDOW`].
 #[derive(Debug, Default)]
 pub(super) struct RateWindow(VecDeque<(Instant, u64)>);
 

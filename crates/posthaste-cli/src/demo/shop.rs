@@ -1,4 +1,4 @@
-//! The order service: its table, and one transaction per order in which the event is written too.
+//! The order service: its table, and one transaction per order that also writes the event.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::destinations::{DemoDestinations, ORDER_AGGREGATE};
-use super::plan::{Order, WritePath};
-use super::tally::CommitClock;
+use super::observed_counts::CommitClock;
+use super::order_plan::{Order, WritePath};
 
 const CREATE_ORDERS_SQL: &str = "CREATE TABLE IF NOT EXISTS orders (
     number INTEGER PRIMARY KEY,
@@ -25,11 +25,11 @@ const CREATE_ORDERS_SQL: &str = "CREATE TABLE IF NOT EXISTS orders (
 
 const INSERT_ORDER_SQL: &str = "INSERT INTO orders (number, event_id, item, cents) VALUES (?, ?, ?, ?)";
 
-/// All that a service in another language has to know of Posthaste.
+/// What a service without the Posthaste library needs to know: this INSERT.
 const INSERT_EVENT_SQL: &str = "INSERT INTO outbox_event \
      (event_id, event_type, aggregate_type, aggregate_id, payload) VALUES (?, ?, ?, ?, ?)";
 
-/// An order service on a SQLite file, with its outbox.
+/// An order service on a SQLite file, with an embedded outbox.
 #[derive(Debug)]
 pub(super) struct Shop {
     pool: SqlitePool,
@@ -40,7 +40,7 @@ pub(super) struct Shop {
 }
 
 impl Shop {
-    /// Opens the file, which may be an earlier demo's, and starts to deliver what waits in it.
+    /// Opens the file. Pending events of an earlier demo are delivered too.
     pub(super) async fn open(file: &Path, destinations: Arc<DemoDestinations>) -> anyhow::Result<Self> {
         let options = connect_options(file);
         let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options.clone()).await?;
@@ -56,7 +56,7 @@ impl Shop {
         Ok(self.outbox.start()?)
     }
 
-    /// The number after the last order's.
+    /// The number of the next order.
     pub(super) async fn next_number(&self) -> anyhow::Result<u64> {
         let next: i64 = sqlx::query_scalar("SELECT coalesce(max(number) + 1, 0) FROM orders")
             .fetch_one(&self.pool)
@@ -64,12 +64,12 @@ impl Shop {
         Ok(u64::try_from(next)?)
     }
 
-    /// Does with this order what its plan says.
+    /// Writes the order as its plan says.
     pub(super) async fn take(&self, order: &Order) -> anyhow::Result<()> {
         let event = event_of(order)?;
         let id = event.id().clone();
         let committed = match order.write_path {
-            WritePath::Foreign => self.insert_as_a_stranger(order, &event).await,
+            WritePath::Foreign => self.insert_with_plain_sql(order, &event).await,
             _ => self.place(order, event).await,
         };
         match committed.with_context(|| format!("order {} failed", order.number))? {
@@ -86,12 +86,12 @@ impl Shop {
         Ok(self.store.stats().await?)
     }
 
-    /// Whether every event is DONE or DEAD, and this process holds none.
+    /// Whether every event is DONE or DEAD, and the engine holds none.
     pub(super) async fn is_settled(&self) -> anyhow::Result<bool> {
         Ok(self.outbox.held() == 0 && pending(&self.stats().await?) == 0)
     }
 
-    /// Finishes what is under way.
+    /// Shuts down gracefully.
     pub(super) async fn close(&self) -> anyhow::Result<Stats> {
         self.outbox.shutdown().await;
         let stats = self.stats().await?;
@@ -100,7 +100,7 @@ impl Shop {
         Ok(stats)
     }
 
-    /// The order and its event in one transaction. Answers whether it was committed.
+    /// Writes the order and its event in one transaction. Returns whether it was committed.
     async fn place(&self, order: &Order, event: Event) -> anyhow::Result<bool> {
         let id = event.id().clone();
         let mut tx = self.writer.begin(&self.pool).await?;
@@ -115,8 +115,8 @@ impl Shop {
         Ok(true)
     }
 
-    /// The same by plain SQL, as a service that does not have this library would do it.
-    async fn insert_as_a_stranger(&self, order: &Order, event: &Event) -> anyhow::Result<bool> {
+    /// The same with plain SQL, as by a service without the Posthaste library.
+    async fn insert_with_plain_sql(&self, order: &Order, event: &Event) -> anyhow::Result<bool> {
         let mut tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
         insert_order(&mut tx, order, event.id()).await?;
         sqlx::query(INSERT_EVENT_SQL)
@@ -148,7 +148,7 @@ pub(super) fn connect_options(file: &Path) -> SqliteConnectOptions {
         .busy_timeout(Duration::from_secs(10))
 }
 
-/// Short times, so that a spectator sees retries, takeovers and the end of a poison event.
+/// Short intervals, so that a user sees retries, expired leases and DEAD events soon.
 fn build(store: &SqliteStore, destinations: &Arc<DemoDestinations>) -> anyhow::Result<Outbox> {
     let retry = RetryPolicy::default()
         .with_max_attempts(4)

@@ -1,4 +1,4 @@
-//! `posthaste bench`: every figure is there, and nothing is left behind.
+//! `posthaste bench`: the report is complete, and nothing is left behind.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,11 +6,11 @@ use posthaste_testkit::variable;
 use serde_json::Value;
 use sqlx::Connection as _;
 
-use crate::binary::{json_of, posthaste, text};
+use crate::binary::{json_of, posthaste, signal, text};
 use crate::on_stores::on_stores;
 use crate::shop::{StoreKind, block_on};
 
-/// Benchmarks on one server come one after the other: what one makes would be taken for what another left behind.
+/// Benchmarks on one server run one after the other: otherwise one would see the tables of another as left behind.
 static POSTGRES_LOCK: Mutex<()> = Mutex::new(());
 static MYSQL_LOCK: Mutex<()> = Mutex::new(());
 static REDIS_LOCK: Mutex<()> = Mutex::new(());
@@ -28,7 +28,7 @@ const RATES: [&str; 10] = [
     "write_and_drain_events_per_s",
 ];
 
-/// A benchmark of this store, with further words.
+/// Runs a benchmark of this store with further arguments.
 fn bench(store: &str, args: &str) -> Value {
     let args: Vec<&str> = ["bench", "--store", store].into_iter().chain(args.split_whitespace()).collect();
     json_of(&args)
@@ -99,7 +99,7 @@ fn sqlite_gives_every_figure_and_the_new_file_is_removed() {
 }
 
 #[tokio::test]
-async fn sqlite_file_of_somebody_else_keeps_its_own_tables_alone() -> Result<(), sqlx::Error> {
+async fn existing_sqlite_file_keeps_its_own_tables() -> Result<(), sqlx::Error> {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("service.db");
     let url = format!("sqlite:{}?mode=rwc", file.display());
@@ -117,7 +117,7 @@ on_stores!([postgres, mysql, redis] [
     relay_on_a_server_gives_every_figure_and_leaves_nothing
 ]);
 
-/// The server of the tests. What a benchmark leaves there is seen when this is dropped.
+/// The server of the tests. When this is dropped, it checks that the benchmark left nothing behind.
 struct BenchServer {
     kind: StoreKind,
     url: String,
@@ -145,7 +145,7 @@ impl Drop for BenchServer {
     }
 }
 
-/// Schemas, tables or keys of benchmarks that this server has.
+/// Schemas, tables or keys of benchmarks on this server.
 fn left_behind(kind: StoreKind, url: &str) -> anyhow::Result<Vec<String>> {
     const SCHEMAS_SQL: &str =
         "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'posthaste_bench%' ORDER BY 1";
@@ -231,11 +231,11 @@ fn publishing_from_postgres_to_redis_gives_every_figure() -> redis::RedisResult<
 }
 
 #[test]
-fn publishing_to_nobody_ends_with_the_reason_and_without_secrets() {
+fn publishing_without_a_broker_fails_with_the_reason_and_without_secrets() {
     for (to, reason) in [
         ("amqp://me:s3ntinel-PW-9f@127.0.0.1:1/%2f?routing_key=q", "refused"),
         ("redis-stream://:s3ntinel-PW-9f@127.0.0.1:1/0?stream=s", "refused"),
-        ("kafak://me:s3ntinel-PW-9f@127.0.0.1:1/t", "the benchmark knows no such publisher"),
+        ("kafak://me:s3ntinel-PW-9f@127.0.0.1:1/t", "the benchmark does not know this publisher"),
         ("kafka://me:s3ntinel-PW-9f@[/t", "the URL after --publish cannot be read"),
         ("stdout:", "write file:///path"),
     ] {
@@ -312,7 +312,7 @@ fn relay_cannot_be_measured_on_memory() {
     assert!(text(&output).contains("name a database with --store"), "{}", text(&output));
 }
 
-/// The process that this one has started, and what it was told.
+/// The child process of `parent`, and its arguments.
 #[cfg(target_os = "linux")]
 fn child_of(parent: u32) -> Option<(u32, String)> {
     let ids =
@@ -323,8 +323,8 @@ fn child_of(parent: u32) -> Option<(u32, String)> {
         behind_the_name.split_whitespace().nth(1) == Some(&parent.to_string())
     };
     let child = ids.into_iter().find(is_child)?;
-    let told = std::fs::read_to_string(format!("/proc/{child}/cmdline")).ok()?.replace('\0', " ");
-    Some((child, told))
+    let args = std::fs::read_to_string(format!("/proc/{child}/cmdline")).ok()?.replace('\0', " ");
+    Some((child, args))
 }
 
 #[test]
@@ -335,12 +335,11 @@ fn interrupted_benchmark_ends_its_relay_and_removes_what_it_wrote() {
     let mut bench = posthaste(&["bench", "--store", &store, "--relay", "--idle", "3600"]);
     let mut bench = bench.stderr(std::process::Stdio::null()).spawn().expect("the binary runs");
     let (child, sink) = crate::relay::process::retry_until_ok("a relay that has delivered", || {
-        let (child, told) = child_of(bench.id()).ok_or("no child")?;
-        let sink = told.split("*=file://").nth(1).ok_or_else(|| told.clone())?.trim().to_owned();
+        let (child, args) = child_of(bench.id()).ok_or("no child")?;
+        let sink = args.split("*=file://").nth(1).ok_or_else(|| args.clone())?.trim().to_owned();
         if std::path::Path::new(&sink).exists() { Ok((child, sink)) } else { Err(sink) }
     });
-    let interrupt = std::process::Command::new("kill").args(["-INT", &bench.id().to_string()]).status();
-    assert!(interrupt.expect("kill runs").success());
+    signal(&bench, "INT");
     assert!(!bench.wait().expect("it ends").success());
     assert!(!std::path::Path::new(&format!("/proc/{child}")).exists(), "the relay still runs");
     assert!(!std::path::Path::new(&sink).parent().expect("a folder").exists(), "{sink} is left");

@@ -1,4 +1,4 @@
-//! What a run of the binary printed, and its exit code.
+//! Output and exit code of the binary.
 
 use std::fmt;
 use std::process::Output;
@@ -18,7 +18,7 @@ impl CommandOutput {
         }
     }
 
-    /// The command failed with this error and these causes, and printed nothing else.
+    /// Asserts that the command failed with this error and these causes, and printed nothing else.
     #[track_caller]
     pub(crate) fn assert_error(&self, error: &str, causes: &[&str]) {
         let causes: String = causes.iter().map(|cause| format!("\n  because: {cause}")).collect();

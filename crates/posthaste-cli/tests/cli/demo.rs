@@ -1,11 +1,11 @@
-//! `posthaste demo`: its numbers add up, and the same seed gives the same ones.
+//! `posthaste demo`: its counts add up, and the same seed gives the same counts.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::binary::{json_of, posthaste, text};
+use crate::binary::{json_of, posthaste, signal, text};
 
 const COUNTS: [&str; 6] = ["committed", "rolled_back", "delivered", "duplicates", "dead", "pending"];
 
@@ -36,7 +36,7 @@ fn file_that_was_kept_is_used_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().join("kept");
     let dir = dir.to_str().expect("a plain path");
-    // Three orders and two are too few for an outage.
+    // Runs with so few orders have no outage.
     let first = json_of(&["demo", "--events", "3", "--seed", "1", "--once", "--dir", dir]);
     let second = json_of(&["demo", "--events", "2", "--seed", "1", "--once", "--dir", dir]);
     assert!(second["database"].as_str().is_some_and(|file| file.starts_with(dir)), "{second}");
@@ -45,7 +45,7 @@ fn file_that_was_kept_is_used_again() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_it_in_good_order() {
+fn ctrl_c_ends_the_demo_gracefully() {
     let mut demo = posthaste(&["demo", "--seed", "7", "--rate", "0"])
         .stdout(Stdio::piped())
         .spawn()
@@ -56,8 +56,7 @@ fn ctrl_c_ends_it_in_good_order() {
         line.clear();
         assert!(output.read_line(&mut line).expect("a line") > 0, "it ended by itself");
     }
-    let interrupt = Command::new("kill").args(["-INT", &demo.id().to_string()]).status().expect("kill runs");
-    assert!(interrupt.success());
+    signal(&demo, "INT");
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
     assert!(demo.wait().expect("it ends").success(), "{rest}");
@@ -65,7 +64,7 @@ fn ctrl_c_ends_it_in_good_order() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_any_more() {
+fn demo_ends_when_stdout_is_closed() {
     let mut demo =
         posthaste(&["demo", "--seed", "7"]).stdout(Stdio::piped()).spawn().expect("the binary runs");
     let mut line = String::new();
@@ -76,7 +75,7 @@ fn it_ends_when_nobody_reads_any_more() {
 }
 
 #[test]
-fn check_needs_something_to_check() {
+fn check_without_a_database_fails() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path().to_str().expect("a plain path");
     let output = posthaste(&["demo", "--check", "--dir", dir, "--journal", dir]).output().expect("it runs");

@@ -1,26 +1,21 @@
-//! `posthaste doctor`: what it says, its exit codes, and what it finds about routes and destinations. What each store
-//! and each broker is found to suffer from is tested beside them.
-
-use std::net::TcpListener;
+//! `posthaste doctor`: its output, its exit codes, and its findings about routes and destinations. The findings of each
+//! store and broker are tested in their own crates.
 
 use insta::assert_snapshot;
 use posthaste_testkit::variable;
 use serde_json::{Value, json};
 
+use crate::binary::unused_address;
 use crate::command_output::CommandOutput;
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
-/// Whatever is said, this is not in it.
+/// A password that must not be in any output.
 const SENTINEL: &str = "s3ntinel-PW-9f";
 
-fn unused_address() -> String {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").to_string()
-}
-
-/// The codes that an answer in JSON has, outbox by outbox.
-fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
-    let outboxes = answer["outboxes"].as_array().expect("outboxes");
+/// The finding codes of a JSON report, by outbox.
+fn codes<'a>(report: &'a Value) -> Vec<Vec<&'a str>> {
+    let outboxes = report["outboxes"].as_array().expect("outboxes");
     let of_outbox = |outbox: &'a Value| {
         let findings = outbox["findings"].as_array().expect("findings");
         findings.iter().map(|finding| finding["code"].as_str().expect("a code")).collect()
@@ -29,10 +24,10 @@ fn codes<'a>(answer: &'a Value) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn healthy_outbox_is_one_line() {
+fn healthy_outbox_prints_one_line() {
     let shop = Shop::empty(StoreKind::Sqlite);
     assert_snapshot!(shop.run("doctor"), @"
-    outbox_event in sqlite:shop.db is healthy: looked at its store
+    outbox_event in sqlite:shop.db is healthy: checked its store
     --- exit code 0
     ");
     assert_snapshot!(shop.run("doctor --output json"), @r#"
@@ -40,21 +35,21 @@ fn healthy_outbox_is_one_line() {
     --- exit code 0
     "#);
     assert_snapshot!(shop.run("doctor --publish Order.*=stdout: --publish stdout:"), @"
-    outbox_event in sqlite:shop.db is healthy: looked at its store, 2 routes and 1 destination
+    outbox_event in sqlite:shop.db is healthy: checked its store, 2 routes and 1 destination
     --- exit code 0
     ");
 }
 
 on_stores!([postgres, mysql, redis] [healthy_outbox_on_a_server, dead_events_are_found]);
 
-/// A server may have notes of its own, which make nobody ill.
+/// The server may produce notes, with which the outbox is still healthy.
 fn healthy_outbox_on_a_server(kind: StoreKind) {
     let shop = Shop::empty(kind);
     shop.write(&["o-1".to_owned()]);
     let output = shop.run("doctor");
     assert_eq!(output.code, 0, "{output}");
     let first = output.stdout.lines().next().expect("a line");
-    assert!(first.ends_with(" is healthy: looked at its store"), "{output}");
+    assert!(first.ends_with(" is healthy: checked its store"), "{output}");
 }
 
 fn dead_events_are_found(kind: StoreKind) {
@@ -63,9 +58,9 @@ fn dead_events_are_found(kind: StoreKind) {
     assert!(output.stdout.contains("\nwarning: DEAD events: 3 [dead-events]\n  look at "), "{output}");
 }
 
-/// The words of a finding are the store's.
+/// The texts of findings come from the store.
 #[test]
-fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
+fn findings_have_advice_and_the_worst_comes_first() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let output = shop.run("doctor --late 0s");
     assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
@@ -78,13 +73,13 @@ fn what_is_wrong_is_said_with_its_remedy_and_the_worst_comes_first() {
 
     let output = shop.run("doctor --output json");
     assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
-    let mut answer: Value = serde_json::from_str(&output.stdout).expect("a document");
-    assert!(answer["outboxes"][0]["findings"][0]["advice"].take().is_string(), "{output}");
-    assert_snapshot!(answer, @r#"{"healthy":false,"outboxes":[{"destinations":0,"findings":[{"advice":null,"code":"dead-events","severity":"warning","what":"DEAD events: 3"}],"healthy":false,"outbox":null,"routes":0,"store":"sqlite:shop.db","table":"outbox_event"}]}"#);
+    let mut report: Value = serde_json::from_str(&output.stdout).expect("a document");
+    assert!(report["outboxes"][0]["findings"][0]["advice"].take().is_string(), "{output}");
+    assert_snapshot!(report, @r#"{"healthy":false,"outboxes":[{"destinations":0,"findings":[{"advice":null,"code":"dead-events","severity":"warning","what":"DEAD events: 3"}],"healthy":false,"outbox":null,"routes":0,"store":"sqlite:shop.db","table":"outbox_event"}]}"#);
 }
 
 #[test]
-fn outbox_that_is_not_there_is_a_finding() {
+fn missing_outbox_is_a_finding() {
     let shop = Shop::bare(StoreKind::Sqlite);
     assert_snapshot!(shop.run("doctor"), @"
     outbox_event in sqlite:shop.db
@@ -92,20 +87,20 @@ fn outbox_that_is_not_there_is_a_finding() {
       create it with `posthaste migrate apply`, with `?mode=rwc` in the URL, or with `create_if_missing(true)`
     --- exit code 1
     ");
-    assert!(!shop.path("shop.db").exists(), "looking creates nothing");
+    assert!(!shop.path("shop.db").exists(), "the doctor creates nothing");
     assert_snapshot!(shop.run("doctor --store sqlite:."), @"
     outbox_event in sqlite:.
     problem: the outbox in sqlite:. cannot be opened: the database failed: error returned from database: (code: 14) unable to open database file [store-unusable]
-      see that the path leads to a database file which this user may read and write
+      check that the path leads to a database file that this user may read and write
     --- exit code 1
     ");
     let shop = Shop::empty(StoreKind::Sqlite);
-    let answer = shop.json("doctor --table billing");
-    assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
+    let report = shop.json("doctor --table billing");
+    assert_eq!((codes(&report), &report["healthy"]), (vec![vec!["no-outbox"]], &json!(false)));
 }
 
 #[test]
-fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
+fn unreachable_server_is_a_finding_without_its_password() {
     let shop = Shop::bare(StoreKind::Sqlite);
     let unused_address = unused_address();
     for scheme in ["postgres", "mysql", "redis"] {
@@ -120,7 +115,7 @@ fn server_that_is_not_there_is_a_finding_and_its_password_stays_secret() {
 }
 
 #[test]
-fn routes_that_do_not_fit_the_store_are_found() {
+fn routes_that_do_not_match_the_store_are_found() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql("UPDATE outbox_event SET parked = 'mail (probed)', available_at = 4102444800000000 WHERE event_id = 'n-1'");
@@ -131,17 +126,17 @@ fn routes_that_do_not_fit_the_store_are_found() {
     assert!(notes.contains("[parked-route]"), "{output}");
     assert_snapshot!(warnings, @r#"
     outbox_event in sqlite:shop.db
-    warning: "shiping" is paused, and no route of this configuration has that name, so that it stops nothing [unknown-paused-route]
-      see whether another name was meant; then posthaste resume "shiping"
+    warning: "shiping" is paused, but no route of this configuration has that name, so the pause has no effect [unknown-paused-route]
+      check the name, then run posthaste resume "shiping"
     warning: events of type "Order:OrderPlaced" that no route of this configuration takes: 2 [type-without-route]
-      add a route for the type, or one for everything: after the grace for events without a route they are DEAD
+      add a route for the type, or one for everything: after `no_route_grace` they are DEAD
     warning: events that wait for the route "mail", which has no destination because it is not in this configuration: 1 [route-without-destination]
-      write the route into the configuration again; if it was renamed, wait: they are looked at again in time, and then take the route of their type
+      write the route into the configuration again; if it was renamed, wait: the events are checked again after a while and then take the route of their type
     "#);
 }
 
 #[test]
-fn routes_that_fit_are_no_finding() {
+fn routes_that_match_the_store_are_healthy() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     shop.sql("DELETE FROM outbox_event WHERE status = 3");
     shop.sql(
@@ -157,17 +152,17 @@ fn routes_that_fit_are_no_finding() {
         tenant = "acme"
         publish = "stdout:"
     "#;
-    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
-    let answer = shop.json("doctor --config posthaste.toml");
-    assert_eq!((codes(&answer), &answer["healthy"]), (vec![vec!["parked-route"]], &json!(true)), "{answer}");
+    shop.write_file("posthaste.toml", config);
+    let report = shop.json("doctor --config posthaste.toml");
+    assert_eq!((codes(&report), &report["healthy"]), (vec![vec!["parked-route"]], &json!(true)), "{report}");
     assert_eq!(
-        (&answer["outboxes"][0]["outbox"], &answer["outboxes"][0]["routes"]),
+        (&report["outboxes"][0]["outbox"], &report["outboxes"][0]["routes"]),
         (&json!("shop"), &json!(1))
     );
 }
 
 #[test]
-fn all_outboxes_of_a_configuration_are_looked_at() {
+fn all_outboxes_of_a_configuration_are_checked() {
     let shop = Shop::empty(StoreKind::Sqlite);
     let config = format!(
         r#"
@@ -187,26 +182,26 @@ fn all_outboxes_of_a_configuration_are_looked_at() {
         "#,
         unused_address()
     );
-    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
+    shop.write_file("posthaste.toml", config);
     let output = shop.run("doctor --config posthaste.toml");
     assert_eq!(output.code, 1, "{output}");
     let (first, second) = output.stdout.split_once("\n\n").expect("two outboxes");
     assert_eq!(
         first,
-        "shop, outbox_event in sqlite:shop.db is healthy: looked at its store, 1 route and 1 destination"
+        "shop, outbox_event in sqlite:shop.db is healthy: checked its store, 1 route and 1 destination"
     );
     assert!(second.starts_with("billing, outbox_event in postgres://***@127.0.0.1:"), "{output}");
     let unreached = "\nproblem: the routes \"invoices\", \"rest\" to file:///no/such/folder/invoices.jsonl: no line can \
                      be written: check the path and its rights: ";
     assert!(second.contains(unreached) && second.contains("[store-unreachable]"), "{output}");
     assert!(!output.to_string().contains(SENTINEL), "{output}");
-    let answer = shop.json("doctor --config posthaste.toml");
-    assert_eq!(codes(&answer), [vec![], vec!["store-unreachable", "destination-unreachable"]], "{answer}");
+    let report = shop.json("doctor --config posthaste.toml");
+    assert_eq!(codes(&report), [vec![], vec!["store-unreachable", "destination-unreachable"]], "{report}");
 }
 
-/// Each publisher says that nobody is there, and none says a password.
+/// Each publisher reports that its broker is unreachable, and none prints a password.
 #[test]
-fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
+fn unreachable_destinations_are_findings_without_secrets() {
     let (shop, unused_address) = (Shop::empty(StoreKind::Sqlite), unused_address());
     for url in [
         format!(
@@ -224,10 +219,10 @@ fn destinations_that_are_not_there_are_found_and_tell_no_secret() {
     }
 }
 
-/// What the broker's client logs when it ends is not shown.
+/// The log of the broker's client is not shown.
 #[test]
 #[ignore = "needs RabbitMQ: cargo xtask test"]
-fn note_is_healthy_and_nothing_else_is_said() {
+fn outbox_with_a_note_is_healthy_and_prints_nothing_else() {
     let broker = variable("POSTHASTE_TEST_AMQP_URL");
     let url = format!("{broker}?exchange=amq.topic");
     let output = Shop::empty(StoreKind::Sqlite).run_args("doctor --publish", &[&url]);
@@ -238,13 +233,13 @@ fn note_is_healthy_and_nothing_else_is_said() {
 
 #[test]
 #[ignore = "needs NATS: cargo xtask test"]
-fn broker_is_asked_too() {
+fn missing_stream_of_the_broker_is_a_finding() {
     let shop = Shop::empty(StoreKind::Sqlite);
     let nats = variable("POSTHASTE_TEST_NATS_URL");
     let nats = nats.split(',').next().expect("a server");
-    let output = shop.run_args("doctor --publish", &[&format!("Order.*={nats}/nobody.takes.this")]);
+    let output = shop.run_args("doctor --publish", &[&format!("Order.*={nats}/no.such.subject")]);
     let expected = format!(
-        "problem: the route \"Order.*\" to {nats}/nobody.takes.this: no stream stores the subject nobody.takes.this, so \
+        "problem: the route \"Order.*\" to {nats}/no.such.subject: no stream stores the subject no.such.subject, so \
          that every event for it fails [nats-no-stream]\n  create one, or add the subject to the subjects of one\n"
     );
     assert!(output.stdout.ends_with(&expected), "{output}");
@@ -252,15 +247,15 @@ fn broker_is_asked_too() {
 }
 
 #[test]
-fn configuration_that_is_wrong_is_wrong_usage() {
+fn wrong_configuration_is_wrong_usage() {
     let shop = Shop::empty(StoreKind::Sqlite);
     let config = "[outbox.shop]\nstore = \"sqlite:shop.db\"\n[[outbox.shop.route]]\npublish = {}\n";
-    std::fs::write(shop.path("posthaste.toml"), config).expect("a file");
+    shop.write_file("posthaste.toml", config);
     let output = shop.run("doctor --config posthaste.toml");
     assert_eq!((output.code, output.stdout.as_str()), (2, ""), "{output}");
     assert!(output.stderr.contains("is empty: write NAME"), "a route without a destination: {output}");
     let output = shop.command("doctor").env_remove("POSTHASTE_STORE").output().expect("the binary starts");
     let output = CommandOutput::of(output);
     assert_eq!(output.code, 2, "{output}");
-    assert!(output.stderr.contains("the store is missing: write --store URL"), "{output}");
+    assert!(output.stderr.contains("the store is missing: give --store URL"), "{output}");
 }

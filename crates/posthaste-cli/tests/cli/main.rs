@@ -1,22 +1,21 @@
-//! The command line as a person or a script drives it: the real binary on real SQLite files, on a real
-//! PostgreSQL, on a real MariaDB or MySQL, and on a real Redis. One program for all of it: linking it
-//! is most of the work.
+//! Tests of the real binary, as a person or a script runs it, on SQLite files, PostgreSQL, MariaDB or MySQL, and Redis.
+//! They are one program, because linking it takes most of the build time.
 
 mod bench;
 mod binary;
-mod change;
+mod change_commands;
 mod command_output;
 mod config;
-mod crash;
 mod demo;
+mod demo_crash;
 mod deploy;
 mod doctor;
-mod every_store;
 mod foreign;
 mod migrate;
 mod on_stores;
+mod operator_commands;
 mod other_urls;
-mod read;
+mod read_commands;
 mod redis;
 mod redis_shop;
 mod relay;
@@ -26,7 +25,7 @@ mod route;
 mod server_errors;
 mod shop;
 mod sqlite_errors;
-mod terminal;
+mod terminal_safety;
 mod top;
 mod usage;
 mod watch;

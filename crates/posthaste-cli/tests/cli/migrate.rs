@@ -1,14 +1,14 @@
-//! Schemas: created, checked, refused and adopted.
+//! Schemas: creation, checks, refusal and adoption.
 
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([sqlite, postgres, mysql] [
     schema_is_created_checked_and_printed,
-    table_of_the_document_is_adopted_when_told
+    classic_table_is_adopted_on_request
 ]);
 
-/// The table that a service made by itself, after the document.
+/// The classic 15-column outbox table, created by another program.
 fn document_table_sql(kind: StoreKind) -> String {
     let (json, time, zone) = match kind {
         StoreKind::Sqlite => ("text", "text", ""),
@@ -79,13 +79,13 @@ fn schema_is_created_checked_and_printed(kind: StoreKind) {
     assert_eq!(other.json("migrate print")["sql"].as_str(), Some(&*other.run("migrate print").stdout));
 }
 
-fn table_of_the_document_is_adopted_when_told(kind: StoreKind) {
+fn classic_table_is_adopted_on_request(kind: StoreKind) {
     let (schema, option, json) = schema_words(kind);
     let shop = Shop::bare(kind);
     shop.sql(&document_table_sql(kind));
     let why = "it is a classic 15-column outbox table without a schema version";
     let foreign = format!(
-        "the table {schema}outbox_event is foreign: another program made it ({why}): see what would be done to it with \
+        "the table {schema}outbox_event is foreign: another program made it ({why}): see the statements with \
          `posthaste migrate print --adopt{option}`, then run `posthaste migrate apply --adopt{option}`\n"
     );
     assert_prints(&shop, "migrate check", &foreign, 1);
@@ -123,7 +123,7 @@ fn table_of_the_document_is_adopted_when_told(kind: StoreKind) {
 }
 
 #[test]
-fn apply_creates_the_file() {
+fn apply_creates_a_missing_sqlite_file() {
     let shop = Shop::bare(StoreKind::Sqlite);
     assert_prints(&shop, "migrate apply", "the table outbox_event is up to date; applied:\n  1 outbox\n", 0);
     assert_eq!(shop.run("status").code, 0);
@@ -153,7 +153,7 @@ fn foreign_table_is_refused() {
 }
 
 #[test]
-fn nothing_is_adopted_that_nobody_could_read_about() {
+fn adoption_needs_a_reader_of_its_statements() {
     let shop = Shop::with_sql(&document_table_sql(StoreKind::Sqlite));
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -1,7 +1,6 @@
-//! Claims about every store: written once, proved for each store by a test with the name of the claim, in a module
-//! with the name of the store.
+//! Claims about several stores: each is written once and tested on each store, in a module named for the store.
 
-/// Makes a test of each store and claim. A claim is a function of the module, from a `StoreKind`.
+/// Defines a test for each store and claim. A claim is a function of the module that takes a `StoreKind`.
 macro_rules! on_stores {
     ([$($store:ident),+] $claims:tt) => { $(on_stores!(@$store $claims);)+ };
     (@sqlite [$($claim:ident),+]) => {

@@ -1,4 +1,4 @@
-//! The same outbox by another URL: the scheme of MariaDB, and PgBouncer before PostgreSQL.
+//! Other URLs of the same outbox: the scheme of MariaDB, and PgBouncer in front of PostgreSQL.
 
 use posthaste_testkit::variable;
 
@@ -6,7 +6,7 @@ use crate::shop::{Shop, StoreKind};
 
 #[test]
 #[ignore = "needs MariaDB: cargo xtask test"]
-fn scheme_of_mariadb_is_the_same() {
+fn mariadb_scheme_works_like_the_mysql_scheme() {
     let shop = Shop::seeded(StoreKind::MySql);
     let same = shop.with_url(shop.url().replacen("mysql:", "mariadb:", 1));
     for args in ["migrate check", "status", "dead list", "event show d-2"] {

@@ -1,4 +1,4 @@
-//! What is Redis's own: events before their first claim, no schema, and clusters.
+//! Behaviour that only Redis has: events before their first claim, no schema, and clusters.
 
 use insta::assert_snapshot;
 use posthaste::Event;
@@ -14,10 +14,10 @@ fn events(count: usize) -> impl Iterator<Item = Event> {
     (0..count).map(|_| Event::json("OrderPlaced", &1).expect("an event"))
 }
 
-/// With no engine running, this is when one wants to know how much waits.
+/// While no engine runs, an operator wants to know how much is pending.
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
-fn events_that_no_engine_has_seen_are_counted() {
+fn events_before_their_first_claim_are_counted() {
     let shop = Shop::empty(Redis);
     shop.write_to(RedisStore::builder(shop.url()).unwrap(), events(3));
     let status = shop.json("status");
@@ -26,7 +26,7 @@ fn events_that_no_engine_has_seen_are_counted() {
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
-fn outbox_of_the_default_name_is_meant_without_one() {
+fn outbox_without_a_name_has_the_default_name() {
     let shop = Shop::bare(Sqlite);
     let output = shop.command("status").env("POSTHASTE_STORE", variable("POSTHASTE_TEST_REDIS_URL")).output();
     let output = CommandOutput::of(output.unwrap());
@@ -35,7 +35,7 @@ fn outbox_of_the_default_name_is_meant_without_one() {
 
 #[test]
 #[ignore = "needs Redis: cargo xtask test"]
-fn there_is_nothing_to_migrate() {
+fn outbox_in_redis_has_nothing_to_migrate() {
     let shop = Shop::empty(Redis);
     for args in ["migrate apply", "migrate apply --adopt", "migrate check", "migrate print"] {
         let output = shop.run(args);
@@ -57,7 +57,7 @@ fn there_is_nothing_to_migrate() {
     assert_eq!(
         shop.redis::<u8>(cmd("EXISTS").arg(shop.key("settings"))),
         0,
-        "who only looks decides nothing"
+        "reading commands store no settings"
     );
 }
 

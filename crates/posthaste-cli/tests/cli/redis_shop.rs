@@ -1,4 +1,4 @@
-//! The outbox of a test in Redis: its rows, and the events that a service writes into it.
+//! A test outbox in Redis: its rows, and the events that a service writes into it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Shop {
         rows.iter().enumerate().for_each(|(number, row)| self.add_redis_row(number, row));
     }
 
-    /// Stores a row as the scripts do.
+    /// Stores a row as the scripts of the store do.
     fn add_redis_row(&self, number: usize, row: &Row) {
         let Row { id, status, attempts, .. } = row;
         let done = row.done_at.map(|at| micros(at).to_string()).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Shop {
         written.expect("the events are written");
     }
 
-    /// The same with these ids, for aggregates of type `Order`.
+    /// Writes events with these ids, for aggregates of type `Order`.
     pub(crate) fn write_redis_ids(&self, event_type: &str, ids: &[String]) {
         let builder = RedisStore::builder(self.url()).expect("a good URL");
         let event =
@@ -79,7 +79,7 @@ impl Shop {
         states.join(" ")
     }
 
-    /// Removes what a server, or a node of a cluster, has of the outbox.
+    /// Removes the keys of the outbox from a server or from a node of a cluster.
     pub(crate) fn remove_redis_keys(&self) {
         for key in self.redis::<Vec<String>>(cmd("KEYS").arg(format!("{{{}:*", self.name()))) {
             self.redis::<u8>(cmd("UNLINK").arg(key));

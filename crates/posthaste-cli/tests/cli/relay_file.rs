@@ -1,4 +1,4 @@
-//! Operators who name the file of a relay instead of a store: every command finds the outbox there.
+//! `--config` with the file of a relay instead of `--store`: every command finds the outbox in it.
 
 use insta::assert_snapshot;
 
@@ -22,7 +22,7 @@ route = [{ publish = "stdout:" }]
 "#;
 
 fn with_file(shop: Shop, text: &str) -> Shop {
-    std::fs::write(shop.path("relay.toml"), text).expect("the file can be written");
+    shop.write_file("relay.toml", text);
     shop
 }
 
@@ -52,7 +52,7 @@ fn only_outbox_of_a_file_needs_no_name() {
         "migrate apply",
     ] {
         let mut command = shop.command(&format!("{args} --config relay.toml"));
-        // A variable for the commands without options is no contradiction.
+        // A variable for commands without options is no contradiction.
         let output = command.env("POSTHASTE_STORE", "sqlite:nowhere.db").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -60,10 +60,10 @@ fn only_outbox_of_a_file_needs_no_name() {
 }
 
 #[test]
-fn several_outboxes_are_told_apart_by_name() {
+fn several_outboxes_are_selected_by_name() {
     let shop = with_file(Shop::seeded(StoreKind::Sqlite), TWO_OUTBOXES_CONFIG);
-    assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: write --outbox with one of shop, bills");
-    assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": write --outbox with one of shop, bills"#);
+    assert_snapshot!(refused(&shop, "status --config relay.toml"), @"error: relay.toml has several outboxes: give --outbox with one of shop, bills");
+    assert_snapshot!(refused(&shop, "status --config relay.toml --outbox bill"), @r#"error: relay.toml has no outbox "bill": give --outbox with one of shop, bills"#);
     assert_eq!(shop.json("status --config relay.toml --outbox shop")["dead"], 3);
     let output = shop.run("migrate apply --config relay.toml --outbox bills");
     assert_eq!(output.code, 0, "{output}");
@@ -71,7 +71,7 @@ fn several_outboxes_are_told_apart_by_name() {
 }
 
 #[test]
-fn file_and_store_exclude_each_other() {
+fn file_and_store_cannot_be_combined() {
     let shop = with_file(Shop::seeded(StoreKind::Sqlite), ONE_OUTBOX_CONFIG);
     for option in ["--store sqlite:shop.db", "--table x", "--schema x", "--layout debezium", "--pgbouncer"] {
         let output = refused(&shop, &format!("status --config relay.toml {option}"));
@@ -81,7 +81,7 @@ fn file_and_store_exclude_each_other() {
 }
 
 #[test]
-fn every_problem_of_the_file_is_told() {
+fn every_mistake_in_the_file_is_reported() {
     let shop = with_file(
         Shop::seeded(StoreKind::Sqlite),
         "[outbox.shop]\nstroe = \"sqlite:shop.db\"\nworkers = 0\n",

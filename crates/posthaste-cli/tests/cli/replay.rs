@@ -1,6 +1,6 @@
-//! Many DEAD events are replayed with care: at a rate, after a canary, and until Ctrl-C.
+//! Replays of many DEAD events: with a rate, with a canary, and interrupted by Ctrl-C.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
@@ -9,6 +9,7 @@ use posthaste::store::OnDone;
 use posthaste::{Config, Delivery, Outbox, Outcome, Route, Routes, handler};
 use posthaste_sqlx::SqliteStore;
 
+use crate::binary::signal;
 use crate::command_output::CommandOutput;
 use crate::shop::{Shop, StoreKind};
 
@@ -45,7 +46,7 @@ fn dead(shop: &Shop, count: usize) {
     ));
 }
 
-/// The audit. How long it took until a batch was sent, which died before that, is no matter.
+/// The audit, without the ages of the filters, which depend on the speed of the machine.
 fn audited(shop: &Shop) -> String {
     let text = shop.query(AUDIT_SQL);
     let args = text.split(' ').map(|word| if word.starts_with("older_than=") { "older" } else { word });
@@ -55,7 +56,7 @@ fn audited(shop: &Shop) -> String {
 }
 
 #[test]
-fn others_follow_a_canary_that_arrives() {
+fn others_follow_a_delivered_canary() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let output =
         run_beside_an_engine(&shop, OnDone::Keep, |_| Outcome::done(), "dead replay --all --canary 1 --yes");
@@ -70,7 +71,7 @@ fn others_follow_a_canary_that_arrives() {
 }
 
 #[test]
-fn canary_that_is_gone_was_delivered() {
+fn deleted_canary_counts_as_delivered() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let args = "dead replay --all --canary 2 --yes --output json";
     assert_snapshot!(run_beside_an_engine(&shop, OnDone::Delete, |_| Outcome::done(), args), @r#"
@@ -80,7 +81,7 @@ fn canary_that_is_gone_was_delivered() {
 }
 
 #[test]
-fn others_are_left_alone_if_a_canary_dies_again() {
+fn others_are_not_replayed_if_a_canary_dies_again() {
     fn refuse_one(event: &Delivery) -> Outcome {
         match event.id().as_str() {
             "d-1" => Outcome::Dead("no such customer".into()),
@@ -110,7 +111,7 @@ fn others_are_left_alone_if_a_canary_dies_again() {
 }
 
 #[test]
-fn canary_that_nobody_takes_is_a_question_for_a_relay() {
+fn canary_without_an_engine_asks_for_a_relay() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --canary 2 --canary-timeout 1ms --yes"), @"
     canary of 2 events: 0 delivered, 0 DEAD again, 2 still waiting
@@ -131,11 +132,11 @@ fn canary_that_nobody_takes_is_a_question_for_a_relay() {
 }
 
 #[test]
-fn canary_asks_before_it_sends() {
+fn canary_needs_consent() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("dead replay --all --canary 2"), @"
     --- stderr
-    error: this would replay 3 events, the oldest 2 first (status=DEAD); nobody is here to be asked: add --yes to go ahead, or --dry-run to only look
+    error: this would replay 3 events, the oldest 2 first (status=DEAD); there is no terminal to ask on: add --yes to proceed, or --dry-run to see what would change
     --- exit code 2
     ");
     assert_snapshot!(shop.run("dead replay --all --canary 2 --dry-run"), @"
@@ -159,18 +160,17 @@ fn rate_is_kept_in_small_batches() {
 }
 
 #[test]
-fn interrupted_replay_says_how_far_it_came() {
+fn interrupted_replay_reports_its_progress() {
     let shop = Shop::empty(StoreKind::Sqlite);
     dead(&shop, 100);
     let mut command = shop.command("dead replay --all --rate 1 --yes");
     let replay = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It listens for Ctrl-C before it replays.
+    // The first entry in the audit shows that it handles Ctrl-C by now.
     let deadline = Instant::now() + Duration::from_secs(60);
     while shop.query(AUDIT_SQL).is_empty() {
         assert!(Instant::now() < deadline, "nothing is replayed");
     }
-    let killed = Command::new("kill").args(["-INT", &replay.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    signal(&replay, "INT");
     let output = CommandOutput::of(replay.wait_with_output().unwrap());
     assert_eq!((output.code, output.stderr.as_str()), (1, ""), "{output}");
     let replayed = shop.query(AUDIT_SQL).split_whitespace().filter(|word| *word == "1").count();

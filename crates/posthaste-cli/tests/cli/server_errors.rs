@@ -1,17 +1,18 @@
-//! A server that is not there, refuses, or lacks the outbox: exit code 1, what to do about it, and no password.
-
-use std::net::TcpListener;
+//! Errors of servers: one that is down, refuses the login or lacks the outbox. The exit code is 1, and the message has
+//! advice and no password.
 
 use posthaste_testkit::server::{MariaDbServer, RedisServer};
 use redis::cmd;
 
+use crate::binary::unused_address;
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind, block_on};
 
-/// A password that must be in nothing that is printed.
+/// A wrong password, which must not be in any output.
 const SENTINEL: &str = "sEnt1nel";
 
-/// The password of the user `with_password` of MariaDB, and of the Redis of these tests. It must not be printed either.
+/// The password of the user `with_password` of MariaDB, and of the Redis of these tests. It must not be in any output
+/// either.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
 /// Every command that opens a store.
@@ -32,7 +33,7 @@ const COMMANDS: [&str; 14] = [
     "migrate print",
 ];
 
-/// Whatever the program is asked, and however much it logs, it prints no password.
+/// Runs every command with full logging: none prints a password.
 fn assert_no_password_is_shown(shop: &Shop) {
     for args in COMMANDS {
         for format in ["text", "json"] {
@@ -47,24 +48,20 @@ fn assert_no_password_is_shown(shop: &Shop) {
     }
 }
 
-fn unused_address() -> String {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").to_string()
-}
-
 on_stores!([postgres, mysql] [
     wrong_password,
-    right_password_is_kept_too,
+    correct_password_is_not_printed_either,
     server_is_down,
     database_is_missing,
     table_is_missing,
     table_of_another_program
 ]);
 
-/// What the messages have of the store.
+/// Names of the store in messages.
 struct Words {
     scheme: &'static str,
     outbox: &'static str,
-    /// The URL of the store, as it is shown.
+    /// The URL of the store, as messages show it.
     url: &'static str,
     schema_option: &'static str,
 }
@@ -108,7 +105,7 @@ fn wrong_password(kind: StoreKind) {
     assert_no_password_is_shown(&refused);
 }
 
-fn right_password_is_kept_too(kind: StoreKind) {
+fn correct_password_is_not_printed_either(kind: StoreKind) {
     let shop = Shop::empty(kind);
     let known = shop.with_url(match kind {
         StoreKind::Postgres => {

@@ -1,4 +1,4 @@
-//! A shop's outbox for one test, on any kind of store, and the binary that operates it.
+//! A shop's outbox for one test, on any kind of store, and the binary to operate it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,9 +13,10 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, MySqlConnection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::binary::posthaste;
 use crate::command_output::CommandOutput;
 
-/// Where an outbox may be.
+/// The kind of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreKind {
     Sqlite,
@@ -24,20 +25,20 @@ pub(crate) enum StoreKind {
     Redis,
 }
 
-/// A database of this test alone. What a server keeps of it goes when the test succeeds.
+/// The outbox of one test. Dropping it removes it from the server if the test succeeded.
 pub(crate) struct Shop {
     pub(crate) kind: StoreKind,
     url: String,
-    /// The schema, the database or the name in Redis that no other test has.
+    /// The schema, the database or the name in Redis, unique to this test.
     name: String,
-    /// Where the binary runs, and where the file of SQLite is.
+    /// The working directory of the binary, and the place of the SQLite file.
     folder: Arc<TempDir>,
-    /// Whether the database goes with this value.
+    /// Whether dropping this value removes the outbox.
     is_owner: bool,
 }
 
 impl Shop {
-    /// A database without an outbox; on SQLite not even a file.
+    /// A store without an outbox; on SQLite not even a file.
     pub(crate) fn bare(kind: StoreKind) -> Self {
         Self::bare_on(
             kind,
@@ -80,7 +81,7 @@ impl Shop {
     fn migrated(self) -> Self {
         match self.kind {
             StoreKind::Redis => {}
-            // Without the binary: most tests begin here.
+            // Without the binary, because most tests start here.
             StoreKind::Sqlite => block_on(async {
                 let builder = SqliteStore::builder(&self.sqlite_options()).migrate();
                 builder.connect().await.expect("the outbox opens").close().await;
@@ -108,14 +109,14 @@ impl Shop {
         shop
     }
 
-    /// A SQLite database without an outbox, in which these statements were run.
+    /// A SQLite database without an outbox, in which these statements were executed.
     pub(crate) fn with_sql(statements: &str) -> Self {
         let shop = Self::bare(StoreKind::Sqlite);
         shop.sql(statements);
         shop
     }
 
-    /// The same outbox, reached by another URL.
+    /// The same outbox with another URL.
     pub(crate) fn with_url(&self, url: String) -> Self {
         let (name, folder) = (self.name.clone(), Arc::clone(&self.folder));
         Self { kind: self.kind, url, name, folder, is_owner: false }
@@ -133,6 +134,11 @@ impl Shop {
         self.folder.path().join(name)
     }
 
+    /// Writes a file into the folder in which the binary runs.
+    pub(crate) fn write_file(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).expect("the file can be written");
+    }
+
     /// `host:port` of the server.
     pub(crate) fn host(&self) -> &str {
         self.server().0
@@ -144,7 +150,7 @@ impl Shop {
         format!("{host}{}", path.split('?').next().unwrap_or(path))
     }
 
-    /// `host:port`, and what follows in the URL.
+    /// `host:port`, and the rest of the URL.
     fn server(&self) -> (&str, &str) {
         let (_, rest) = self.url.split_once("://").expect("the URL of a server");
         let authority = rest.split(['/', '?']).next().unwrap_or(rest);
@@ -169,7 +175,7 @@ impl Shop {
         options.connect().await.expect("the server runs")
     }
 
-    /// Runs statements as another program would.
+    /// Executes statements, as another program would.
     pub(crate) fn sql(&self, statements: &str) {
         let statements = sqlx::raw_sql(AssertSqlSafe(statements));
         let done = block_on(async {
@@ -183,7 +189,7 @@ impl Shop {
         done.expect("the statements run");
     }
 
-    /// The rows that a query returns, as one text.
+    /// The rows of a query, joined with spaces.
     pub(crate) fn query(&self, query: &str) -> String {
         let query = AssertSqlSafe(query);
         let rows: Result<Vec<String>, _> = block_on(async {
@@ -197,7 +203,7 @@ impl Shop {
         rows.expect("the query runs").join(" ")
     }
 
-    /// The options that lead the program here, from any folder.
+    /// The options for this outbox, independent of the working directory.
     pub(crate) fn options(&self) -> Vec<String> {
         let url = match self.kind {
             StoreKind::Sqlite => format!("sqlite://{}", self.path("shop.db").display()),
@@ -206,7 +212,7 @@ impl Shop {
         ["--store", &url].into_iter().chain(self.table_options()).map(str::to_owned).collect()
     }
 
-    /// The same for a file: `store = …` and what belongs to it.
+    /// The same as settings of a configuration file: `store = …` and so on.
     pub(crate) fn toml(&self) -> String {
         let options = self.options();
         let keys =
@@ -222,9 +228,9 @@ impl Shop {
         }
     }
 
-    /// `posthaste` with these words on this outbox, with nobody at the keyboard.
+    /// `posthaste` with these arguments on this outbox, without a terminal.
     pub(crate) fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+        let mut command = posthaste(&[]);
         command.args(args.split_whitespace()).args(self.table_options());
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env_remove("RUST_LOG").env("POSTHASTE_STORE", &self.url).env("USER", "ann");
@@ -235,8 +241,8 @@ impl Shop {
         self.run_args(args, &[])
     }
 
-    /// Runs `posthaste` with these words, and those behind them, in which there may be spaces. What differs from run to
-    /// run is taken out of what it prints.
+    /// Runs `posthaste` with these arguments, and with `more`, which may contain spaces. What differs from run to run
+    /// is replaced in the output.
     pub(crate) fn run_args(&self, args: &str, more: &[&str]) -> CommandOutput {
         let output = self.command(args).args(more).output().expect("the binary starts");
         let CommandOutput { code, stdout, stderr } = CommandOutput::of(output);
@@ -253,7 +259,7 @@ impl Shop {
         }
         // MySQL may know this machine by its name or by its address.
         let text = text.replace(self.host(), "db.example").replace("@'127.0.0.1'", "@'localhost'");
-        // PostgreSQL names the line in its own source.
+        // PostgreSQL adds a line number of its own source code.
         let lines = text.split_inclusive('\n').map(|line| match line.split_once(" at line ") {
             Some((before, _)) => format!("{before}\n"),
             None => line.to_owned(),
@@ -268,8 +274,8 @@ impl Shop {
         serde_json::from_str(&output.stdout).expect("a JSON document")
     }
 
-    /// Writes events with these ids in one transaction, as a service does that knows nothing of us but the
-    /// table. They are of type `Made` and aggregate `Order`.
+    /// Writes events with these ids in one transaction, with plain SQL. They have the type `Made` and the aggregate
+    /// type `Order`.
     pub(crate) fn write(&self, ids: &[String]) {
         self.write_as("Made", ids);
     }
@@ -279,7 +285,7 @@ impl Shop {
         self.write_payload(event_type, ids, r#"{"n":1}"#);
     }
 
-    /// The same with another payload, which Redis does not get.
+    /// The same with another payload, which is ignored on Redis.
     pub(crate) fn write_payload(&self, event_type: &str, ids: &[String], payload: &str) {
         if self.kind == StoreKind::Redis {
             return self.write_redis_ids(event_type, ids);
@@ -292,7 +298,7 @@ impl Shop {
         ));
     }
 
-    /// Removes what the server keeps of it.
+    /// Removes the outbox from the server.
     pub(crate) fn remove(&self) {
         match self.kind {
             StoreKind::Sqlite => {}

@@ -1,4 +1,5 @@
-//! Databases that are missing, broken, locked or of another release: exit code 1, and what to do about it.
+//! Errors of SQLite: databases that are missing, broken, locked or of another release. The exit code is 1, and the
+//! message has advice.
 
 use insta::assert_snapshot;
 use sqlx::Connection as _;
@@ -17,7 +18,7 @@ fn missing_file() {
     shop.run("status").assert_error(NOT_OPENED, &[cause]);
     let not_read = "the outbox table outbox_event in sqlite:shop.db cannot be read";
     shop.run("migrate check").assert_error(not_read, &[cause]);
-    assert!(!shop.path("shop.db").exists(), "looking creates nothing");
+    assert!(!shop.path("shop.db").exists(), "reading creates nothing");
 }
 
 #[test]
@@ -32,7 +33,7 @@ fn folder_instead_of_a_file() {
     --- stderr
     error: the outbox in sqlite:. cannot be opened
       because: the database failed: error returned from database: (code: 14) unable to open database file
-      what to do: see that the path leads to a database file which this user may read and write
+      what to do: check that the path leads to a database file that this user may read and write
     --- exit code 1
     ");
 }
@@ -59,10 +60,10 @@ fn read_only_database() {
 }
 
 #[test]
-fn something_else_than_a_database() {
+fn file_that_is_not_a_database() {
     let shop = Shop::bare(Sqlite);
     let text = "a letter to the bank, longer than the header of a database ".repeat(9);
-    std::fs::write(shop.path("shop.db"), text).unwrap();
+    shop.write_file("shop.db", text);
     for (args, error) in [("status", NOT_OPENED), ("migrate apply", NOT_MIGRATED)] {
         let cause = "shop.db is not a SQLite database, or is encrypted: check the path";
         shop.run(args).assert_error(error, &[cause]);
@@ -96,7 +97,7 @@ fn locked_database() {
              end the transaction that holds the lock, then try again",
         ];
         shop.run("dead discard d-1").assert_error("nothing was changed", &causes);
-        assert_eq!(shop.run("status").code, 0, "who only looks does not wait");
+        assert_eq!(shop.run("status").code, 0, "reading commands do not wait");
         drop(tx);
     });
 }

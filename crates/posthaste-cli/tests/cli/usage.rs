@@ -12,12 +12,12 @@ fn refused(args: &str) -> String {
 }
 
 #[test]
-fn store_must_be_named() {
+fn missing_store_is_wrong_usage() {
     let shop = Shop::bare(StoreKind::Sqlite);
     let output = shop.command("status").env_remove("POSTHASTE_STORE").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.starts_with("error: the store is missing: write --store URL"), "{message}");
+    assert!(message.starts_with("error: the store is missing: give --store URL"), "{message}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn mysql_url_that_would_be_misread_is_refused_without_its_password() {
 }
 
 #[test]
-fn options_of_postgres_are_for_postgres() {
+fn postgres_options_are_refused_for_other_stores() {
     let mysql = "--store mysql://ann:sEcret@db.example/shop";
     assert_snapshot!(refused(&format!("status --schema billing {mysql}")), @"error: --schema is for PostgreSQL, and on MySQL a schema is a database: leave it out, and name the database in the URL");
     assert_snapshot!(refused(&format!("migrate check --pgbouncer {mysql}")), @"error: --pgbouncer is for PostgreSQL only: leave it out");
@@ -58,7 +58,7 @@ fn options_of_postgres_are_for_postgres() {
 }
 
 #[test]
-fn url_in_the_wrong_place_is_repeated_without_its_password() {
+fn misplaced_url_is_repeated_without_its_password() {
     for args in ["status", "event show x", "dead list --limit", "--output", "purge --older-than"] {
         let output = refused(&format!("{args} postgres://ann:sEcret@db.example/shop"));
         assert!(!output.contains("sEcret"), "{output}");
@@ -83,7 +83,7 @@ fn help_never_shows_the_store_of_the_environment() {
 }
 
 #[test]
-fn store_in_memory_is_refused_with_the_reason() {
+fn store_in_memory_is_refused() {
     for url in ["memory:", "sqlite::memory:", "sqlite://:memory:", "sqlite:x?mode=memory"] {
         for args in ["status", "dead list", "migrate apply", "migrate check", "migrate print"] {
             let output = refused(&format!("{args} --store {url}"));
@@ -100,7 +100,7 @@ fn table_name_is_checked_before_anything_else() {
 }
 
 #[test]
-fn changes_must_say_what_they_are_meant_for() {
+fn changes_need_a_selection() {
     assert_snapshot!(refused("dead replay"), @"
     error: the following required arguments were not provided:
       <ID|--all>
@@ -147,7 +147,7 @@ fn changes_must_say_what_they_are_meant_for() {
 }
 
 #[test]
-fn name_of_a_route_is_checked() {
+fn route_name_is_checked() {
     for route in ["", "a\nb", &"x".repeat(201)] {
         let output = Shop::bare(StoreKind::Sqlite).run_args("pause", &[route]);
         assert!(output.stderr.contains("1 to 200 characters without control characters"), "{output}");
@@ -156,7 +156,7 @@ fn name_of_a_route_is_checked() {
 }
 
 #[test]
-fn help_has_examples_and_the_version_is_there() {
+fn help_has_examples_and_version_is_printed() {
     let shop = Shop::bare(StoreKind::Sqlite);
     let help = shop.run("--help");
     assert_eq!(help.code, 0);

@@ -1,27 +1,27 @@
-//! What may be typed after `posthaste dead replay` and `posthaste dead discard`.
+//! Arguments of `posthaste dead replay` and `posthaste dead discard` (clap).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::args::{ConsentArgs, EventSelection, parse_limit};
+use crate::args::{ConsentArgs, EventSelection, limit_parser};
 use crate::store_args::StoreArgs;
 
 /// Send DEAD events out again, as if they were new
 ///
-/// Attempts, error and lease are reset; an event that was delivered to a part of its destinations
-/// goes to the others only, unless --forget-progress says so.
+/// Attempts, error and lease are reset. An event that reached some of its destinations is delivered only to the others,
+/// unless --forget-progress is given.
 ///
-/// With --canary N, the N oldest go first. The others follow when each of those is DONE, or gone
-/// because it was deleted when it was done. If one is DEAD again, or waits still after
-/// --canary-timeout, the others are left alone.
+/// With --canary N, the N oldest events go first. The others follow when each of those is DONE, or gone because
+/// delivered events are deleted. If one is DEAD again, or still waiting after --canary-timeout, the others are not
+/// replayed.
 ///
-/// JSON: {"action": "replay", "dry_run", "matched": how many are meant, "exact": true, "changed": how
-/// many were replayed, "remaining": how many match now or null, "unchanged": [ids that are not DEAD],
-/// "stopped": only if it ended early, "interrupted|canary", "canary": only with --canary, {"replayed",
-/// "delivered", "dead": [{"id", "reason"}], "waiting": [{"id", "why"}]}}
+/// JSON: {"action": "replay", "dry_run", "matched": how many events are selected, "exact": true, "changed": how many
+/// were replayed, "remaining": how many match now or null, "unchanged": [ids that are not DEAD], "stopped": only if it
+/// ended early, "interrupted|canary", "canary": only with --canary, {"replayed", "delivered", "dead": [{"id",
+/// "reason"}], "waiting": [{"id", "why"}]}}
 ///
-/// Exit code 1 if one of the ids is not that of a DEAD event, if the canary was not delivered, or
-/// after Ctrl-C, which is heard between two batches.
+/// Exit code 1 if one of the ids is not the id of a DEAD event, if the canary was not delivered, or after Ctrl-C, which
+/// takes effect between two batches.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(super) speed: ReplaySpeed,
 
-    /// Deliver to every destination again, also to those that have the event
+    /// Deliver to every destination again, including those that already have the event
     #[arg(long)]
     pub(super) forget_progress: bool,
 
@@ -46,28 +46,28 @@ pub(crate) struct ReplayArgs {
     pub(super) store: StoreArgs,
 }
 
-/// How carefully many events are replayed.
+/// Limits on a replay of many events.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct ReplaySpeed {
-    /// At most so many events per second
+    /// At most N events per second
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     pub(super) rate: Option<NonZeroU32>,
 
-    /// Replay the N oldest first, and the others only when those were delivered
-    #[arg(long, value_name = "N", conflicts_with = "ids", value_parser = parse_limit)]
+    /// Replay the N oldest first, and the others only after those were delivered
+    #[arg(long, value_name = "N", conflicts_with = "ids", value_parser = limit_parser())]
     pub(super) canary: Option<usize>,
 
-    /// How long the first ones may take
+    /// How long to wait for the events that go first
     #[arg(long, value_name = "DURATION", requires = "canary", default_value = "60s",
         value_parser = humantime::parse_duration)]
     pub(super) canary_timeout: Duration,
 }
 
-/// Delete DEAD events for good
+/// Delete DEAD events permanently
 ///
-/// JSON: as of `dead replay`, with "action": "discard"
+/// JSON: the same as for `dead replay`, with "action": "discard"
 ///
-/// Exit code 1 if one of the ids is not that of a DEAD event, or after Ctrl-C.
+/// Exit code 1 if one of the ids is not the id of a DEAD event, or after Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `posthaste dead replay --canary N`: a few events go first, and the others only if those arrive.
+//! `posthaste dead replay --canary N`: replays the N oldest events first and the others only if those are delivered.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use posthaste::{EventId, EventRow, Status, StoreError};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::commands::batch_rate::BatchRate;
-use crate::commands::bulk_change::{self, BulkChange, StopReason};
-use crate::commands::listing::{self, MAX_REASON_CHARS};
-use crate::failure::say;
+use crate::commands::shared::batch_rate::BatchRate;
+use crate::commands::shared::bulk_change::{self, BulkChange, StopReason};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS};
+use crate::errors::say;
 use crate::output::{cut, events};
 use posthaste_admin::terminal_escape;
 
-/// Between two looks at the events that went first.
+/// Pause between two checks of the events that went first.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// After so long without any sign of an engine, people are asked whether there is one.
+/// If no engine has touched an event for this long, the user gets a hint that none may be running.
 const NO_ENGINE_HINT_DELAY: Duration = Duration::from_secs(10);
 
-/// Problems that are told one by one.
+/// Problems that are printed in full; the rest are only counted.
 const MAX_REPORTED_PROBLEMS: usize = 10;
 
-/// Which events go first, and how long they may take.
+/// The canary: which events go first, and how long they may take.
 pub(super) struct Canary<'a> {
     pub(super) filter: &'a Filter,
     pub(super) replay: Replay<'a>,
@@ -34,7 +34,7 @@ pub(super) struct Canary<'a> {
     pub(super) timeout: Duration,
 }
 
-/// What became of the events that went first. One that is gone was deleted when it was done.
+/// Results of the events that went first. An event that is gone was deleted after its delivery.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct CanaryOutcome {
     replayed: u64,
@@ -53,14 +53,14 @@ struct DiedEvent {
 struct WaitingEvent {
     id: EventId,
     why: String,
-    /// Whether an engine has had it, since it was replayed.
+    /// Whether an engine has touched the event since it was replayed.
     #[serde(skip)]
     seen: bool,
 }
 
 impl Canary<'_> {
-    /// Replays the first events and waits for them. Says in `change` how many were replayed, and that
-    /// the others must not follow.
+    /// Replays the first events and waits for them. Records in `change` how many were replayed, and why the others
+    /// must not follow.
     pub(super) async fn send(
         &self,
         admin: &dyn Admin,
@@ -68,7 +68,7 @@ impl Canary<'_> {
         bar: &ProgressBar,
         change: &mut BulkChange,
     ) -> anyhow::Result<CanaryOutcome> {
-        let page = listing::full_page(admin, self.filter, PageRequest::first(self.events)).await;
+        let page = pages::full_page(admin, self.filter, PageRequest::first(self.events)).await;
         let mut outcome = CanaryOutcome::default();
         for row in page.context("the oldest events cannot be listed")?.items {
             if !self.send_one(admin, row.id, batch_rate, &mut outcome).await? {
@@ -84,7 +84,7 @@ impl Canary<'_> {
         Ok(outcome)
     }
 
-    /// False: somebody asked to stop.
+    /// Replays one event. Returns `false` if the user pressed Ctrl-C.
     async fn send_one(
         &self,
         admin: &dyn Admin,
@@ -97,16 +97,16 @@ impl Canary<'_> {
         }
         let began = Instant::now();
         let replayed = admin.replay(&id, &self.replay).await;
-        // Somebody else may have been faster.
+        // Another operator may have replayed or discarded it in the meantime.
         if replayed.with_context(|| bulk_change::stopped(outcome.replayed))? {
             batch_rate.record(began, 1);
             outcome.replayed += 1;
-            outcome.waiting.push(WaitingEvent { id, why: nobody(), seen: false });
+            outcome.waiting.push(WaitingEvent { id, why: not_taken(), seen: false });
         }
         Ok(true)
     }
 
-    /// Until each has arrived or died, or their time is up. Answers why the others must not follow.
+    /// Waits until each event is delivered or dead, or the time is up. Returns why the others must not follow.
     async fn wait(
         &self,
         admin: &dyn Admin,
@@ -114,7 +114,7 @@ impl Canary<'_> {
         bar: &ProgressBar,
         outcome: &mut CanaryOutcome,
     ) -> anyhow::Result<Option<StopReason>> {
-        let (began, mut asked) = (Instant::now(), false);
+        let (began, mut hinted) = (Instant::now(), false);
         loop {
             outcome.check(admin).await.with_context(|| bulk_change::stopped(outcome.replayed))?;
             if outcome.waiting.is_empty() {
@@ -124,9 +124,9 @@ impl Canary<'_> {
             if began.elapsed() >= self.timeout {
                 return Ok(Some(StopReason::Canary));
             }
-            if !asked && began.elapsed() >= NO_ENGINE_HINT_DELAY && outcome.nobody_works() {
+            if !hinted && began.elapsed() >= NO_ENGINE_HINT_DELAY && outcome.is_untouched() {
                 bar.suspend(|| say("still waiting: is a relay running?"));
-                asked = true;
+                hinted = true;
             }
             let left = self.timeout.saturating_sub(began.elapsed());
             if !batch_rate.wait(CHECK_INTERVAL.min(left)).await {
@@ -137,7 +137,7 @@ impl Canary<'_> {
 }
 
 impl CanaryOutcome {
-    /// Looks again at those that have not been decided yet.
+    /// Checks the events that were still waiting at the last check.
     async fn check(&mut self, admin: &dyn Admin) -> Result<(), StoreError> {
         for waiting in std::mem::take(&mut self.waiting) {
             let id = waiting.id;
@@ -154,11 +154,12 @@ impl CanaryOutcome {
         Ok(())
     }
 
-    fn nobody_works(&self) -> bool {
+    /// Whether no engine has touched any of the events.
+    fn is_untouched(&self) -> bool {
         self.delivered == 0 && self.dead.is_empty() && self.waiting.iter().all(|waiting| !waiting.seen)
     }
 
-    /// What went wrong, for people.
+    /// The problems, one line each.
     pub(super) fn problems(&self) -> Vec<String> {
         let dead = self.dead.iter().map(|died| {
             let reason = died.reason.as_deref().unwrap_or("no reason is known");
@@ -170,15 +171,15 @@ impl CanaryOutcome {
             return vec!["error: none of the oldest was DEAD any more: run the command again".to_owned()];
         }
         let problems = dead.chain(waiting);
-        let mut told: Vec<String> = problems
+        let mut lines: Vec<String> = problems
             .take(MAX_REPORTED_PROBLEMS)
             .map(|(id, what)| terminal_escape::one_line(&format!("error: {id} {what}")))
             .collect();
-        let rest = self.dead.len() + self.waiting.len() - told.len();
+        let rest = self.dead.len() + self.waiting.len() - lines.len();
         if rest > 0 {
-            told.push(format!("error: …and {} more", events(rest as u64)));
+            lines.push(format!("error: …and {} more", events(rest as u64)));
         }
-        told
+        lines
     }
 }
 
@@ -190,13 +191,13 @@ impl WaitingEvent {
             (Some(route), _) => format!("its route {route} is paused or closed"),
             (None, Some(error)) => cut(error, MAX_REASON_CHARS),
             (None, None) if seen => "an engine works on it".to_owned(),
-            (None, None) => nobody(),
+            (None, None) => not_taken(),
         };
         Self { id: row.id, why, seen }
     }
 }
 
-fn nobody() -> String {
+fn not_taken() -> String {
     "no engine has taken it: is a relay running?".to_owned()
 }
 
@@ -226,12 +227,12 @@ mod tests {
     }
 
     fn sent(ids: &[&str]) -> CanaryOutcome {
-        let waiting = ids.iter().map(|id| WaitingEvent { id: (*id).into(), why: nobody(), seen: false });
+        let waiting = ids.iter().map(|id| WaitingEvent { id: (*id).into(), why: not_taken(), seen: false });
         CanaryOutcome { replayed: ids.len() as u64, waiting: waiting.collect(), ..CanaryOutcome::default() }
     }
 
     #[tokio::test]
-    async fn look_tells_apart_what_arrived_what_died_and_what_waits() {
+    async fn check_separates_delivered_dead_and_waiting_events() {
         let store = MemoryStore::new();
         store.insert_raw(row("done", 1));
         store.insert_raw(row("dead", 3).with_last_error("refused\x1b[2J"));
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn event_that_waits_for_a_route_says_so() {
+    fn event_that_waits_for_a_closed_route_names_the_route() {
         let store = MemoryStore::new();
         store.insert_raw(row("parked", 0));
         let mut row = store.rows().swap_remove(0);
@@ -262,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn only_some_problems_are_told_one_by_one() {
+    fn problems_beyond_the_limit_are_only_counted() {
         let ids: Vec<String> = (0..13).map(|n| n.to_string()).collect();
         let outcome = sent(&ids.iter().map(String::as_str).collect::<Vec<_>>());
-        let told = outcome.problems();
-        assert_eq!((told.len(), told[10].as_str()), (11, "error: …and 3 events more"));
+        let lines = outcome.problems();
+        assert_eq!((lines.len(), lines[10].as_str()), (11, "error: …and 3 events more"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn canary_waits_as_long_as_it_was_told() {
+    async fn canary_waits_until_its_timeout() {
         let store = MemoryStore::new();
         store.insert_raw(row("d-1", 3));
         let (filter, mut change) = (Filter::dead(), BulkChange::default());
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn canary_that_nobody_was_left_for_proves_nothing() {
+    async fn canary_without_events_stops_the_replay() {
         let (filter, mut change) = (Filter::dead(), BulkChange::default());
         let timeout = Duration::from_secs(3600);
         let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
@@ -299,13 +300,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_to_stop_need_not_wait_for_the_canary() {
+    async fn ctrl_c_ends_the_wait_for_the_canary() {
         let store = MemoryStore::new();
         store.insert_raw(row("d-1", 3));
         let (filter, mut change, stop) = (Filter::dead(), BulkChange::default(), Stop::never());
         let timeout = Duration::from_secs(3600);
         let canary = Canary { filter: &filter, replay: Replay::by("ann"), events: 5, timeout };
-        stop.ask();
+        stop.request();
         let mut batch_rate = BatchRate::new(None, stop);
         canary.send(&store, &mut batch_rate, &ProgressBar::hidden(), &mut change).await.unwrap();
         assert_eq!((change.changed, change.stopped), (0, Some(StopReason::Interrupted)));

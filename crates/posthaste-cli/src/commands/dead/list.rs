@@ -1,4 +1,4 @@
-//! `posthaste dead list`: one page of DEAD events, and all of them by type and reason.
+//! `posthaste dead list`: one page of DEAD events, and a summary by type and reason.
 
 use std::process::ExitCode;
 
@@ -7,20 +7,20 @@ use posthaste::admin::{Admin, Filter, PageRequest};
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, events, moment, or_dash};
 use crate::store_args::StoreArgs;
 use posthaste_admin::wire::{DeadGroup, Row};
 
-/// The largest groups are what an operator can act on.
+/// Groups in the summary, the largest first.
 const MAX_GROUPS: usize = 10;
 
 /// DEAD events, oldest first, page by page, and how many there are of each type and reason
 ///
-/// JSON: {"total": how many match, "events": [row], "next": number for --after or null,
-/// "groups": [{"aggregate_type", "event_type", "reason", "count", "first", "last"}]}; the groups
-/// are of all DEAD events, the largest ten, whatever the filter says.
+/// JSON: {"total": how many match, "events": [row], "next": number for --after or null, "groups": [{"aggregate_type",
+/// "event_type", "reason", "count", "first", "last"}]}. "groups" has the ten largest groups of all DEAD events,
+/// regardless of the filters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeadListArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ async fn read(
     request: PageRequest,
 ) -> Result<DeadListReport, StoreError> {
     let total = admin.count(filter).await?;
-    let page = listing::full_page(admin, filter, request).await?;
+    let page = pages::full_page(admin, filter, request).await?;
     let groups = admin.dead_groups(MAX_GROUPS).await?;
     Ok(DeadListReport {
         total,
@@ -64,7 +64,7 @@ struct DeadListReport {
     events: Vec<Row>,
     next: Option<i64>,
     groups: Vec<DeadGroup>,
-    /// Whether this is the first page of all DEAD events, of which the groups are a summary.
+    /// Whether this is the first page of all DEAD events: only then the summary is printed.
     #[serde(skip)]
     is_whole: bool,
 }
@@ -83,7 +83,7 @@ impl Report for DeadListReport {
             parts.push(group_table(&self.groups, self.total));
         }
         parts.push(event_table(&self.events));
-        parts.push(listing::footer(self.events.len(), Some(self.total), self.next));
+        parts.push(pages::footer(self.events.len(), Some(self.total), self.next));
         parts.join("\n\n")
     }
 }
@@ -99,7 +99,7 @@ fn group_table(groups: &[DeadGroup], total: u64) -> String {
         ]
     });
     let table = output::columns(["events", "type", "aggregate", "last died", "reason"], rows);
-    // A store may look at the newest events only, and there may be more groups than are shown.
+    // A store may examine only the newest events, and there may be more groups than are shown.
     let counted: u64 = groups.iter().map(|group| group.count).sum();
     if counted < total {
         format!("{table}\n…and {} more, older or in smaller groups", events(total - counted))
@@ -120,41 +120,4 @@ fn event_table(rows: &[Row]) -> String {
         ]
     });
     output::columns(["id", "type", "aggregate", "attempts", "died", "reason"], rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use posthaste::MemoryStore;
-    use posthaste::memory::RawRow;
-
-    use super::*;
-
-    fn dead(id: &str, event_type: &str, error: &str) -> RawRow {
-        RawRow::of_type(event_type).with_id(id).with_status_code(3).with_last_error(error)
-    }
-
-    #[tokio::test]
-    async fn page_names_the_next_one_and_the_groups() {
-        let store = MemoryStore::new();
-        for n in 0..3 {
-            store.insert_raw(dead(&format!("o-{n}"), "Order", "timeout"));
-        }
-        store.insert_raw(dead("m-1", "Mail", "refused"));
-        let list = read(&store, &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        let text = list.text();
-        assert!(text.contains("2 of 4 shown; next page: the same command with --after 2"), "{text}");
-        assert!(text.contains("timeout") && text.contains("refused"), "{text}");
-
-        let rest = read(&store, &Filter::dead(), PageRequest::after(2, 20)).await.unwrap();
-        let json = serde_json::to_value(&rest).unwrap();
-        assert_eq!(json["events"].as_array().unwrap().len(), 2);
-        assert_eq!((&json["total"], &json["next"]), (&4.into(), &serde_json::Value::Null));
-        assert_eq!(json["groups"][0]["count"], 3);
-    }
-
-    #[tokio::test]
-    async fn nothing_dead_is_said_so() {
-        let list = read(&MemoryStore::new(), &Filter::dead(), PageRequest::first(2)).await.unwrap();
-        assert_eq!(list.text(), "no DEAD events");
-    }
 }

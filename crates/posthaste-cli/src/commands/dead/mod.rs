@@ -1,9 +1,9 @@
-//! `posthaste dead`: what died and why, to be sent out again or deleted.
+//! `posthaste dead`: lists, replays and discards DEAD events.
 
 mod args;
 mod canary;
-mod change;
 mod list;
+mod replay_and_discard;
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::output::Output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadCommand {
     List(list::DeadListArgs),
-    /// The same as `event show`, for a DEAD event
+    /// The same as `event show`, but fails if the event is not DEAD
     Show(ShowArgs),
     Replay(args::ReplayArgs),
     Discard(args::DiscardArgs),
@@ -28,8 +28,8 @@ pub(crate) async fn run(command: DeadCommand, output: Output) -> anyhow::Result<
     match command {
         DeadCommand::List(args) => list::run(args, output).await,
         DeadCommand::Show(args) => show(args, output).await,
-        DeadCommand::Replay(args) => change::replay(args, output).await,
-        DeadCommand::Discard(args) => change::discard(args, output).await,
+        DeadCommand::Replay(args) => replay_and_discard::replay(args, output).await,
+        DeadCommand::Discard(args) => replay_and_discard::discard(args, output).await,
     }
 }
 

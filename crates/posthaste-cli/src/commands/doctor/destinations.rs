@@ -1,4 +1,4 @@
-//! What the destinations of routes say of themselves.
+//! Checks of the destinations of routes.
 
 use futures_util::future::join_all;
 use posthaste::admin::Finding;
@@ -6,7 +6,7 @@ use posthaste::admin::Finding;
 use super::report::DestinationFindings;
 use posthaste_relay::config::{RouteConfig, Target};
 
-/// Each destination is asked once, however many routes lead to it.
+/// Each destination is checked once, even if several routes lead to it.
 pub(super) async fn check(routes: &[RouteConfig]) -> DestinationFindings {
     let mut targets: Vec<(Target, Vec<&str>)> = Vec::new();
     for route in routes {
@@ -24,7 +24,7 @@ pub(super) async fn check(routes: &[RouteConfig]) -> DestinationFindings {
 async fn examine(target: &Target, routes: &[&str]) -> Vec<Finding> {
     let findings = match target.publisher() {
         Ok(publisher) => publisher.diagnose().await,
-        // The configuration was checked, but a file that it names may be gone.
+        // The configuration was checked, but a file that it names may have been removed since.
         Err(error) => vec![Finding::problem(
             "destination-unusable",
             error.to_string(),
@@ -41,7 +41,7 @@ async fn examine(target: &Target, routes: &[&str]) -> Vec<Finding> {
         .collect()
 }
 
-/// As people may see it.
+/// Names the routes and the destination. The URL is printed without its secrets.
 fn place(target: &Target, routes: &[&str]) -> String {
     let names: Vec<String> = routes.iter().map(|route| format!("{route:?}")).collect();
     let route = if routes.len() == 1 { "the route" } else { "the routes" };

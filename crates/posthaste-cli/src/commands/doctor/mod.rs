@@ -1,4 +1,4 @@
-//! `posthaste doctor`: why an outbox is slow or stuck, and what to do about it.
+//! `posthaste doctor`: reports why an outbox is slow or stuck, and what to do.
 
 mod destinations;
 mod outbox;
@@ -16,17 +16,17 @@ use crate::relay_args::{ConfigArgs, OutboxFlags, RelayFlags};
 use outbox::OutboxCheck;
 use report::Diagnosis;
 
-/// Say why an outbox is slow or stuck, and what to do about it
+/// Report why an outbox is slow or stuck, and what to do about it
 ///
-/// With --config, or with --publish, it looks at the destinations and the routes too. It changes nothing, sends no
-/// event, and creates nothing.
+/// With --config or --publish it also checks the destinations and the routes. It changes nothing, sends no event and
+/// creates nothing.
 ///
-/// JSON: {"healthy", "outboxes": [{"outbox": its name in the configuration or null, "store", "table", "schema": only
-/// if one was named, "routes", "destinations": how many were looked at, "healthy", "findings": [{"code",
-/// "severity": "note|warning|problem", "what", "advice"}]}]}
+/// JSON: {"healthy", "outboxes": [{"outbox": its name in the configuration or null, "store", "table", "schema": only if
+/// one was named, "routes", "destinations": how many were checked, "healthy", "findings": [{"code", "severity":
+/// "note|warning|problem", "what", "advice"}]}]}
 ///
-/// Exit code 0 if there is nothing but notes, 1 if there is a warning or a problem; an outbox that cannot be opened
-/// is a problem.
+/// Exit code 0 if there are only notes, 1 if there is a warning or a problem. An outbox that cannot be opened is a
+/// problem.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,11 +35,11 @@ Examples:
   posthaste doctor --store postgres://shop@db.example/shop --publish 'Order.*=kafka://broker:9092/orders'
   posthaste doctor --config posthaste.toml --output json")]
 pub(crate) struct DoctorArgs {
-    /// The configuration file of a relay: all its outboxes and destinations are looked at
-    #[arg(long, value_name = "FILE")]
+    /// The configuration file of a relay: all its outboxes and destinations are checked
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "publish", "table", "schema", "layout", "pgbouncer"])]
     config: Option<std::path::PathBuf>,
 
-    // A heading holds for all that follows.
+    // Before `outbox`: its heading applies to all arguments that follow.
     #[command(flatten)]
     tolerance: ToleranceArgs,
 
@@ -47,9 +47,9 @@ pub(crate) struct DoctorArgs {
     outbox: OutboxFlags,
 }
 
-/// What is borne; the defaults are those of the library.
+/// Thresholds of the findings; the defaults are those of the library.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What is borne")]
+#[command(next_help_heading = "Thresholds")]
 struct ToleranceArgs {
     /// How long the oldest pending event may wait [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
@@ -59,40 +59,40 @@ struct ToleranceArgs {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     open_transaction: Option<Duration>,
 
-    /// How long a route may be paused before somebody has forgotten it [default: 1h]
+    /// How long a route may be paused before it counts as forgotten [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     paused: Option<Duration>,
 
-    /// How far clocks may be apart [default: 5s]
+    /// How far the clocks of machines may differ [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     skew: Option<Duration>,
 
-    /// How much of a limit of the server may be used up, such as its connections [default: 80]
+    /// How much of a server limit, such as connections, may be in use [default: 80]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     used: Option<u8>,
 
-    /// How many rows the database may leave to be cleaned up [default: 10000]
+    /// How many dead rows the database may have left to vacuum [default: 10000]
     #[arg(long, value_name = "N")]
     dead_rows: Option<u64>,
 }
 
 impl ToleranceArgs {
     fn tolerance(&self) -> Tolerance {
-        let mut borne = Tolerance::default();
-        set(&mut borne.late, self.late);
-        set(&mut borne.transaction, self.open_transaction);
-        set(&mut borne.paused, self.paused);
-        set(&mut borne.skew, self.skew);
-        set(&mut borne.used, self.used);
-        set(&mut borne.dead_rows, self.dead_rows);
-        borne
+        let mut tolerance = Tolerance::default();
+        set(&mut tolerance.late, self.late);
+        set(&mut tolerance.transaction, self.open_transaction);
+        set(&mut tolerance.paused, self.paused);
+        set(&mut tolerance.skew, self.skew);
+        set(&mut tolerance.used, self.used);
+        set(&mut tolerance.dead_rows, self.dead_rows);
+        tolerance
     }
 }
 
-/// What nobody asked for stays as it is.
-fn set<T>(borne: &mut T, asked: Option<T>) {
-    if let Some(asked) = asked {
-        *borne = asked;
+/// Keeps the default if the option was not given.
+fn set<T>(threshold: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *threshold = given;
     }
 }
 
@@ -112,7 +112,7 @@ impl DoctorArgs {
         if self.config.is_none() && self.outbox.publish.is_empty() {
             return Ok(vec![OutboxCheck::alone(self.outbox.store()?)]);
         }
-        // Options alone give the outbox no name.
+        // An outbox that is described by options alone has no name.
         let is_named = self.config.is_some();
         let relay = RelayFlags { outbox: self.outbox, ..RelayFlags::default() };
         let config = ConfigArgs { config: self.config, relay }.source()?.load()?;

@@ -1,4 +1,4 @@
-//! One outbox is examined: its store, and with a configuration its routes and their destinations.
+//! Checks of one outbox: its store and, if there is a configuration, its routes and their destinations.
 
 use posthaste::Admin;
 use posthaste::admin::{Finding, Tolerance};
@@ -9,7 +9,7 @@ use super::{destinations, routes};
 use posthaste_relay::config::{OutboxConfig, RouteConfig};
 use posthaste_stores::{OpenStoreError, Purpose, StoreSpec};
 
-/// An outbox, and what a relay would do with its events, where that is known.
+/// One outbox, and the routes of its relay if they are known.
 pub(super) struct OutboxCheck {
     name: Option<String>,
     store: StoreSpec,
@@ -17,7 +17,7 @@ pub(super) struct OutboxCheck {
 }
 
 impl OutboxCheck {
-    /// Nobody said where its events go.
+    /// An outbox without a configuration: its routes are unknown.
     pub(super) fn alone(store: StoreSpec) -> Self {
         Self { name: None, store, routes: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl OutboxCheck {
         Self { name, store: config.store, routes: config.routes }
     }
 
-    /// Only what was typed wrongly is an error: what cannot be looked at is a finding.
+    /// Returns an error only for wrong usage. A store that cannot be checked is a finding.
     pub(super) async fn examine(self, tolerance: &Tolerance) -> anyhow::Result<OutboxDiagnosis> {
         let of_store = self.of_store(tolerance).await?;
         let (routes, found) = (self.routes.len(), destinations::check(&self.routes).await);

@@ -1,37 +1,37 @@
-//! What was found, for people and for programs.
+//! The report of `posthaste doctor`, as text and as JSON.
 
 use posthaste::admin::{Finding, Severity};
 use serde::Serialize;
 
-use super::super::findings::{severity, worst_first};
+use crate::commands::shared::findings::{severity, worst_first};
 use crate::output::Report;
 use posthaste_admin::terminal_escape;
 use posthaste_stores::OutboxRef;
 
-/// All outboxes that were looked at.
+/// The report on all outboxes.
 #[derive(Debug, Serialize)]
 pub(super) struct Diagnosis {
-    /// Nothing but notes.
+    /// Whether there are only notes.
     pub(super) healthy: bool,
     outboxes: Vec<OutboxView>,
 }
 
-/// One outbox, and what was found.
+/// One outbox and its findings.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxDiagnosis {
-    /// Its name in a configuration.
+    /// The name of the outbox in a configuration.
     pub(super) outbox: Option<String>,
-    /// Its URL, without what is secret in it.
+    /// The URL of the store, without secrets.
     pub(super) store: String,
     #[serde(flatten)]
     pub(super) table: OutboxRef,
-    /// How many routes and destinations were looked at.
+    /// How many routes and destinations were checked.
     pub(super) routes: usize,
     pub(super) destinations: usize,
     pub(super) findings: Vec<Finding>,
 }
 
-/// What was found about destinations, and how many there are.
+/// The findings about destinations, and how many destinations there are.
 #[derive(Debug, Default)]
 pub(super) struct DestinationFindings {
     pub(super) count: usize,
@@ -59,16 +59,16 @@ impl OutboxView {
         Self { healthy, examined }
     }
 
-    /// One line, with what was looked at if all is well.
+    /// One line; for a healthy outbox it also names what was checked.
     fn heading(&self) -> String {
         let OutboxDiagnosis { outbox, store, table, .. } = &self.examined;
         let name =
             outbox.as_ref().map(|name| format!("{}, ", terminal_escape::one_line(name))).unwrap_or_default();
         let place = format!("{name}{table} in {}", terminal_escape::one_line(store));
-        if self.healthy { format!("{place} is healthy: looked at {}", self.looked_at()) } else { place }
+        if self.healthy { format!("{place} is healthy: checked {}", self.checked()) } else { place }
     }
 
-    fn looked_at(&self) -> String {
+    fn checked(&self) -> String {
         let OutboxDiagnosis { routes, destinations, .. } = self.examined;
         let count = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn notes_alone_are_healthy_and_the_worst_comes_first() {
+    fn outbox_with_notes_is_healthy_and_the_worst_finding_comes_first() {
         let note = Finding::note("a", "a note", "read it");
-        let problem = Finding::problem("b", "forged\nproblem: none \x1b[2J", "mend it");
+        let problem = Finding::problem("b", "forged\nproblem: none \x1b[2J", "fix it");
         let well = Diagnosis::of(vec![examined(vec![note.clone()])]);
         assert!(well.healthy);
         assert_eq!(
             well.text(),
-            "orders, outbox_event in sqlite:x.db is healthy: looked at its store, 2 routes and 1 destination\n\
+            "orders, outbox_event in sqlite:x.db is healthy: checked its store, 2 routes and 1 destination\n\
              note: a note [a]\n  read it"
         );
         let ill = Diagnosis::of(vec![examined(Vec::new()), examined(vec![note, problem])]);
@@ -129,7 +129,7 @@ mod tests {
         let (_, second) = text.split_once("\n\n").unwrap();
         assert_eq!(
             second,
-            "orders, outbox_event in sqlite:x.db\nproblem: forged\\nproblem: none \\u{1b}[2J [b]\n  mend it\n\
+            "orders, outbox_event in sqlite:x.db\nproblem: forged\\nproblem: none \\u{1b}[2J [b]\n  fix it\n\
              note: a note [a]\n  read it"
         );
     }

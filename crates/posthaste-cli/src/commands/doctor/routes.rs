@@ -1,4 +1,4 @@
-//! Whether the routes of a configuration fit what is in its store.
+//! Checks that the routes of a configuration match the contents of its store.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) async fn check(admin: &dyn Admin, routes: &[RouteConfig]) -> Result<V
     Ok(findings)
 }
 
-/// How many events wait for each route, of those that are pending longest.
+/// Counts the events that are parked for each route, among those that have been pending longest.
 async fn parked(admin: &dyn Admin) -> Result<BTreeMap<String, u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for status in [Status::New, Status::Retry] {
@@ -47,8 +47,8 @@ fn without_destination(route: &str, count: u64) -> Finding {
             "events that wait for the route {route:?}, which has no destination because it is not in this \
              configuration: {count}"
         ),
-        "write the route into the configuration again; if it was renamed, wait: they are looked at again in time, \
-         and then take the route of their type",
+        "write the route into the configuration again; if it was renamed, wait: the events are checked again after a \
+         while and then take the route of their type",
     )
 }
 
@@ -56,7 +56,7 @@ fn without_route(types: &str, count: u64) -> Finding {
     Finding::warning(
         "type-without-route",
         format!("events of type {types:?} that no route of this configuration takes: {count}"),
-        "add a route for the type, or one for everything: after the grace for events without a route they are DEAD",
+        "add a route for the type, or one for everything: after `no_route_grace` they are DEAD",
     )
 }
 
@@ -64,8 +64,8 @@ fn paused_in_vain(route: &str) -> Finding {
     Finding::warning(
         "unknown-paused-route",
         format!(
-            "{route:?} is paused, and no route of this configuration has that name, so that it stops nothing"
+            "{route:?} is paused, but no route of this configuration has that name, so the pause has no effect"
         ),
-        format!("see whether another name was meant; then posthaste resume {route:?}"),
+        format!("check the name, then run posthaste resume {route:?}"),
     )
 }

@@ -1,21 +1,21 @@
-//! A store that cannot be opened, or does not answer: who is on call runs the doctor precisely then.
+//! Findings for a store that cannot be opened or does not respond: the situation in which the doctor is needed most.
 
 use posthaste::StoreError;
 use posthaste::admin::Finding;
 use posthaste_redis::OpenError as RedisError;
 use posthaste_sqlx::OpenError as SqlError;
 
-use crate::failure;
+use crate::errors;
 use posthaste_admin::terminal_escape;
 
-const RERUN_ADVICE: &str = "mend that, then run the doctor again: it shows what else there is";
+const RERUN_ADVICE: &str = "fix that, then run the doctor again to see further findings";
 
-/// Why the store cannot be opened. Its errors name a fact and, behind a colon, what to do.
+/// A finding that says why the store cannot be opened. The errors of stores name a fact and, after a colon, what to do.
 pub(super) fn finding(error: &anyhow::Error) -> Finding {
     let mut causes = error.chain().map(|cause| terminal_escape::one_line(&cause.to_string()));
     let cannot_be_opened = causes.next().unwrap_or_default();
     let why = causes.next().unwrap_or_default();
-    let advice = failure::advice(error);
+    let advice = errors::advice(error);
     let (fact, advice) = match why.split_once(": ") {
         Some((fact, to_do)) if advice.is_none() && !is_of_server(error) => (fact, to_do),
         _ => (why.as_str(), advice.unwrap_or(RERUN_ADVICE)),
@@ -25,16 +25,16 @@ pub(super) fn finding(error: &anyhow::Error) -> Finding {
     Finding::problem(code(error), format!("{cannot_be_opened}: {fact}{said}"), advice)
 }
 
-/// The store was opened, and does not answer.
+/// A finding for a store that was opened but does not respond.
 pub(super) fn failed(error: StoreError) -> Finding {
     let error = anyhow::Error::new(error);
     let causes: Vec<String> =
         error.chain().map(|cause| terminal_escape::one_line(&cause.to_string())).collect();
-    let advice = failure::advice(&error).unwrap_or(RERUN_ADVICE);
-    Finding::problem("store-failed", format!("the outbox cannot be looked at: {}", causes.join(": ")), advice)
+    let advice = errors::advice(&error).unwrap_or(RERUN_ADVICE);
+    Finding::problem("store-failed", format!("the outbox cannot be read: {}", causes.join(": ")), advice)
 }
 
-/// Whether these are the server's own words, in which a colon is just a colon.
+/// Whether the text comes from the server: a colon in it does not separate fact and advice.
 fn is_of_server(error: &anyhow::Error) -> bool {
     matches!(of_redis(error), Some(RedisError::Server(_)))
 }

@@ -9,7 +9,7 @@ use posthaste::admin::Filter;
 use serde::Serialize;
 
 use crate::args::{FilterArgs, PageArgs};
-use crate::commands::listing::{self, MAX_REASON_CHARS, aggregate};
+use crate::commands::shared::pages::{self, MAX_REASON_CHARS, aggregate};
 use crate::connect;
 use crate::output::{self, Output, Report, cut, moment, or_dash};
 use crate::store_args::StoreArgs;
@@ -17,8 +17,8 @@ use posthaste_admin::wire::Row;
 
 /// Events of any status, oldest first, page by page
 ///
-/// JSON: {"events": [row], "next": number for --after or null}. They are not counted, because all
-/// events may be many: `posthaste status` has the counts.
+/// JSON: {"events": [row], "next": number for --after or null}. Events are not counted, because there may be many:
+/// `posthaste status` has the counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,11 +26,11 @@ Examples:
   posthaste event list --parked mail
   posthaste event list --status done --tenant acme --limit 100 --output json")]
 pub(crate) struct EventListArgs {
-    /// Only this status [default: all but archived]
+    /// Only events with this status [default: all but archived]
     #[arg(long, value_name = "STATUS", help_heading = FilterArgs::HEADING, value_parser = parse_status())]
     status: Option<Status>,
 
-    /// Only events that wait for this route
+    /// Only events that are parked for this route
     #[arg(long, value_name = "ROUTE", help_heading = FilterArgs::HEADING)]
     parked: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct EventListArgs {
     store: StoreArgs,
 }
 
-/// A status as it is typed.
+/// Parses a status in lower case.
 fn parse_status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(["new", "retry", "done", "dead", "archived"]).map(|name| match &*name {
         "new" => Status::New,
@@ -58,7 +58,7 @@ fn parse_status() -> impl TypedValueParser<Value = Status> {
 pub(super) async fn run(args: EventListArgs, output: Output) -> anyhow::Result<ExitCode> {
     let (filter, request) = (args.filter(), args.page.request());
     let page = connect::with_admin(&args.store.spec()?, async |admin| {
-        listing::full_page(admin, &filter, request).await.context("the events cannot be listed")
+        pages::full_page(admin, &filter, request).await.context("the events cannot be listed")
     })
     .await?;
     let events = page.items.iter().map(Row::from).collect();
@@ -98,6 +98,6 @@ impl Report for EventListReport {
         });
         let table =
             output::columns(["id", "type", "aggregate", "status", "attempts", "inserted", "reason"], rows);
-        format!("{table}\n\n{}", listing::footer(self.events.len(), None, self.next))
+        format!("{table}\n\n{}", pages::footer(self.events.len(), None, self.next))
     }
 }

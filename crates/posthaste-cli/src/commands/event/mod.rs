@@ -1,4 +1,4 @@
-//! `posthaste event`: events of any status, in a list or one by one.
+//! `posthaste event`: lists events of any status, or shows one.
 
 mod list;
 mod show;

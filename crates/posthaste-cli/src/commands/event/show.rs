@@ -1,4 +1,4 @@
-//! `posthaste event show`: all that a store knows about one event.
+//! `posthaste event show`: everything that a store knows about one event.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use posthaste::admin::Admin;
 use posthaste::{Event, EventDetail, EventId, EventRow, Headers};
 use serde::Serialize;
 
-use crate::commands::listing::aggregate;
+use crate::commands::shared::pages::aggregate;
 use crate::connect;
 use crate::output::{self, Output, Report, or_dash};
 use crate::store_args::StoreArgs;
@@ -15,10 +15,10 @@ use posthaste_admin::json_text;
 use posthaste_admin::terminal_escape;
 use posthaste_admin::wire::{self, Payload};
 
-/// All that the row of an event knows, with its headers and its payload
+/// Everything that the row of an event contains, with its headers and its payload
 ///
-/// JSON: the row's columns with times as RFC 3339 text, "topic", "content_type", "schema_version",
-/// "headers": {name: value}, and "payload": {"json": value}, {"text": "…"} or {"hex": "…"}.
+/// JSON: the columns of the row with times as RFC 3339 text, "topic", "content_type", "schema_version", "headers":
+/// {name: value}, and "payload": {"json": value}, {"text": "…"} or {"hex": "…"}.
 ///
 /// Exit code 1 if there is no such event.
 #[derive(Debug, clap::Args)]
@@ -38,19 +38,19 @@ pub(super) async fn run(args: ShowArgs, output: Output) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The event of this id, which must be there.
+/// Reads the event with this id. Fails if it does not exist.
 pub(crate) async fn find(admin: &dyn Admin, id: &EventId) -> anyhow::Result<EventDetail> {
     let found = admin.get(id).await.context("the event cannot be read")?;
     let Some(detail) = found else {
         bail!(
-            "there is no event {id}: see whether id, store and table are right; it may also have been \
+            "there is no event {id}: check the id, the store and the table; it may also have been \
              purged, or its transaction may have been rolled back"
         );
     };
     Ok(detail)
 }
 
-/// One event as it is printed.
+/// One event with its headers and payload.
 #[derive(Debug, Serialize)]
 pub(crate) struct EventReport<'a> {
     #[serde(flatten)]
@@ -79,7 +79,7 @@ impl Report for EventReport<'_> {
     }
 }
 
-/// What is empty is left out, but for what people look for.
+/// Empty fields are left out, except those that a reader looks for.
 fn row_text(row: &EventRow, event: &Event) -> String {
     let progress: Vec<&str> = row.progress.iter().map(String::as_str).collect();
     let rows = [
@@ -117,7 +117,7 @@ fn header_text(headers: &Headers) -> String {
     output::columns(["header", "value"], headers.iter().map(|(name, value)| [name.clone(), value.clone()]))
 }
 
-/// Bytes of a binary payload that are shown in a table.
+/// Bytes of a binary payload that the text shows.
 const MAX_HEX_BYTES: usize = 64;
 
 fn payload_text(event: &Event) -> String {
@@ -143,55 +143,10 @@ fn payload_text(event: &Event) -> String {
     }
 }
 
-/// Indented, a line of the payload cannot pretend to be one of ours.
+/// Indents each line, so that a line of the payload cannot look like a line of the report.
 fn indented(text: &str) -> String {
     text.split('\n')
         .map(|line| format!("  {}", terminal_escape::one_line(line)))
         .collect::<Vec<_>>()
         .join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use posthaste::MemoryStore;
-    use posthaste::memory::RawRow;
-
-    use super::*;
-
-    async fn report(raw: RawRow) -> (String, serde_json::Value) {
-        let store = MemoryStore::new();
-        let id = raw.id.clone();
-        store.insert_raw(raw);
-        let detail = find(&store, &id).await.unwrap();
-        let report = EventReport::from(&detail);
-        (report.text(), serde_json::to_value(&report).unwrap())
-    }
-
-    #[tokio::test]
-    async fn event_is_shown_with_headers_and_payload() {
-        let raw = RawRow::default()
-            .with_id("e-1")
-            .with_headers(r#"{"region":"eu"}"#)
-            .with_payload(r#"{"total":42}"#);
-        let (text, json) = report(raw).await;
-        assert!(text.contains("region"), "{text}");
-        assert!(text.ends_with("payload (JSON, 12 bytes)\n{\n  \"total\": 42\n}"), "{text}");
-        assert_eq!((&json["id"], &json["headers"]["region"]), (&"e-1".into(), &"eu".into()));
-        assert_eq!(json["payload"]["json"]["total"], 42);
-    }
-
-    #[tokio::test]
-    async fn binary_payload_is_shown_by_its_size_and_first_bytes() {
-        let raw = RawRow::default().with_content_type("application/protobuf").with_payload(vec![0xab; 1000]);
-        let (text, json) = report(raw).await;
-        assert!(text.contains("application/protobuf, binary, 1000 bytes; the first 64"), "{text}");
-        assert!(text.ends_with(&"ab".repeat(64)), "{text}");
-        assert_eq!(json["payload"]["hex"], "ab".repeat(1000));
-    }
-
-    #[tokio::test]
-    async fn unknown_event_is_an_error_that_says_so() {
-        let error = find(&MemoryStore::new(), &"nobody".into()).await.unwrap_err();
-        assert!(error.to_string().starts_with("there is no event nobody"), "{error}");
-    }
 }

@@ -1,4 +1,4 @@
-//! `posthaste relay`: delivers until it is told to stop.
+//! `posthaste relay`: delivers events until it is stopped.
 
 mod signals;
 
@@ -11,7 +11,7 @@ use posthaste_relay::{Relay, RelayExit, logging, metrics};
 use tokio_util::task::AbortOnDropHandle;
 use tracing_subscriber::EnvFilter;
 
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::relay_args::ConfigArgs;
 
 const HELP_EXAMPLES: &str = "\
@@ -20,15 +20,15 @@ Examples:
   posthaste relay --config posthaste.toml
   posthaste config check --config posthaste.toml && kill -HUP $(pidof posthaste)
 
-SIGTERM or Ctrl-C finishes what is under way and ends; a second one ends at once. SIGHUP reads the
+SIGTERM or Ctrl-C finishes the deliveries in flight and ends; a second one ends immediately. SIGHUP reads the
 configuration again.
-Exit codes: 0 stopped in good order, 1 it failed or was forced, 2 the configuration is wrong.";
+Exit codes: 0 stopped gracefully, 1 failed or stopped by a second signal, 2 the configuration is wrong.";
 
-/// Deliver what services wrote into their outboxes, until told to stop
+/// Deliver the events of one or more outboxes, until stopped
 #[derive(Debug, Args)]
 #[command(after_help = HELP_EXAMPLES)]
 pub(crate) struct RelayArgs {
-    /// End when a store or a broker cannot be reached at the start, instead of trying again
+    /// Exit if a store or a broker cannot be reached at the start, instead of trying again
     #[arg(long)]
     fail_fast: bool,
 
@@ -36,11 +36,11 @@ pub(crate) struct RelayArgs {
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG")]
     log_level: Option<String>,
 
-    /// How log lines look [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
-    // Last, because its heading holds for all that follows.
+    // Last, because its heading applies to all arguments that follow.
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -65,7 +65,7 @@ impl From<LogFormat> for logging::LogFormat {
 pub(crate) async fn run(args: RelayArgs) -> anyhow::Result<ExitCode> {
     let source = args.config.source()?;
     let config = source.load()?;
-    // A unit file that wants the default often sets the variable to nothing.
+    // A systemd unit that wants the default often sets the variable to an empty value.
     let level = args.log_level.as_ref().filter(|level| !level.is_empty()).unwrap_or(&config.log.level);
     logging::start(args.log_format.map_or(config.log.format, Into::into), filter(level)?);
 

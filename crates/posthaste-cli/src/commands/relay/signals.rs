@@ -7,7 +7,7 @@ use posthaste_relay::config::Source;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// From now on none of these signals ends the process by itself.
+/// Catches the signals: from now on none of them ends the process by itself.
 pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<RelayCommand>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -21,7 +21,8 @@ pub(super) fn listen(source: Source) -> io::Result<mpsc::Receiver<RelayCommand>>
                 _ = interrupt.recv() => RelayCommand::Stop,
                 _ = hang_up.recv() => RelayCommand::Reload(source.clone()),
             };
-            // Waits for the relay to take it: a stop is never lost. Meanwhile the system merges further signals.
+            // Waits until the relay takes the command, so that a stop is never lost. Meanwhile the system merges
+            // further signals.
             if commands.send(command).await.is_err() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! The backlog: pending events by type and by tenant.
+//! The backlog of `posthaste status`: pending events by type and by tenant.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use posthaste::admin::{Admin, Backlog, BacklogBy};
 use crate::output::{self, or_dash};
 use posthaste_admin::wire;
 
-/// The largest groups are what an operator can act on.
+/// Groups per table, the largest first.
 const MAX_GROUPS: usize = 10;
 
 pub(super) async fn read(admin: &dyn Admin, by: BacklogBy) -> Result<wire::Backlog, StoreError> {
     Ok(wire::Backlog::from(admin.backlog(by, MAX_GROUPS).await?))
 }
 
-/// A table; none if it would say nothing.
+/// A table, or `None` if no event has a key to group by.
 pub(super) fn text(backlog: &wire::Backlog, heading: &str) -> Option<String> {
     backlog.groups.iter().find(|group| group.key.is_some())?;
     let rows = backlog.groups.iter().map(|group| {

@@ -1,4 +1,4 @@
-//! `posthaste status`: how much waits, is late, died and is done.
+//! `posthaste status`: how many events are pending, late, dead and done.
 
 mod backlog;
 pub(super) mod rates;
@@ -11,7 +11,7 @@ use posthaste::StoreError;
 use posthaste::admin::{Admin, BacklogBy, Finding, Stats, Tolerance};
 use serde::Serialize;
 
-use super::findings::{severity, worst_first};
+use crate::commands::shared::findings::{severity, worst_first};
 use crate::connect;
 use crate::output::{self, Output, Report};
 use crate::store_args::StoreArgs;
@@ -21,20 +21,20 @@ use posthaste_stores::OutboxRef;
 use posthaste_stores::StoreSpec;
 use watch::WatchArgs;
 
-/// How much waits, is late, died and is done, what is paused, and what looks wrong
+/// How many events are pending, late, dead and done, what is paused, and what looks wrong
 ///
-/// With --watch it looks again and again. On a terminal the screen is redrawn; otherwise each look is
-/// one block of text or one line of JSON. Rates are differences of counts, so they are "at least":
-/// rows that were deleted between two looks are missing, and what cannot be known is "-" or null.
+/// With --watch it reads the counts again and again. On a terminal the screen is redrawn; otherwise each reading is one
+/// block of text or one line of JSON. Rates are differences of counts and therefore lower bounds: rows that were
+/// deleted between two readings are missing. An unknown rate is "-" or null.
 ///
-/// JSON: {"store", "table", "schema": only if one was named, "pending": {"new", "retry", "due", "leased", "parked", "scheduled"},
-/// "done", "dead", "archived", "estimated": {"pending", "done", "dead", "archived"}: true for counts that are
-/// estimates, "oldest_pending_seconds": number or null, "paused": [route], "by_type" and "by_tenant":
-/// {"groups": the largest ten, [{"key": text or null, "count", "oldest_seconds"}], "complete"},
-/// "findings": [{"code", "severity": "note|warning|problem", "what", "advice"}]}
+/// JSON: {"store", "table", "schema": only if one was named, "pending": {"new", "retry", "due", "leased", "parked",
+/// "scheduled"}, "done", "dead", "archived", "estimated": {"pending", "done", "dead", "archived"}: true for counts that
+/// are estimates, "oldest_pending_seconds": number or null, "paused": [route], "by_type" and "by_tenant": {"groups":
+/// the ten largest, [{"key": text or null, "count", "oldest_seconds"}], "complete"}, "findings": [{"code", "severity":
+/// "note|warning|problem", "what", "advice"}]}
 ///
-/// With --watch also "at", and "rates": null at first, then {"seconds", "backlog_per_second",
-/// "delivered_per_second", "written_per_second"}, each a number or null.
+/// With --watch also "at", and "rates": null at first, then {"seconds", "backlog_per_second", "delivered_per_second",
+/// "written_per_second"}, each a number or null.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: StatusArgs, output: Output) -> anyhow::Result<Exit
 
 async fn read(admin: &dyn Admin, store: &StoreSpec) -> anyhow::Result<StatusReport> {
     let status = StatusReport::of(admin, store.url.to_string(), store.outbox_ref());
-    status.await.context("the outbox cannot be looked at")
+    status.await.context("the outbox cannot be read")
 }
 
 #[derive(Debug, Serialize)]
@@ -133,7 +133,7 @@ impl StatusReport {
         ])
     }
 
-    /// What waits in groups, and what to do; those that would be empty are left out.
+    /// The backlog by type and tenant, and the findings. Empty tables are left out.
     fn tables(&self) -> impl Iterator<Item = String> {
         let by_type = backlog::text(&self.by_type, "waiting by type");
         let by_tenant = backlog::text(&self.by_tenant, "waiting by tenant");
@@ -142,7 +142,7 @@ impl StatusReport {
     }
 }
 
-/// A count; an estimate has a `~`.
+/// A count; an estimate has the prefix `~`.
 fn about(count: u64, estimated: bool) -> String {
     if estimated { format!("~{count}") } else { count.to_string() }
 }
@@ -162,20 +162,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn status_names_counts_pauses_and_findings() {
+    async fn estimates_are_marked() {
         let store = MemoryStore::new();
-        for status in [0, 0, 2, 1, 3] {
+        for status in [0, 0, 2] {
             store.insert_raw(RawRow::default().with_status_code(status));
         }
-        Admin::pause(&store, "mail\x1b[2J", "ann").await.unwrap();
         let mut status = StatusReport::of(&store, "sqlite:x.db".into(), OutboxRef::default()).await.unwrap();
-        let counts = &status.counts;
-        assert_eq!((counts.pending.new, counts.pending.retry, counts.done, counts.dead), (2, 1, 1, 1));
-        let text = status.text();
-        for part in ["outbox_event in sqlite:x.db", r"mail\u{1b}[2J", "DEAD events: 1", "warning"] {
-            assert!(text.contains(part), "{part} is not in:\n{text}");
-        }
-        assert!(!text.contains('~'), "{text}");
+        assert!(!status.text().contains('~'), "{}", status.text());
         status.counts.estimated.pending = true;
         assert!(status.text().contains("~3  ~2 NEW, ~1 RETRY"), "{}", status.text());
     }

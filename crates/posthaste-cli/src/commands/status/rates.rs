@@ -1,7 +1,7 @@
-//! How fast things go, as far as two looks at the counts can tell.
+//! Rates, computed from two readings of the counts.
 //!
-//! Nobody counts deliveries in the store, so a rate is the difference of two counts. Rows that were
-//! deleted between the looks are missing in it, and an estimate says nothing about a few seconds.
+//! The store does not count deliveries, so a rate is the difference of two counts. Rows that were deleted between the
+//! readings are missing from it, and a change of an estimate means nothing over a few seconds.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use serde::Serialize;
 
 use crate::output;
 
-/// Events per second between two looks; null for what cannot be known.
+/// Events per second between two readings; `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(in crate::commands) struct Rates {
-    /// Between the looks.
+    /// Seconds between the readings.
     seconds: f64,
-    /// By how much the backlog grows; negative if it shrinks.
+    /// Growth of the backlog; negative if it shrinks.
     backlog_per_second: Option<f64>,
-    /// At least so many were delivered.
+    /// Lower bound of the deliveries.
     pub(in crate::commands) delivered_per_second: Option<f64>,
-    /// At least so many were written.
+    /// Lower bound of the writes.
     pub(in crate::commands) written_per_second: Option<f64>,
 }
 
@@ -36,9 +36,11 @@ impl Rates {
         }
     }
 
-    /// For people, with how each figure is known.
+    /// One row per rate, with an explanation of what it is based on.
     pub(super) fn text(rates: Option<&Self>) -> String {
-        let Some(rates) = rates else { return output::pairs([("per second", "after the next look".into())]) };
+        let Some(rates) = rates else {
+            return output::pairs([("per second", "after the next reading".into())]);
+        };
         let known = |rate: Option<f64>, how: &str| match rate {
             Some(rate) => (format!("{rate:.1}"), how.to_owned()),
             None => {
@@ -59,13 +61,13 @@ impl Rates {
     }
 }
 
-/// By how much the counts differ; none where one of them is an estimate.
+/// Differences of two readings; `None` if one of the counts is an estimate.
 struct CountChange {
     pending: Option<i64>,
     done: Option<i64>,
     dead: Option<i64>,
     archived: Option<i64>,
-    /// Whether any row is kept that was delivered.
+    /// Whether the store keeps any delivered row.
     kept: bool,
 }
 
@@ -86,8 +88,8 @@ impl CountChange {
         }
     }
 
-    /// DONE rows that move to the archive are counted once. If DEAD rows went while the archive
-    /// grew, nobody knows which of them moved there.
+    /// The rows that were delivered. A DONE row that moves to the archive is counted once. If DEAD rows disappeared
+    /// while the archive grew, it is unknown which of them were archived.
     fn delivered(&self) -> Option<i64> {
         let archived = self.archived?;
         let ended = self.done? + archived;
@@ -95,7 +97,7 @@ impl CountChange {
         known.then_some(ended)
     }
 
-    /// A replay moves a row from one count to another, and changes nothing here.
+    /// The rows that were written. A replay moves a row from one count to another and does not change the sum.
     fn written(&self) -> Option<i64> {
         self.delivered()?;
         Some(self.pending? + self.done? + self.dead? + self.archived?).filter(|written| *written >= 0)
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_looks_cannot_tell_is_not_told() {
+    fn rate_that_two_readings_cannot_show_is_unknown() {
         let no_rows_kept = rates(&stats(10, 0, 0, 0), &stats(4, 0, 0, 0));
         assert_eq!(no_rows_kept, [Some(-3.0), None, None]);
         let purged = rates(&stats(0, 500, 0, 0), &stats(0, 100, 0, 0));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_make_no_rates() {
+    fn estimated_counts_give_no_rate() {
         let estimated = |estimated| {
             let mut stats = stats(200_000, 9, 0, 0);
             stats.estimated = estimated;

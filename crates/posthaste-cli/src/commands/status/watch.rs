@@ -1,4 +1,4 @@
-//! `posthaste status --watch`: looks again and again, and says how fast things go.
+//! `posthaste status --watch`: reads the counts repeatedly and shows rates.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 
 use super::StatusReport;
 use super::rates::Rates;
-use crate::failure;
+use crate::errors;
 use crate::output::{Output, Report, moment};
 use crate::stop::Stop;
 use posthaste_admin::wire::Time;
 use posthaste_stores::StoreSpec;
 
-/// The shortest pause between two looks: a look is not free.
+/// Lower bound of `--interval`: each reading costs the database work.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WatchArgs {
-    /// Look again and again, until Ctrl-C; an error of the store is shown, and tried again
+    /// Read again and again, until Ctrl-C; an error of the store is shown, and reading continues
     #[arg(long)]
     pub(super) watch: bool,
 
-    /// The pause between two looks
+    /// The pause between two readings
     #[arg(long, value_name = "DURATION", requires = "watch", default_value = "2s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// End after so many looks
+    /// End after N readings
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -42,7 +42,7 @@ pub(in crate::commands) fn parse_interval(text: &str) -> Result<Duration, String
     }
 }
 
-/// The exit code says whether the last look succeeded.
+/// Returns the exit code of the last reading.
 pub(super) async fn run(
     admin: &dyn Admin,
     args: &WatchArgs,
@@ -54,7 +54,7 @@ pub(super) async fn run(
     for number in 1.. {
         let status = tokio::select! {
             biased;
-            () = stop.asked() => break,
+            () = stop.requested() => break,
             status = super::read(admin, store) => status,
         };
         code = match status {
@@ -65,19 +65,19 @@ pub(super) async fn run(
                 ExitCode::SUCCESS
             }
             Err(error) => {
-                failure::show(&error);
+                errors::show(&error);
                 ExitCode::FAILURE
             }
         };
         let last = args.count == Some(number);
-        if last || !stop.rest_until(Instant::now() + args.interval).await {
+        if last || !stop.wait_until(Instant::now() + args.interval).await {
             break;
         }
     }
     Ok(code)
 }
 
-/// One of many looks.
+/// One reading, with the rates since the one before.
 #[derive(Debug, Serialize)]
 struct WatchReport {
     at: Time,

@@ -1,44 +1,44 @@
-//! All that the screen shows, and how each message changes it. Nothing here reads or writes anything: what has
-//! to be done outside is answered as an [`Effect`].
+//! State of the screen, and how each message changes it. Nothing here does I/O: work for the background tasks is
+//! returned as an [`Effect`].
 
 use crossterm::event::KeyEvent;
 use posthaste::Timestamp;
 use posthaste::admin::DeadGroup;
 use tokio::time::Instant;
 
-use super::cursor::Cursor;
+use super::list_cursor::Cursor;
 use super::outbox_history::OutboxRow;
-use super::snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
+use super::outbox_snapshot::{DeadEvent, DeadGroupKey, Observation, OutboxSnapshot};
 use crate::output::events;
 
-/// What happened.
+/// Input of [`App::update`].
 #[derive(Debug)]
 pub(super) enum Message {
     Key(KeyEvent),
-    /// Time goes on, or the terminal has another size.
+    /// Time passed, or the terminal was resized.
     Tick(Timestamp),
     Observed {
         source: usize,
         at: Instant,
-        answer: Result<Vec<Observation>, String>,
+        result: Result<Vec<Observation>, String>,
     },
     Listed {
         target: ReplayTarget,
-        answer: Result<Vec<DeadEvent>, String>,
+        result: Result<Vec<DeadEvent>, String>,
     },
     Counted {
         target: ReplayTarget,
-        answer: Result<u64, String>,
+        result: Result<u64, String>,
     },
-    /// So many events are replayed by now.
+    /// Number of events replayed so far.
     Replaying(u64),
     Replayed {
         target: ReplayTarget,
-        answer: Result<u64, String>,
+        result: Result<u64, String>,
     },
 }
 
-/// What has to be done because of it.
+/// Work that a message requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
@@ -46,18 +46,18 @@ pub(super) enum Effect {
     Observe(usize),
     List(ReplayTarget),
     Count(ReplayTarget),
-    /// Replay as many events as were agreed on.
+    /// Replay at most this many events: the number that the user confirmed.
     Replay(ReplayTarget, u64),
 }
 
-/// A group of DEAD events that may be replayed, and the index of the source that has it.
+/// A group of DEAD events to replay, and the index of its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplayTarget {
     pub(super) source: usize,
     pub(super) group: DeadGroupKey,
 }
 
-/// How deep the reader is.
+/// The current view, from the overview down to a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum View {
     #[default]
@@ -66,13 +66,13 @@ pub(super) enum View {
     Group(ReplayTarget),
 }
 
-/// What stands above everything else and takes every key.
+/// A dialog over the view. It takes every key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Dialog {
     Help,
-    /// Nobody knows yet how many events it would be.
+    /// The events that a replay would send are being counted.
     Counting(ReplayTarget),
-    /// So many. The group itself has this many, if it is still there.
+    /// Waits for consent to replay `count` events. `in_group` is the size of the group itself, if it still exists.
     Confirm {
         target: ReplayTarget,
         count: u64,
@@ -80,15 +80,15 @@ pub(super) enum Dialog {
     },
 }
 
-/// A source, as the screen knows it.
+/// A source, as shown on the screen.
 #[derive(Clone, Debug)]
 pub(super) struct SourceInfo {
     pub(super) label: String,
-    /// Under which name a replay is on record there.
+    /// The name under which a replay is recorded in the audit of this source.
     pub(super) actor: String,
 }
 
-/// What was last said to the reader.
+/// The last message to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StatusMessage {
     pub(super) text: String,
@@ -98,19 +98,21 @@ pub(super) struct StatusMessage {
 #[derive(Debug)]
 pub(super) struct App {
     pub(super) sources: Vec<SourceInfo>,
+    /// One row per outbox, in the order of `sources`. Written by every observation.
     pub(super) rows: Vec<OutboxRow>,
     pub(super) view: View,
     pub(super) dialog: Option<Dialog>,
     pub(super) status_message: Option<StatusMessage>,
-    /// Whether the screen stands still.
-    pub(super) held: bool,
-    /// So many of so many, while a replay goes on.
+    /// Whether the display is frozen: observations are dropped.
+    pub(super) frozen: bool,
+    /// Progress of the running replay: replayed and total. `None` if no replay is running.
     pub(super) replaying: Option<(u64, u64)>,
-    /// The events of the group that is shown; none while nobody has answered.
+    /// Events of the group on the screen; `None` until the source has replied.
     pub(super) listed: Option<Result<Vec<DeadEvent>, String>>,
-    /// Whether they are being listed: a slow store is not asked again before it has answered.
+    /// Whether the events are being listed. A slow source is not asked again before it has replied.
     pub(super) listing: bool,
     pub(super) now: Timestamp,
+    /// Position in the overview, the list of groups and the list of events.
     pub(super) outbox: Cursor<(usize, Option<String>)>,
     pub(super) group: Cursor<DeadGroupKey>,
     pub(super) event: Cursor<String>,
@@ -125,7 +127,7 @@ impl App {
             view: View::default(),
             dialog: None,
             status_message: None,
-            held: false,
+            frozen: false,
             replaying: None,
             listed: None,
             listing: false,
@@ -136,7 +138,7 @@ impl App {
         }
     }
 
-    /// The one place where anything changes.
+    /// Applies a message. This is the only place where the state changes.
     pub(super) fn update(&mut self, message: Message) -> Option<Effect> {
         match message {
             Message::Key(key) => self.press(key),
@@ -144,14 +146,14 @@ impl App {
                 self.now = now;
                 None
             }
-            Message::Observed { source, at, answer } => self.observed(source, at, answer),
-            Message::Listed { target, answer } => self.is_listed(&target, answer),
-            Message::Counted { target, answer } => self.counted(target, answer),
+            Message::Observed { source, at, result } => self.observed(source, at, result),
+            Message::Listed { target, result } => self.is_listed(&target, result),
+            Message::Counted { target, result } => self.counted(target, result),
             Message::Replaying(done) => {
                 self.replaying = self.replaying.map(|(_, of)| (done, of));
                 None
             }
-            Message::Replayed { target, answer } => self.replayed(&target, answer),
+            Message::Replayed { target, result } => self.replayed(&target, result),
         }
     }
 
@@ -159,12 +161,12 @@ impl App {
         &mut self,
         source: usize,
         at: Instant,
-        answer: Result<Vec<Observation>, String>,
+        result: Result<Vec<Observation>, String>,
     ) -> Option<Effect> {
-        if self.held {
+        if self.frozen {
             return None;
         }
-        match answer {
+        match result {
             Ok(observations) => self.take(source, at, observations),
             Err(error) => self.miss_source(source, &error),
         }
@@ -178,7 +180,7 @@ impl App {
         }
     }
 
-    /// A source whose outboxes nobody knows has a row of its own, for the error.
+    /// A source whose outboxes are unknown gets a row of its own, which shows the error.
     fn miss_source(&mut self, source: usize, error: &str) {
         let mut rows = self.take_rows(source);
         if rows.is_empty() {
@@ -188,7 +190,7 @@ impl App {
         self.put_rows(source, rows);
     }
 
-    /// The outboxes of a source are those that it names now: one may be new, or gone with a configuration.
+    /// Replaces the rows of a source: an outbox may be new, or gone after a reload of the configuration.
     fn take(&mut self, source: usize, at: Instant, observations: Vec<Observation>) {
         let mut before = self.take_rows(source);
         let Some(info) = self.sources.get(source) else { return };
@@ -208,13 +210,13 @@ impl App {
         self.rows.extract_if(.., |row| row.source == source).collect()
     }
 
-    /// Rows stand in the order of their sources.
+    /// Keeps the rows in the order of their sources.
     fn put_rows(&mut self, source: usize, rows: Vec<OutboxRow>) {
         let place = self.rows.partition_point(|row| row.source < source);
         self.rows.splice(place..place, rows);
     }
 
-    /// Cursors stay on what they were on.
+    /// Moves the cursors to the new positions of their entries.
     fn follow(&mut self) {
         self.outbox.follow(&self.outboxes());
         self.group.follow(&self.groups());
@@ -243,7 +245,7 @@ impl App {
         self.dead_groups().iter().map(|group| DeadGroupKey::of(outbox.clone(), group)).collect()
     }
 
-    /// The group that a replay would be about.
+    /// The group to which a replay would apply.
     pub(super) fn target(&self) -> Option<ReplayTarget> {
         match &self.view {
             View::Overview => None,
@@ -260,20 +262,20 @@ impl App {
         events.map(|events| events.iter().map(|event| event.id.clone()).collect()).unwrap_or_default()
     }
 
-    fn is_listed(&mut self, target: &ReplayTarget, answer: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
+    fn is_listed(&mut self, target: &ReplayTarget, result: Result<Vec<DeadEvent>, String>) -> Option<Effect> {
         if self.view == View::Group(target.clone()) {
-            (self.listed, self.listing) = (Some(answer), false);
+            (self.listed, self.listing) = (Some(result), false);
             self.event.follow(&self.listed_ids());
         }
         None
     }
 
-    /// Whoever has closed the question meanwhile is not asked again.
-    fn counted(&mut self, target: ReplayTarget, answer: Result<u64, String>) -> Option<Effect> {
+    /// Ignored if the user has closed the dialog in the meantime.
+    fn counted(&mut self, target: ReplayTarget, result: Result<u64, String>) -> Option<Effect> {
         if self.dialog != Some(Dialog::Counting(target.clone())) {
             return None;
         }
-        self.dialog = match answer {
+        self.dialog = match result {
             Ok(0) => {
                 self.say("nothing to replay: none of these events is DEAD any more");
                 None
@@ -291,9 +293,9 @@ impl App {
         None
     }
 
-    fn replayed(&mut self, target: &ReplayTarget, answer: Result<u64, String>) -> Option<Effect> {
+    fn replayed(&mut self, target: &ReplayTarget, result: Result<u64, String>) -> Option<Effect> {
         let replaying = self.replaying.take();
-        match answer {
+        match result {
             Ok(count) => {
                 let actor = self.sources.get(target.source).map_or("", |info| &info.actor);
                 self.say(format!("{} replayed, on record as {actor}", events(count)));

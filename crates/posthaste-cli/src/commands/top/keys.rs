@@ -1,10 +1,10 @@
-//! What each key does.
+//! Key bindings.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::app::{App, Dialog, Effect, View};
 
-/// Entries that a page is long.
+/// Entries that PgUp and PgDn move.
 const PAGE_ENTRIES: isize = 10;
 
 /// Every key, for the help.
@@ -12,8 +12,8 @@ pub(super) const KEY_HELP: &[(&str, &str)] = &[
     ("↑ ↓  k j", "choose; PgUp, PgDn, Home and End go further"),
     ("Enter →", "look closer: an outbox, then a group of DEAD events"),
     ("Esc ←", "back"),
-    ("r", "replay the chosen group; you are asked first"),
-    ("p", "hold the screen still, and let it go on"),
+    ("r", "replay the chosen group, after confirmation"),
+    ("p", "freeze the screen, and resume it"),
     ("?", "this help"),
     ("q Ctrl-C", "quit"),
 ];
@@ -28,13 +28,13 @@ impl App {
             return Some(Effect::Quit);
         }
         if let Some(dialog) = self.dialog.take() {
-            return self.answer(dialog, key.code);
+            return self.close_dialog(dialog, key.code);
         }
         match key.code {
             KeyCode::Char('q') => return Some(Effect::Quit),
             KeyCode::Char('?') => self.dialog = Some(Dialog::Help),
-            KeyCode::Char('p') => self.held = !self.held,
-            KeyCode::Char('r') => return self.ask(),
+            KeyCode::Char('p') => self.frozen = !self.frozen,
+            KeyCode::Char('r') => return self.ask_to_replay(),
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
             KeyCode::PageUp => self.step(-PAGE_ENTRIES),
@@ -48,8 +48,8 @@ impl App {
         None
     }
 
-    /// `y` alone means yes, and only when the question has been asked in full.
-    fn answer(&mut self, dialog: Dialog, key: KeyCode) -> Option<Effect> {
+    /// Only `y` is consent, and only after the question was shown in full.
+    fn close_dialog(&mut self, dialog: Dialog, key: KeyCode) -> Option<Effect> {
         match (dialog, key) {
             (Dialog::Confirm { target, count, .. }, KeyCode::Char('y')) => {
                 self.replaying = Some((0, count));
@@ -62,9 +62,9 @@ impl App {
         None
     }
 
-    fn ask(&mut self) -> Option<Effect> {
+    fn ask_to_replay(&mut self) -> Option<Effect> {
         if self.replaying.is_some() {
-            self.warn("a replay is going on: wait until it is over");
+            self.warn("a replay is running: wait until it ends");
             return None;
         }
         let Some(target) = self.target() else {

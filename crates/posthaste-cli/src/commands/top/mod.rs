@@ -1,24 +1,24 @@
 //! `posthaste top`: a live view of stores and relays, from the overview down to a group of DEAD events.
 //!
-//! - `source` is what is observed: a `store`, or a `relay` with its `relay_metrics`. `snapshot` is the state of one
-//!   outbox as it was observed.
-//! - `app` is all that the screen shows, and how a message changes it; `keys` says what each key does, `outbox_row`
-//!   is one outbox over time, `cursor` the chosen entry of a list. None of them reads or writes anything.
+//! - `source` is the trait of what is observed. Its implementations are `store_source`, and `relay_source` with its
+//!   `relay_metrics`. `outbox_snapshot` is the state of one outbox when it was observed.
+//! - `app` is the state of the screen. `keys` maps keys to changes of it, `outbox_history` is one outbox over time,
+//!   `list_cursor` the selected entry of a list. None of them does I/O.
 //! - `draw` draws the app.
-//! - `run` brings them together: `screen` is the terminal, `background` holds the tasks that read the sources.
+//! - `run` connects the parts: `terminal` is the screen, `source_tasks` observe the sources in the background.
 
 mod app;
-mod background;
-mod cursor;
 mod draw;
 mod keys;
+mod list_cursor;
 mod outbox_history;
-mod relay;
+mod outbox_snapshot;
 mod relay_metrics;
+mod relay_source;
 mod run;
-mod snapshot;
 mod source;
-mod store;
+mod source_tasks;
+mod store_source;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -30,26 +30,25 @@ use std::time::Duration;
 
 use posthaste_admin::Client;
 use posthaste_relay::config;
-use posthaste_sqlx::{Layout, SchemaName};
-use posthaste_stores::{InvalidStore, SecretUrl, StoreSpec};
+use posthaste_stores::{SecretUrl, StoreSpec};
 
-use self::relay::RelaySource;
+use self::relay_source::RelaySource;
 use self::source::Source;
-use self::store::StoreSource;
+use self::store_source::StoreSource;
 use super::status::watch::parse_interval;
 use crate::args::ActorArgs;
-use crate::failure::UsageError;
+use crate::errors::UsageError;
 use crate::output::Output;
 use crate::relay_token;
-use crate::store_args::parse_layout;
+use crate::store_args::TableArgs;
 
-/// Watch stores and relays on one screen: rates, lag, routes, dead groups, and replay them
+/// Watch stores and relays on one screen: rates, lag, routes and groups of DEAD events, which can be replayed
 ///
-/// Stores and relays stand side by side, as many as are named. Without any, the variables POSTHASTE_STORE and
-/// POSTHASTE_RELAY say what to look at. One that does not answer shows why, and comes back by itself.
+/// Any number of stores and relays can be given. Without any, the variables POSTHASTE_STORE and POSTHASTE_RELAY are
+/// used. A source that does not respond shows the error and recovers by itself.
 ///
-/// Keys: arrows or j and k choose, Enter looks closer, Esc goes back, r replays the chosen group of DEAD events
-/// after a question, p holds the screen still, ? shows all keys, q quits.
+/// Keys: arrows or j and k select, Enter opens, Esc goes back, r replays the selected group of DEAD events after
+/// confirmation, p freezes the screen, ? shows all keys, q quits.
 ///
 /// It needs a terminal; `posthaste status --watch` and `posthaste status --output json` do not.
 #[derive(Debug, clap::Args)]
@@ -64,7 +63,7 @@ pub(crate) struct TopArgs {
     #[arg(long = "store", value_name = "URL")]
     stores: Vec<SecretUrl>,
 
-    /// The configuration file of a relay: all its outboxes are looked at, in their stores
+    /// The configuration file of a relay: the stores of all its outboxes are shown
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -72,39 +71,26 @@ pub(crate) struct TopArgs {
     #[arg(long = "relay", value_name = "URL")]
     relays: Vec<SecretUrl>,
 
-    /// The file with the token that the relays ask for, if they ask [default: the variable POSTHASTE_TOKEN]
+    /// A file with the token that the relays require, if they require one [default: the variable POSTHASTE_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The pause between two looks
+    /// The pause between two observations
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 
     #[command(flatten)]
     actor: ActorArgs,
 
-    /// The outbox table of every --store; on Redis, the name of the outbox [default: outbox_event; on Redis:
-    /// outbox]
-    #[arg(long, value_name = "NAME", help_heading = "Stores")]
-    table: Option<String>,
-
-    /// The schema that the table stands in, on PostgreSQL [default: public]
-    #[arg(long, value_name = "NAME", help_heading = "Stores")]
-    schema: Option<SchemaName>,
-
-    /// The tables are another's: order-service, outbox-record or debezium
-    #[arg(long, value_name = "PRESET", help_heading = "Stores", value_parser = parse_layout)]
-    layout: Option<Layout>,
-
-    /// The URLs lead to a PgBouncer in transaction mode
-    #[arg(long, help_heading = "Stores")]
-    pgbouncer: bool,
+    // Last, because its heading applies to all arguments that follow.
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 pub(crate) async fn run(args: TopArgs, output: Output) -> anyhow::Result<ExitCode> {
     if output == Output::Json || !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(UsageError::new(
-            "top draws on a terminal, and there is none: posthaste status --watch prints look after look, and \
+            "top needs a terminal: posthaste status --watch prints one reading after another, and \
              posthaste status --output json is for programs",
         )
         .into());
@@ -117,10 +103,12 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let (stores, relays) = named(args);
     let mut specs = configured(args)?;
     for url in stores {
-        specs.push(typed(args, url)?);
+        let spec = args.table.in_store(url);
+        posthaste_stores::check(&spec)?;
+        specs.push(spec);
     }
     if specs.is_empty() && relays.is_empty() {
-        let text = "nothing to look at: name a store with --store URL or POSTHASTE_STORE, the file of a relay with \
+        let text = "nothing to show: name a store with --store URL or POSTHASTE_STORE, the file of a relay with \
                     --config FILE, or a running relay with --relay URL, such as --relay http://127.0.0.1:9911";
         return Err(UsageError::new(text).into());
     }
@@ -135,7 +123,7 @@ fn sources(args: &TopArgs) -> anyhow::Result<Vec<Box<dyn Source>>> {
     Ok(sources)
 }
 
-/// What was typed; if nothing was, what the environment names.
+/// The sources from the command line; if there are none, those from the environment.
 fn named(args: &TopArgs) -> (Vec<SecretUrl>, Vec<SecretUrl>) {
     if !args.stores.is_empty() || !args.relays.is_empty() || args.config.is_some() {
         return (args.stores.clone(), args.relays.clone());
@@ -144,16 +132,9 @@ fn named(args: &TopArgs) -> (Vec<SecretUrl>, Vec<SecretUrl>) {
     (variable("POSTHASTE_STORE"), variable("POSTHASTE_RELAY"))
 }
 
-/// All outboxes of the file.
+/// The stores of all outboxes in the configuration file.
 fn configured(args: &TopArgs) -> anyhow::Result<Vec<StoreSpec>> {
     let Some(file) = &args.config else { return Ok(Vec::new()) };
     let config = config::Source::File(file.clone()).load()?;
     Ok(config.outboxes.into_iter().map(|outbox| outbox.store).collect())
-}
-
-fn typed(args: &TopArgs, url: SecretUrl) -> Result<StoreSpec, InvalidStore> {
-    let spec = StoreSpec::new(url).with_table(args.table.clone()).with_schema(args.schema.clone());
-    let spec = spec.with_layout(args.layout.clone()).with_pgbouncer(args.pgbouncer);
-    posthaste_stores::check(&spec)?;
-    Ok(spec)
 }

@@ -1,4 +1,4 @@
-//! One outbox over time: its last snapshot, its rates, and whether anything is wrong.
+//! One outbox over time: its last snapshot, its rates and its state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,39 +7,40 @@ use posthaste::Timestamp;
 use posthaste::admin::{Finding, RowObservations, Stats, Tolerance};
 use tokio::time::Instant;
 
-use super::snapshot::{Observation, OutboxSnapshot, RouteSnapshot, RouteState};
+use super::outbox_snapshot::{Observation, OutboxSnapshot, RouteSnapshot, RouteState};
 use crate::commands::status::rates::Rates;
 
-/// Rates are those of so long: long enough not to jump, short enough to see a change.
+/// Rates are averages over this window: long enough to be steady, short enough to show a change.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 
-/// One line of the overview.
+/// One row of the overview.
 #[derive(Clone, Debug)]
 pub(super) struct OutboxRow {
-    /// Which source, by its place.
+    /// Index of the source.
     pub(super) source: usize,
-    /// Its name there, if the source has several.
+    /// The name of the outbox, if the source has several.
     pub(super) outbox: Option<String>,
-    /// As people know it.
+    /// The name on the screen.
     pub(super) label: String,
-    /// The last snapshot that could be taken; an error does not clear it.
+    /// The last snapshot; kept when an observation fails.
     pub(super) snapshot: Option<OutboxSnapshot>,
-    /// Why it cannot be looked at now, and since when.
+    /// Why the outbox cannot be read now, and since when.
     pub(super) error: Option<(String, Timestamp)>,
+    /// The snapshots of the last [`RATE_WINDOW`], the oldest first. Cleared by an error.
     history: VecDeque<(Instant, OutboxSnapshot)>,
 }
 
-/// Events per second; none for what nobody knows.
+/// Events per second; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Flow {
     pub(super) out: Option<f64>,
     pub(super) into: Option<f64>,
 }
 
-/// How an outbox is, the worst that is true.
+/// State of an outbox. The highest one that applies is shown, so the order of the variants matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OutboxState {
-    /// Nobody has answered yet.
+    /// No reply yet.
     Asking,
     Well,
     Paused,
@@ -52,13 +53,13 @@ pub(super) enum OutboxState {
 impl OutboxState {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Self::Asking => "asking",
+            Self::Asking => "waiting",
             Self::Well => "ok",
             Self::Paused => "paused",
             Self::Dead => "has dead",
             Self::Unreachable => "closed",
             Self::Late => "late",
-            Self::Silent => "no answer",
+            Self::Silent => "no reply",
         }
     }
 }
@@ -72,7 +73,7 @@ impl OutboxRow {
         Self { source, outbox, label, snapshot: None, error: None, history: VecDeque::new() }
     }
 
-    /// Takes in an observation.
+    /// Adds an observation.
     pub(super) fn take(&mut self, observation: Observation, at: Instant, now: Timestamp) {
         match observation.snapshot {
             Ok(snapshot) => {
@@ -84,7 +85,7 @@ impl OutboxRow {
         }
     }
 
-    /// It cannot be looked at. What comes after a gap is not compared with what was before it.
+    /// Records an error. Snapshots before and after a gap are not compared.
     pub(super) fn fail(&mut self, error: String, now: Timestamp) {
         let since = self.error.take().map_or(now, |(_, since)| since);
         self.error = Some((error, since));
@@ -98,14 +99,15 @@ impl OutboxRow {
         }
     }
 
-    /// The first and the last snapshot of the window, and the seconds between them.
+    /// The first and the last snapshot of the window, and the time between them.
     fn window(&self) -> Option<(&OutboxSnapshot, &OutboxSnapshot, Duration)> {
         let ((from, before), (to, after)) = (self.history.front()?, self.history.back()?);
         let elapsed = to.duration_since(*from);
         (!elapsed.is_zero()).then_some((before, after, elapsed))
     }
 
-    /// A relay counts what it delivers; otherwise the counts of rows have to tell.
+    /// Deliveries and writes per second. A relay counts its deliveries; for a store they are computed from the counts
+    /// of rows.
     pub(super) fn flow(&self) -> Flow {
         let Some((before, after, elapsed)) = self.window() else { return Flow::default() };
         let rates = Rates::between(&before.stats, &after.stats, elapsed);
@@ -113,7 +115,7 @@ impl OutboxRow {
         Flow { out: counted.or(rates.delivered_per_second), into: rates.written_per_second }
     }
 
-    /// How often the destination of a route is called per second.
+    /// Calls of the destination of a route per second.
     pub(super) fn calls(&self, route: &RouteSnapshot) -> Option<f64> {
         let (before, _, elapsed) = self.window()?;
         let before = before.routes.iter().find(|other| other.name == route.name)?;
@@ -136,14 +138,14 @@ impl OutboxRow {
     }
 }
 
-/// What there is to say about the oldest event, if it has waited for too long.
+/// The finding about the oldest event, if it has been pending too long.
 pub(super) fn late(stats: &Stats) -> Option<Finding> {
     let mut oldest = Stats::default();
     oldest.oldest_pending = stats.oldest_pending;
     RowObservations::default().findings(&oldest, &Tolerance::default()).into_iter().next()
 }
 
-/// A relay that was restarted counts from zero again.
+/// `None` after a restart of the relay, because its counters start from zero.
 fn per_second(before: Option<u64>, after: Option<u64>, elapsed: Duration) -> Option<f64> {
     let events = after?.checked_sub(before?)?;
     Some(events as f64 / elapsed.as_secs_f64())

@@ -1,5 +1,4 @@
-//! What a relay's metrics say that its API does not: which destinations cannot be reached, and how often each
-//! was called.
+//! Figures that only a relay's metrics contain: which destinations are unreachable, and how often each was called.
 
 use std::collections::HashMap;
 
@@ -18,7 +17,7 @@ pub(super) struct RouteMetrics {
 }
 
 impl RelayMetrics {
-    /// Reads the text of `/metrics`. The names there begin with whatever the relay's configuration says.
+    /// Parses the text of `/metrics`. The prefix of the names is configurable, so only their ends are compared.
     pub(super) fn read(text: &str) -> Self {
         let mut metrics = Self::default();
         for metric in text.lines().filter_map(MetricLine::read) {
@@ -66,7 +65,7 @@ impl<'a> MetricLine<'a> {
         (!name.starts_with('#')).then_some(Self { name, labels, value })
     }
 
-    /// The value of a label, in which `\`, `"` and line breaks are escaped.
+    /// The value of a label. In it `\`, `"` and line breaks are escaped.
     fn label(&self, wanted: &str) -> Option<String> {
         let mut rest = self.labels;
         loop {
@@ -80,7 +79,7 @@ impl<'a> MetricLine<'a> {
     }
 }
 
-/// A text up to its closing quote, and what follows that.
+/// Returns the text up to its closing quote, unescaped, and the rest.
 fn unescape(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_are_read_whatever_their_prefix_is() {
+    fn metrics_are_parsed_with_any_prefix() {
         let text = r#"# TYPE shop_breaker_open gauge
 shop_breaker_open{outbox="orders",route="mail"} 1
 shop_breaker_open{outbox="orders",route="a \"b\", c=\"d\\"} 0
@@ -121,7 +120,7 @@ posthaste_build_info{version="1"} 1
     }
 
     #[test]
-    fn text_that_is_no_metrics_has_no_values() {
+    fn text_without_metrics_has_no_values() {
         for text in ["", "{", "}{", "a{outbox=\"} 1", "a_breaker_open{outbox=\"x\\", "<html>{}</html>"] {
             let metrics = RelayMetrics::read(text);
             assert!(metrics.delivered.is_empty() && metrics.routes.is_empty(), "{text}");

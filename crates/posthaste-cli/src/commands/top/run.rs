@@ -1,4 +1,5 @@
-//! Keys, answers and time come in, and each of them draws the screen anew. Nothing here waits for a source.
+//! The event loop of `top`: keys, messages and ticks come in, and each of them redraws the screen. It never waits for a
+//! source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::app::{App, Effect, Message, SourceInfo};
-use super::background::BackgroundTasks;
 use super::source::Source;
+use super::source_tasks::BackgroundTasks;
 use super::terminal::Screen;
-use crate::failure::say;
+use crate::errors::say;
 use crate::output::events;
 
-/// How often ages grow by themselves.
+/// Interval at which ages and the clock are redrawn.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Who quits does not wait for a server that does not answer.
+/// Time that a source gets to close when the user quits.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(sources: Vec<Box<dyn Source>>, interval: Duration) -> anyhow::Result<()> {
@@ -29,11 +30,14 @@ pub(super) async fn run(sources: Vec<Box<dyn Source>>, interval: Duration) -> an
     let mut app = App::new(info.collect(), Timestamp::now());
     let ended = watch(&mut app, sources.clone(), interval).await;
     for source in &*sources {
-        // Nothing depends on it: a database that is gone closes its side itself.
+        // A failure is harmless: the database closes its side of a lost connection itself.
         let _ = timeout(CLOSE_TIMEOUT, source.close()).await;
     }
     if let Some((done, of)) = app.replaying {
-        say(&format!("the replay was left after {} of {of}: replay again for the others", events(done)));
+        say(&format!(
+            "the replay was abandoned after {} of {of}: replay the group again for the rest",
+            events(done)
+        ));
     }
     ended
 }
@@ -65,7 +69,7 @@ async fn watch(app: &mut App, sources: Arc<[Box<dyn Source>]>, interval: Duratio
     }
 }
 
-/// The signals that end a program. From the moment this exists none of them does so by itself.
+/// The signals that end a program. While this exists, none of them ends the process by itself.
 struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,

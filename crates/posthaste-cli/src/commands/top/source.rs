@@ -1,32 +1,34 @@
-//! Where outboxes are observed: a store, or a running relay.
+//! A source of observations: a store, or a running relay.
 
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::snapshot::{DeadEvent, DeadGroupKey, Observation};
+use super::outbox_snapshot::{DeadEvent, DeadGroupKey, Observation};
 
+/// Something that `top` observes. It may have several outboxes.
 #[async_trait]
 pub(super) trait Source: Debug + Send + Sync {
-    /// As people know it.
+    /// The name on the screen.
     fn label(&self) -> String;
 
-    /// Under which name a replay is on record.
+    /// The name under which a replay is recorded in the audit.
     fn actor(&self) -> String;
 
-    /// All its outboxes.
+    /// Observes all its outboxes.
     async fn observe(&self) -> anyhow::Result<Vec<Observation>>;
 
-    /// The oldest events of a group.
+    /// Lists the oldest events of a group.
     async fn list(&self, group: &DeadGroupKey) -> anyhow::Result<Vec<DeadEvent>>;
 
-    /// How many events a replay of this group would send out.
+    /// Counts the events that a replay of this group would send out.
     async fn count(&self, group: &DeadGroupKey) -> anyhow::Result<u64>;
 
-    /// Replays at most so many events of a group, the oldest first, of those that were DEAD at that time if there
-    /// is one; returns how many.
+    /// Replays at most `limit` events of a group, the oldest first, and returns how many. With `since`, only events
+    /// that were already DEAD at that time.
     async fn replay(&self, group: &DeadGroupKey, since: Option<Instant>, limit: u64) -> anyhow::Result<u64>;
 
+    /// Disconnects.
     async fn close(&self) {}
 }

@@ -1,4 +1,4 @@
-//! The terminal, which gets back to what it was whatever happens.
+//! The terminal: entered once, and restored however the program ends.
 
 use std::io::{self, Stdout, Write as _, stdout};
 use std::sync::Once;
@@ -16,10 +16,10 @@ use ratatui::backend::CrosstermBackend;
 use super::app::App;
 use super::draw::{Theme, draw};
 
-/// Whether the second screen is there: it is left once, by whoever comes first.
+/// Whether the alternate screen is open. The first of `drop` and the panic hook that resets it restores the terminal.
 static SCREEN_IS_OPEN: AtomicBool = AtomicBool::new(false);
 
-/// A second screen of the terminal, on which keys are not echoed. Dropped, the first one is back.
+/// The alternate screen of the terminal, in raw mode. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
@@ -38,8 +38,8 @@ impl Screen {
         Ok(Self { terminal: opened?, theme: Theme { colours } })
     }
 
-    /// Shows the whole frame at once, where the terminal can. Nothing, after a panic somewhere: what is said about it
-    /// stands on the first screen.
+    /// Draws a frame, without flicker if the terminal supports synchronized updates. After a panic it draws nothing,
+    /// because the message of the panic is on the main screen.
     pub(super) fn draw(&mut self, app: &App) -> io::Result<()> {
         if !SCREEN_IS_OPEN.load(Ordering::Acquire) {
             return Ok(());
@@ -63,7 +63,7 @@ fn enter() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     Terminal::new(CrosstermBackend::new(stdout()))
 }
 
-/// As far as the terminal is still there.
+/// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn restore() {
     if !SCREEN_IS_OPEN.swap(false, Ordering::AcqRel) {
         return;
@@ -73,7 +73,7 @@ fn restore() {
     let _ = stdout().flush();
 }
 
-/// What is said about a panic must be readable, and so must be the shell after it.
+/// Restores the terminal before a panic prints its message, so that the message and the shell are readable.
 fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,5 @@
-//! Unit, image, manifest and example file: every path, flag, variable and number in them is true.
+//! The systemd unit, the image, the manifest and the example file: every path, flag, variable and number in them is
+//! correct.
 
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use crate::shop::{Shop, StoreKind};
 
 const CONFIG_PATH: &str = "/etc/posthaste/posthaste.toml";
 
-/// How long a relay may take to stop, with the settings of the examples.
+/// How long a relay of the examples may take to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The command is `relay` with the file, and the program knows every option of it.
+/// The command is `relay` with the file, and the program has every option of it.
 fn assert_runs_the_relay(words: &[&str]) {
     assert_eq!(words, ["relay", "--config", CONFIG_PATH]);
     let help = text(&posthaste(&["relay", "--help"]).output().expect("the binary runs"));
@@ -36,7 +37,7 @@ fn page_shows_the_example_file() {
     let (page, file) = (read("docs/relay.md"), read("deploy/posthaste.toml"));
     assert!(
         page.contains(&format!("```toml\n{file}```")),
-        "docs/relay.md shows another deploy/posthaste.toml"
+        "docs/relay.md does not match deploy/posthaste.toml"
     );
 }
 
@@ -50,7 +51,7 @@ mod unit {
     }
 
     #[test]
-    fn it_starts_the_relay_and_waits_for_its_drain() {
+    fn unit_starts_the_relay_and_waits_for_its_drain() {
         let unit = read("deploy/posthaste.service");
         let start: Vec<&str> = values(&unit, "ExecStart")[0].split(' ').collect();
         assert_eq!(start[0], "/usr/local/bin/posthaste");
@@ -60,7 +61,7 @@ mod unit {
     }
 
     #[test]
-    fn its_credential_is_the_store_of_the_example() {
+    fn credential_of_the_unit_is_the_store_of_the_example() {
         let unit = read("deploy/posthaste.service");
         let (name, _) = values(&unit, "LoadCredential")[0].split_once(':').expect("a name and a file");
         let (variable, outbox) = values(&unit, "Environment")[0].split_once('=').expect("a variable");
@@ -72,7 +73,7 @@ mod unit {
         let file = path("deploy/posthaste.toml");
         let wrong = [(variable, secret.to_str().expect("a plain path"))];
         let output = check(file.to_str().expect("a plain path"), &wrong);
-        assert_eq!(output.status.code(), Some(1), "nobody read the file: {}", text(&output));
+        assert_eq!(output.status.code(), Some(1), "the file was not read: {}", text(&output));
         std::fs::write(&secret, "postgres://relay:secret@db.example/shop\n").expect("a file");
         assert_accepted(&check(file.to_str().expect("a plain path"), &wrong));
     }
@@ -81,13 +82,13 @@ mod unit {
 mod image {
     use super::*;
 
-    /// What follows an instruction, line by line.
+    /// The arguments of an instruction, line by line.
     fn instructions<'d>(dockerfile: &'d str, name: &str) -> Vec<&'d str> {
         let pairs = dockerfile.lines().filter_map(|line| line.split_once(' '));
         pairs.filter(|(instruction, _)| *instruction == name).map(|(_, rest)| rest).collect()
     }
 
-    /// What is copied from the repository.
+    /// The paths that are copied from the repository.
     fn sources(dockerfile: &str) -> Vec<&str> {
         let copies = instructions(dockerfile, "COPY").into_iter().filter(|copy| !copy.starts_with("--from"));
         let words = copies.flat_map(|copy| {
@@ -98,14 +99,14 @@ mod image {
     }
 
     #[test]
-    fn it_is_built_from_what_is_there() {
+    fn image_is_built_from_existing_files() {
         let (dockerfile, ignored) = (read("deploy/Dockerfile"), read("deploy/Dockerfile.dockerignore"));
         let sources = sources(&dockerfile);
         let mut sent: Vec<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
         sent.sort_unstable();
         let mut copied = sources.clone();
         copied.sort_unstable();
-        assert_eq!(copied, sent, "what is copied is what is sent");
+        assert_eq!(copied, sent, "every copied path is in the build context");
         for source in &sources {
             assert!(path(source).exists(), "{source} is not there");
         }
@@ -120,7 +121,7 @@ mod image {
     }
 
     #[test]
-    fn its_compiler_is_new_enough() {
+    fn compiler_of_the_image_is_new_enough() {
         let workspace: toml::Table = read("Cargo.toml").parse().expect("a manifest");
         let needed =
             workspace["workspace"]["package"]["rust-version"].as_str().expect("a version").to_owned();
@@ -134,7 +135,7 @@ mod image {
     }
 
     #[test]
-    fn it_runs_the_relay_as_nobody_in_particular() {
+    fn image_runs_the_relay_as_an_unprivileged_user() {
         let dockerfile = read("deploy/Dockerfile");
         let list = |name| -> Vec<String> {
             serde_json::from_str(instructions(&dockerfile, name)[0]).expect("a list in JSON")
@@ -163,7 +164,7 @@ mod kubernetes {
         kind("ConfigMap")["data"]["posthaste.toml"].as_str().expect("the file").to_owned()
     }
 
-    /// The container's variables, each with the key of the secret that it is taken from.
+    /// The variables of the container, each with the key of the secret from which it is set.
     fn secrets(container: &Yaml) -> Vec<(&str, &str)> {
         let variables = container["env"].as_vec().expect("variables").iter();
         let pairs = variables.map(|variable| {
@@ -174,12 +175,15 @@ mod kubernetes {
     }
 
     #[test]
-    fn its_file_is_accepted_with_its_secret_and_only_with_it() {
+    fn manifest_needs_every_key_of_its_secret() {
         let pod = pod();
         let secrets = secrets(&pod["containers"][0]);
         let manifest = read("deploy/kubernetes.yaml");
         for (_, key) in &secrets {
-            assert!(manifest.contains(&format!("--from-literal={key}=")), "nobody is told to make {key}");
+            assert!(
+                manifest.contains(&format!("--from-literal={key}=")),
+                "the instructions do not create {key}"
+            );
         }
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("posthaste.toml");
@@ -198,12 +202,12 @@ mod kubernetes {
         for left_out in 0..values.len() {
             let mut fewer = values.clone();
             let (name, _) = fewer.remove(left_out);
-            assert_eq!(check(file, &fewer).status.code(), Some(1), "{name} is of no use");
+            assert_eq!(check(file, &fewer).status.code(), Some(1), "{name} is not used");
         }
     }
 
     #[test]
-    fn it_runs_the_relay_with_the_mounted_file() {
+    fn deployment_runs_the_relay_with_the_mounted_file() {
         let pod = pod();
         let container = &pod["containers"][0];
         assert_runs_the_relay(&words(&container["args"]));
@@ -214,7 +218,7 @@ mod kubernetes {
     }
 
     #[test]
-    fn its_probes_are_answered_by_a_relay_on_its_port() {
+    fn probes_of_the_deployment_succeed_on_a_relay() {
         let pod = pod();
         let container = &pod["containers"][0];
         let file: toml::Table = relay_file().parse().expect("TOML");
@@ -226,7 +230,7 @@ mod kubernetes {
         let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
         for probe in ["livenessProbe", "readinessProbe"] {
             let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
-            relay.wait_until(path, |answer| answer.status == 200);
+            relay.wait_until(path, |response| response.status == 200);
         }
         let scraped = &kind("Deployment")["spec"]["template"]["metadata"]["annotations"];
         assert_eq!(scraped["prometheus.io/port"].as_str(), Some(port.to_string().as_str()));
@@ -237,7 +241,7 @@ mod kubernetes {
 }
 
 #[test]
-fn every_panel_says_what_it_means() {
+fn every_panel_has_a_description() {
     let dashboard: Value = serde_json::from_str(&read("deploy/grafana.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
@@ -247,7 +251,7 @@ fn every_panel_says_what_it_means() {
 }
 
 #[test]
-fn every_alert_is_explained_and_no_other() {
+fn exactly_the_alerts_are_explained() {
     let alerts = yaml("deploy/alerts.yaml");
     let rules = alerts[0]["groups"][0]["rules"].as_vec().expect("rules");
     let mut names: Vec<&str> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! The files of `deploy/` and the pages about them: what they name exists, and the real binary accepts it.
+//! The files in `deploy/` and the pages about them: what they name exists, and the binary accepts it.
 
 mod files;
 mod metrics;
@@ -14,12 +14,12 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(name)
 }
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The documents of a YAML file of the repository.
+/// Parses a YAML file of the repository.
 fn yaml(name: &str) -> Vec<Yaml> {
     YamlLoader::load_from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
@@ -28,7 +28,7 @@ fn words(list: &Yaml) -> Vec<&str> {
     list.as_vec().into_iter().flatten().filter_map(Yaml::as_str).collect()
 }
 
-/// `posthaste config check` of this file, with these variables.
+/// Runs `posthaste config check` on this file, with these variables.
 fn check(file: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = posthaste(&["config", "check", "--config", file]);
     command.envs(variables.iter().copied()).output().expect("the binary runs")

@@ -1,10 +1,10 @@
-//! A table that no preset knows: the file of its relay describes it, and operators name that file.
+//! A foreign table without a preset: the configuration file of its relay describes it, and commands read that file.
 
 use super::posthaste;
 use crate::command_output::CommandOutput;
 use crate::on_stores::on_stores;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
-use crate::relay::sink::Sink;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([postgres, mysql] [operators_name_the_file, relay_deletes_what_its_file_says]);
@@ -42,7 +42,7 @@ struct CustomTable {
 }
 
 impl CustomTable {
-    /// With these settings of the outbox.
+    /// The table, and a configuration file with these settings of the outbox.
     fn new(kind: StoreKind, sink: &Sink, more: &str) -> Self {
         let db = Shop::bare(kind);
         db.sql(TABLE_SQL);
@@ -52,7 +52,7 @@ impl CustomTable {
             db.toml(),
             sink.url("out")
         );
-        std::fs::write(db.path("posthaste.toml"), file).expect("the file can be written");
+        db.write_file("posthaste.toml", file);
         Self { db }
     }
 
@@ -80,7 +80,7 @@ fn operators_name_the_file(kind: StoreKind) {
     let table = CustomTable::new(kind, &sink, "");
     let relay = Relay::start(&table.config());
     sink.wait_for_each_once(&["out"], &["m-1".to_owned()]);
-    retry_until_ok("it is written down", || match table.states() {
+    retry_until_ok("the delivery is settled", || match table.states() {
         states if states == "published broken broken published" => Ok(()),
         states => Err(states),
     });
@@ -95,7 +95,7 @@ fn operators_name_the_file(kind: StoreKind) {
     let output = table.run("dead replay --all --yes --outbox orders");
     assert_eq!(output.code, 0, "{output}");
     sink.wait_for_each_once(&["out"], &["m-1".to_owned(), "m-3".to_owned()]);
-    retry_until_ok("it is written down", || match table.states() {
+    retry_until_ok("the delivery is settled", || match table.states() {
         states if states == "published published published" => Ok(()),
         states => Err(states),
     });
@@ -105,7 +105,7 @@ fn operators_name_the_file(kind: StoreKind) {
     relay.stop();
 }
 
-/// Only then: without these settings nothing is deleted.
+/// Without these settings nothing is deleted.
 fn relay_deletes_what_its_file_says(kind: StoreKind) {
     let sink = Sink::new();
     let done = r#"purge = { done = { action = "delete", after = "0s" }, interval = "1s" }"#;

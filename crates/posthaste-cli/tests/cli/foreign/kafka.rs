@@ -1,4 +1,4 @@
-//! The Kafka of this test run: topics, and what is in them.
+//! The Kafka of the test run: topics and their messages.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use rdkafka::client::DefaultClientContext;
 use crate::relay::process::retry_until_ok;
 use crate::shop::block_on;
 
-/// A message, as kcat reads it.
+/// A message, as kcat prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) key: String,
-    /// The id that stands in its payload.
+    /// The id in the payload.
     pub(super) id: String,
 }
 
-/// Whether there is no real Kafka here: a mock makes every topic that it is asked for. Said out loud.
+/// Whether a mock replaces Kafka: it creates every requested topic. Prints what is skipped because of that.
 pub(super) fn is_mock() -> bool {
     let is = std::env::var("POSTHASTE_TEST_KAFKA_MOCK").is_ok_and(|mock| mock == "1");
     if is {
-        eprintln!("LEFT OUT: topics that do not exist, for want of a real Kafka");
+        eprintln!("SKIPPED: topics that do not exist, because there is no real Kafka");
     }
     is
 }
@@ -43,7 +43,7 @@ pub(super) fn missing_topic() -> String {
     unique_name("layout-")
 }
 
-/// Makes a topic.
+/// Creates a topic.
 pub(super) fn create(topic: &str) {
     if is_mock() {
         return;
@@ -53,7 +53,7 @@ pub(super) fn create(topic: &str) {
     let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
     let new = NewTopic::new(topic, 3, TopicReplication::Fixed(1));
     let created =
-        block_on(async { admin.create_topics([&new], &options).await.expect("an answer").remove(0) });
+        block_on(async { admin.create_topics([&new], &options).await.expect("a response").remove(0) });
     created.expect("the topic is made");
     // Its partitions have leaders a little later.
     retry_until_ok("the topic has leaders", || kcat(topic).map(|_| ()));
@@ -65,7 +65,7 @@ pub(super) fn topic() -> String {
     topic
 }
 
-/// Everything in a topic.
+/// Reads all messages of a topic.
 pub(super) fn read(topic: &str) -> Vec<Message> {
     retry_until_ok("kcat reads", || kcat(topic))
 }

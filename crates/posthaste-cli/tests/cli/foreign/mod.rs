@@ -2,24 +2,23 @@
 
 mod custom_table;
 mod kafka;
-mod kill;
+mod layout_errors;
 mod statuses;
-mod usage;
+mod takeover;
 
-use std::process::Command;
-
+use crate::binary;
 use crate::command_output::CommandOutput;
 use crate::shop::{Shop, StoreKind};
 
-/// A database with one such table, and the service that writes into it.
+/// A database with a foreign table, and the service that writes into it.
 pub(crate) struct ForeignTable {
     db: Shop,
     preset: &'static str,
 }
 
-/// `posthaste` with these words, and options behind them that may have spaces in them.
+/// Runs `posthaste` with these arguments and options. The options may contain spaces.
 fn posthaste(args: &str, options: &[String]) -> CommandOutput {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
+    let mut command = binary::posthaste(&[]);
     command.args(args.split_whitespace()).args(options);
     command.env_remove("RUST_LOG").env_remove("POSTHASTE_STORE").env("USER", "ann");
     CommandOutput::of(command.output().expect("the binary starts"))
@@ -34,7 +33,7 @@ impl ForeignTable {
     pub(crate) fn new(kind: StoreKind, preset: &'static str) -> Self {
         let db = Shop::bare(kind);
         let database = if kind == StoreKind::Postgres { "postgres" } else { "mysql" };
-        // The tests of the stores have it too.
+        // The tests of posthaste-sqlx use the same file.
         let layouts = concat!(env!("CARGO_MANIFEST_DIR"), "/../posthaste-sqlx/tests/layouts");
         let ddl = std::fs::read_to_string(format!("{layouts}/{database}/{preset}.sql"));
         db.sql(&ddl.expect("the table of the preset"));
@@ -49,8 +48,8 @@ impl ForeignTable {
         }
     }
 
-    /// Writes events `from..to` in one transaction, as its service does. The topic is the type of an event where
-    /// the table has no topic.
+    /// Writes events `from..to` in one transaction, as the service would. If the table has no topic, the topic is used
+    /// as the type of the event.
     pub(crate) fn write(&self, from: usize, to: usize, topic: &str) {
         let rows = (from..to).map(|n| {
             let (id, aggregate) = (uuid(n), uuid(n % 5));
@@ -82,7 +81,7 @@ impl ForeignTable {
         self.db.query(&format!("SELECT status FROM {} ORDER BY created_at", self.table()))
     }
 
-    /// How many rows wait.
+    /// Number of pending rows.
     pub(crate) fn waiting(&self) -> usize {
         let waits = match self.preset {
             "order-service" => "status = 'NEW'",
@@ -93,7 +92,7 @@ impl ForeignTable {
         count.parse().expect("a number")
     }
 
-    /// The ids of rows that say they were sent; none where sent rows are deleted.
+    /// The ids of rows that are marked as sent; empty if sent rows are deleted.
     pub(crate) fn sent(&self) -> Vec<String> {
         let id = match self.preset {
             "order-service" => "id",
@@ -104,21 +103,21 @@ impl ForeignTable {
         ids.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The options that lead the program here.
+    /// The options for this table.
     pub(crate) fn options(&self) -> Vec<String> {
         let mut options = self.db.options();
         options.extend(["--layout", self.preset].map(str::to_owned));
         options
     }
 
-    /// The options of a relay that publishes everything there.
+    /// The options of a relay that publishes every event to this URL.
     pub(crate) fn relay(&self, publish: &str) -> Vec<String> {
         let mut options = self.options();
         options.extend(["--listen", "127.0.0.1:0", "--publish", publish].map(str::to_owned));
         options
     }
 
-    /// `posthaste` with these words on this table.
+    /// Runs `posthaste` with these arguments on this table.
     pub(crate) fn run(&self, args: &str) -> CommandOutput {
         posthaste(args, &self.options())
     }

@@ -1,10 +1,10 @@
-//! Every status that a row can pass, from its INSERT to a real Kafka.
+//! Every status that a row can have, from its INSERT to Kafka.
 
 use super::kafka::{self, Message};
 use super::{ForeignTable, uuid};
 use crate::on_stores::on_stores;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::{Relay, retry_until_ok};
-use crate::relay::sink::Sink;
 use crate::shop::StoreKind;
 
 fn expect_statuses(table: &ForeignTable, wanted: &str) {
@@ -39,8 +39,8 @@ fn outbox_record_passes_every_status(kind: StoreKind) {
     passes_every_status(kind, "outbox-record", "PENDING", "3");
 }
 
-/// Two events for a topic that is there and one for a topic that is not: sent, sent, and given up after its
-/// attempts. An operator makes the topic and replays it: it waits, and is sent.
+/// Two events go to an existing topic and one to a missing one: two are sent, and one is FAILED after its attempts.
+/// Then an operator creates the topic and replays the event: it is pending, and then sent.
 fn passes_every_status(kind: StoreKind, preset: &'static str, pending: &str, attempts: &str) {
     if kafka::is_mock() {
         return;
@@ -75,12 +75,12 @@ fn passes_every_status(kind: StoreKind, preset: &'static str, pending: &str, att
     );
     expect_statuses(&table, "SENT SENT SENT");
     let log = relay.stop();
-    assert!(log.contains("one relay at a time delivers from this table"), "what it cannot do is said: {log}");
+    assert!(log.contains("one relay at a time delivers from this table"), "the limitation is logged: {log}");
     assert_eq!(sorted(kafka::read(&topic)), [message(0), message(1)]);
     assert_eq!(kafka::read(&missing), [message(2)]);
 }
 
-/// Rows go when they were delivered.
+/// Rows are deleted after their delivery.
 fn debezium_rows_are_delivered_and_deleted(kind: StoreKind) {
     let (table, sink) = (ForeignTable::new(kind, "debezium"), Sink::new());
     table.write(0, 20, "OrderCreated");

@@ -1,15 +1,14 @@
-//! A service of any language inserts a row; the relay delivers it.
+//! A service of any language inserts a row, and the relay delivers it.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([sqlite, postgres, mysql, redis][relay_delivers]);
 
-/// What every store is asked: events that were there before, events that come while it runs, two routes, and
-/// an end in good order.
+/// The relay delivers events written before and during its run, on two routes, and stops gracefully.
 fn relay_delivers(kind: StoreKind) {
     let outbox = Shop::empty(kind);
     let sink = Sink::new();

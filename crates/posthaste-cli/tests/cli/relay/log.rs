@@ -1,13 +1,12 @@
-//! The log: one JSON document per line when asked for, and repeats counted instead of written.
-
-use std::net::TcpListener;
+//! The log of a relay: one JSON document per line on request, and repeats that are counted instead of written.
 
 use super::process::{Relay, retry_until_ok};
 use super::{ids, options};
+use crate::binary::unused_address;
 use crate::shop::{Shop, StoreKind};
 
 #[test]
-fn log_is_a_document_per_line_when_asked_for() {
+fn json_log_is_a_document_per_line() {
     let outbox = Shop::empty(StoreKind::Sqlite);
     let mut relay = Relay::spawn(&options(&outbox, &["--publish", "stdout:", "--log-format", "json"]));
     relay.wait_for("delivering");
@@ -21,7 +20,7 @@ fn log_is_a_document_per_line_when_asked_for() {
 }
 
 #[test]
-fn variable_without_a_level_asks_for_the_usual_one() {
+fn empty_variable_means_the_default_level() {
     let outbox = Shop::empty(StoreKind::Sqlite);
     let options = options(&outbox, &["--publish", "stdout:"]);
     let log = Relay::start_with(&options, &[("RUST_LOG", "")]).stop();
@@ -32,9 +31,8 @@ fn variable_without_a_level_asks_for_the_usual_one() {
 fn repeats_are_counted_instead_of_written() {
     let outbox = Shop::empty(StoreKind::Sqlite);
     outbox.write(&ids(0, 200));
-    // Neither a topic nor a template fits: every attempt fails.
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let publish = format!("*=nats://{nobody}/orders.{{tenant_id}}");
+    // Neither a topic nor the template fits, so every attempt fails.
+    let publish = format!("*=nats://{}/orders.{{tenant_id}}", unused_address());
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
     retry_until_ok("all events are dead", || {
         let dead = outbox.json("status")["dead"].as_u64().unwrap_or(0);

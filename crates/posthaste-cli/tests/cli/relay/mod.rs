@@ -1,18 +1,18 @@
-//! The relay as operators run it: the real binary on real stores, told by flags, files and signals.
+//! `posthaste relay` as operators run it: the real binary on real stores, controlled by flags, files and signals.
 
 use crate::shop::Shop;
 
 mod deliver;
-mod log;
+pub(crate) mod file_sink;
 #[cfg(target_os = "linux")]
-mod memory;
+mod large_events;
+mod log;
 mod openapi;
 pub(crate) mod process;
 mod ready;
 mod reload;
 mod restart;
 mod secrets;
-pub(crate) mod sink;
 mod slow_queries;
 mod start;
 mod stop;
@@ -21,14 +21,14 @@ mod webhook;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sink::Sink;
+use file_sink::Sink;
 
-/// The ids `from..from + count`, each different from those of other runs of the test.
+/// The ids `from..from + count`, in the order in which they are written.
 pub(crate) fn ids(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|n| format!("e-{n:06}")).collect()
 }
 
-/// A service that writes on until it is told to stop, or until the test fails.
+/// A service that writes events in the background until it is stopped or the test fails.
 pub(crate) struct Load<'a> {
     outbox: &'a Shop,
     written: AtomicUsize,
@@ -43,7 +43,7 @@ impl<'a> Load<'a> {
         Self { outbox, written: AtomicUsize::new(0), stop: AtomicBool::new(false) }
     }
 
-    /// Writes while `work` runs; answers how many events were written.
+    /// Writes while `work` runs. Returns how many events were written.
     pub(crate) fn during(&self, work: impl FnOnce()) -> usize {
         std::thread::scope(|scope| {
             scope.spawn(|| self.write());
@@ -61,12 +61,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// How many events are committed by now.
+    /// Number of events committed so far.
     pub(crate) fn written(&self) -> usize {
         self.written.load(Ordering::Acquire)
     }
 
-    /// An event that will be written later than now.
+    /// An event that has not been written yet.
     pub(crate) fn later(&self) -> Vec<String> {
         ids(self.written() + 2 * Self::EVENTS_PER_TRANSACTION, 1)
     }
@@ -80,7 +80,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// The options of a relay with one outbox on this store, which listens on a port that is free.
+/// The options of a relay with one outbox on this store, which listens on a free port.
 pub(crate) fn options(outbox: &Shop, more: &[&str]) -> Vec<String> {
     let mut options = outbox.options();
     options.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
@@ -88,7 +88,7 @@ pub(crate) fn options(outbox: &Shop, more: &[&str]) -> Vec<String> {
     options
 }
 
-/// Writes a file with one outbox on this store and these settings of it, and names it in options.
+/// Writes a configuration file with one outbox on this store and these settings. Returns the options that name it.
 pub(crate) fn file(sink: &Sink, outbox: &Shop, settings: &str) -> Vec<String> {
     let path = sink.path("posthaste.toml");
     let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n[outbox.shop]\n{}{settings}", outbox.toml());

@@ -1,18 +1,18 @@
-//! The OpenAPI document against a running relay, by a program that tries to break it.
+//! The OpenAPI document, checked against a running relay by a fuzzer.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use posthaste_testkit::variable;
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use crate::shop::{Shop, StoreKind};
 
-/// Random requests per route and run, besides those that the limits of the document suggest.
+/// Random requests per operation and run, besides those derived from the limits of the document.
 const MAX_EXAMPLES: u32 = 30;
 
-/// What it finds, it finds again: the same requests are made in every run.
+/// Fixed, so that every run makes the same requests and failures can be reproduced.
 const SEED: u32 = 8;
 
 const TOKEN: &str = "0123456789abcdef-operator";
@@ -21,7 +21,7 @@ const TOKEN: &str = "0123456789abcdef-operator";
 #[ignore = "needs a Python with schemathesis: cargo xtask test"]
 fn document_holds_against_hostile_requests() {
     let (outbox, sink) = (Shop::seeded(StoreKind::Sqlite), Sink::new());
-    // Events of 2020 that are replayed would make it late.
+    // Replayed events of 2020 would make the relay late.
     let text = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\nready_lag = \"100years\"\n\
          [admin.tokens.ann]\nrole = \"operator\"\ntoken = {TOKEN:?}\n\
@@ -37,8 +37,8 @@ fn document_holds_against_hostile_requests() {
     relay.stop();
 }
 
-/// Sends requests of every kind to a relay, and judges the answers by its own document. First looks at what is
-/// there, then changes it, then asks for things that are not there.
+/// Sends all kinds of requests and checks the responses against the document: first reads, then changes, then requests
+/// for things that do not exist.
 fn attack(url: &str, token: &str, outbox: &str, ids: &[&str], route: &str) {
     let known = format!(
         "[parameters]\n\"path.outbox\" = {outbox:?}\n\"path.id\" = {ids:?}\n\"path.route\" = {route:?}\n"
@@ -58,7 +58,7 @@ fn run(url: &str, token: &str, config: &str, options: &[&str]) {
     println!("{text}");
 }
 
-/// A tail does not end, so it is left out. All that is negative must be refused, all that is positive accepted.
+/// Excludes the tail, which does not end. Invalid requests must be refused, valid ones accepted.
 fn command(url: &str, token: &str, config: &Path) -> Command {
     let python = variable("POSTHASTE_TEST_PYTHON");
     let mut command = Command::new(python);

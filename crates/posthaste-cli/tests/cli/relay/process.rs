@@ -1,22 +1,24 @@
-//! A relay as a process: its log, its listener, its signals, its end.
+//! A relay as a child process: its log, its listener, its signals and its exit.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest that a test waits for something which should happen immediately.
+use crate::binary::{posthaste, signal};
+
+/// The longest time that a test waits for something that should happen immediately.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause between two checks of something that gives no signal when it changes.
+/// Pause between two checks of something that cannot notify.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A running relay. Dropped, it is killed.
+/// A running relay. Dropping it kills it.
 pub(crate) struct Relay {
     child: Child,
     lines: Receiver<String>,
-    /// What was read of the log so far.
+    /// The log lines received so far.
     log: Vec<String>,
     /// `host:port` of the admin listener.
     address: String,
@@ -28,12 +30,12 @@ impl Relay {
         Self::start_with(options, &[])
     }
 
-    /// The same with these variables.
+    /// The same with these environment variables.
     pub(crate) fn start_with(options: &[String], variables: &[(&str, &str)]) -> Self {
         Self::spawn_with(options, variables, Stdio::null()).listening()
     }
 
-    /// The same with a standard output that nobody reads.
+    /// The same with a standard output that is never read.
     pub(crate) fn start_silent(options: &[String]) -> Self {
         Self::spawn_with(options, &[], Stdio::piped()).listening()
     }
@@ -45,14 +47,14 @@ impl Relay {
         self
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts the relay without waiting for anything.
     pub(crate) fn spawn(options: &[String]) -> Self {
         Self::spawn_with(options, &[], Stdio::null())
     }
 
     fn spawn_with(options: &[String], variables: &[(&str, &str)], stdout: Stdio) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.arg("relay").args(options).env_remove("RUST_LOG").env_remove("POSTHASTE_STORE");
+        let mut command = posthaste(&["relay"]);
+        command.args(options).env_remove("RUST_LOG").env_remove("POSTHASTE_STORE");
         command.envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
@@ -60,14 +62,14 @@ impl Relay {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
-                // The test may have seen enough; the relay must not wait for it.
+                // The test may have seen enough; the relay must not block on its log.
                 let _ = sender.send(line);
             }
         });
         Self { child, lines, log: Vec::new(), address: String::new() }
     }
 
-    /// The first line of the log from here on that has this text in it.
+    /// The next line of the log that contains this text.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         let end = Instant::now() + WAIT_TIMEOUT;
         loop {
@@ -90,19 +92,17 @@ impl Relay {
 
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(&self.child, name);
     }
 
-    /// Waits for its end; answers its exit code and its whole log.
+    /// Waits for the exit. Returns the exit code and the whole log.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.wait();
         self.log.extend(self.lines.iter());
         (status.code(), self.log.join("\n"))
     }
 
-    /// SIGTERM, and the end in good order.
+    /// Sends SIGTERM and expects a graceful exit. Returns the log.
     pub(crate) fn stop(self) -> String {
         self.signal("TERM");
         let (code, log) = self.end();
@@ -113,7 +113,7 @@ impl Relay {
     fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + WAIT_TIMEOUT;
         loop {
-            if let Some(status) = self.child.try_wait().expect("it is ours") {
+            if let Some(status) = self.child.try_wait().expect("it is a child of this process") {
                 return status;
             }
             assert!(Instant::now() < end, "it does not end:\n{}", self.log.join("\n"));
@@ -121,7 +121,7 @@ impl Relay {
         }
     }
 
-    /// The most memory that it has had so far, as the system counts it.
+    /// Peak resident memory.
     #[cfg(target_os = "linux")]
     pub(crate) fn peak_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
@@ -134,21 +134,21 @@ impl Relay {
         &self.address
     }
 
-    /// The answer to a GET.
+    /// Sends a GET request.
     pub(crate) fn get(&self, path: &str) -> Response {
         self.request("GET", path, "", "")
     }
 
-    /// The answer to a request; headers end with a line break each.
+    /// Sends a request; each header ends with a line break.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Response {
         request(&self.address, method, path, headers, body)
     }
 
-    /// Asks until the answer is as it should be.
+    /// Sends GET requests until the response satisfies `good`.
     pub(crate) fn wait_until(&self, path: &str, good: impl Fn(&Response) -> bool) -> Response {
         retry_until_ok(path, || {
-            let answer = self.get(path);
-            if good(&answer) { Ok(answer) } else { Err(format!("{} {}", answer.status, answer.body)) }
+            let response = self.get(path);
+            if good(&response) { Ok(response) } else { Err(format!("{} {}", response.status, response.body)) }
         })
     }
 }
@@ -160,7 +160,7 @@ impl Drop for Relay {
     }
 }
 
-/// The answer of the relay at this address to a request; headers end with a line break each.
+/// Sends a request to the relay at this address; each header ends with a line break.
 pub(crate) fn request(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
@@ -172,13 +172,13 @@ pub(crate) fn request(address: &str, method: &str, path: &str, headers: &str, bo
     )
     .expect("a request");
     let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an answer");
+    stream.read_to_string(&mut text).expect("a response");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
     Response { status, body: body.to_owned() }
 }
 
-/// What the listener answered.
+/// A response of the listener.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -191,18 +191,18 @@ impl Response {
     }
 }
 
-/// Tries until it works; the last error is shown when the timeout ends.
+/// Calls `attempt` until it succeeds. After the timeout the test fails with the last error.
 pub(crate) fn retry_until_ok<T>(what: &str, attempt: impl FnMut() -> Result<T, String>) -> T {
     retry_until_ok_within(WAIT_TIMEOUT, what, attempt)
 }
 
 /// The same with another timeout.
 pub(crate) fn retry_until_ok_within<T>(
-    patience: Duration,
+    timeout: Duration,
     what: &str,
     mut attempt: impl FnMut() -> Result<T, String>,
 ) -> T {
-    let end = Instant::now() + patience;
+    let end = Instant::now() + timeout;
     loop {
         match attempt() {
             Ok(value) => return value,

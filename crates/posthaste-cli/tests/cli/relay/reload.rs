@@ -1,14 +1,14 @@
-//! SIGHUP: another configuration is taken over whole, under load, or not at all.
+//! SIGHUP: a new configuration is applied completely, under load, or not at all.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{Load, ids};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([sqlite, postgres, mysql, redis][reload_under_load_loses_and_repeats_nothing]);
 
-/// A configuration file that is written again and again.
+/// A configuration file that is rewritten several times.
 struct File<'a> {
     outbox: &'a Shop,
     sink: &'a Sink,
@@ -19,14 +19,15 @@ impl File<'_> {
         vec!["--config".to_owned(), self.sink.path("posthaste.toml").display().to_string()]
     }
 
-    /// One route to the file of this name, and other settings of the outbox.
+    /// Writes one route to the file with this name, and further settings of the outbox.
     fn write(&self, name: &str, more: &str) {
         let route = format!("[[outbox.shop.route]]\nname = {name:?}\npublish = {:?}\n", self.sink.url(name));
         super::file(self.sink, self.outbox, &format!("{more}\n{route}"));
     }
 }
 
-/// Every reload sends events elsewhere, while they are being written. Each arrives once, in one of the files.
+/// Every reload sends events to another file while they are being written. Each event arrives once, in one of the
+/// files.
 fn reload_under_load_loses_and_repeats_nothing(kind: StoreKind) {
     let outbox = Shop::empty(kind);
     const RELOADS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -40,7 +41,7 @@ fn reload_under_load_loses_and_repeats_nothing(kind: StoreKind) {
             file.write(name, "");
             relay.signal("HUP");
             relay.wait_for("new configuration");
-            // Whatever is written from now on goes to the new file.
+            // Everything that is written from now on goes to the new file.
             sink.wait_for(&[name], &load.later());
         }
     });
@@ -64,12 +65,12 @@ fn strict_outbox_keeps_its_order_through_reloads() {
     outbox.write(&ids(1000, 10));
     sink.wait_for_each_once(&FILES, &ids(0, 1010));
     let arrived: Vec<String> = FILES.iter().flat_map(|name| sink.arrived(name)).collect();
-    assert_eq!(arrived, ids(0, 1010), "the files one after another have them in order");
+    assert_eq!(arrived, ids(0, 1010), "concatenated, the files are in order");
     relay.stop();
 }
 
 #[test]
-fn what_cannot_change_says_so_and_nothing_changes() {
+fn reload_that_is_impossible_changes_nothing() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let file = File { outbox: &outbox, sink: &sink };
     file.write("a", "");

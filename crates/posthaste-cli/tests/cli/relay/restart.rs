@@ -1,18 +1,18 @@
-//! Several relays on one outbox, and a new release that replaces them one by one under load.
+//! Rolling restart: several relays on one outbox are replaced one by one under load.
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{Load, ids, options};
 use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
 on_stores!([sqlite, postgres, mysql, redis][rolling_restart_loses_and_repeats_nothing]);
 
-/// How often each relay is replaced.
+/// Number of restarts of each relay.
 const RESTARTS_PER_RELAY: usize = 3;
 
-/// Two relays share the outbox while a service writes on; each is stopped and started again, one after the
-/// other. Every event arrives once.
+/// Two relays share the outbox while a service writes. Each is stopped and started again, one after the other. Every
+/// event arrives once.
 fn rolling_restart_loses_and_repeats_nothing(kind: StoreKind) {
     let outbox = Shop::empty(kind);
     let sink = Sink::new();

@@ -1,25 +1,17 @@
-//! No secret and no payload is in a log, an answer, a metric or an error, whatever goes wrong and however much
-//! is logged.
-
-use std::net::TcpListener;
-use std::process::Command;
+//! No secret and no payload is in a log, a response, a metric or an error, whatever fails and however much is logged.
 
 use posthaste_testkit::variable;
 
+use super::file_sink::Sink;
 use super::ids;
 use super::process::Relay;
-use super::sink::Sink;
+use crate::binary::{posthaste, text, unused_address};
 use crate::shop::{Shop, StoreKind};
 
 /// Every password, token and key.
 const SECRET: &str = "s3ntinel-PW-9f";
-/// In every payload.
+/// Contained in every payload.
 const PAYLOAD: &str = "s3ntinel-payload";
-
-fn unused_address() -> String {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
-    socket.local_addr().expect("an address").to_string()
-}
 
 fn assert_no_secret(what: &str, text: &str) {
     for secret in [SECRET, PAYLOAD] {
@@ -28,7 +20,7 @@ fn assert_no_secret(what: &str, text: &str) {
     }
 }
 
-/// A file whose every URL and token is secret; nobody listens at any of its addresses.
+/// Writes a file in which every URL and token is secret. None of its brokers exists.
 fn file(outbox: &Shop, sink: &Sink) -> String {
     let routes = [
         format!(
@@ -40,22 +32,22 @@ fn file(outbox: &Shop, sink: &Sink) -> String {
         format!("redis-stream://me:{SECRET}@{}/0?stream=orders", unused_address()),
         format!("https://me:{SECRET}@no-such-host.invalid/hook/{SECRET}?key={SECRET}"),
     ];
-    let mut text = format!(
+    let mut config = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\n[admin.tokens.ann]\nrole = \"operator\"\ntoken = \"{SECRET}-operator\"\n\
          [admin.tokens.bob]\nrole = \"viewer\"\ntoken = \"${{VIEWER}}\"\n[outbox.shop]\n{}",
         outbox.toml()
     );
     for (n, url) in routes.iter().enumerate() {
-        text += &format!("[[outbox.shop.route]]\nevent = \"Made{n}\"\npublish = {url:?}\n");
+        config += &format!("[[outbox.shop.route]]\nevent = \"Made{n}\"\npublish = {url:?}\n");
     }
-    text += &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("rest"));
+    config += &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("rest"));
     let path = sink.path("posthaste.toml");
-    std::fs::write(&path, text).expect("a file");
+    std::fs::write(&path, config).expect("a file");
     path.display().to_string()
 }
 
 #[test]
-fn running_relay_tells_no_secret() {
+fn running_relay_prints_no_secret() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let path = file(&outbox, &sink);
     let args = ["--config", &path, "--log-level", "trace"].map(str::to_owned);
@@ -77,9 +69,9 @@ fn running_relay_tells_no_secret() {
         let path = path.replace("{outbox}", "shop").replace("{id}", "e-000001").replace("{route}", "Made1");
         for token in [format!("{SECRET}-wrong"), viewer.clone()] {
             for method in ["GET", "POST"] {
-                let answer =
+                let response =
                     relay.request(method, &path, &format!("Authorization: Bearer {token}\r\n"), "{}");
-                assert_no_secret(&format!("{method} {path}"), &answer.body);
+                assert_no_secret(&format!("{method} {path}"), &response.body);
             }
         }
     }
@@ -92,13 +84,13 @@ fn running_relay_tells_no_secret() {
     relay.wait_for("nothing changed");
     relay.signal("TERM");
     let (code, log) = relay.end();
-    assert_eq!(code, Some(0), "it drains");
+    assert_eq!(code, Some(0), "it stops gracefully");
     assert!(log.contains("TRACE"), "the log is on");
     assert_no_secret("the log", &log);
 }
 
 #[test]
-fn start_that_fails_tells_no_secret() {
+fn failed_start_prints_no_secret() {
     let sink = Sink::new();
     let publish = format!("*={}", sink.url("out"));
     let wrong = [
@@ -111,10 +103,9 @@ fn start_that_fails_tells_no_secret() {
         format!("oracle://me:{SECRET}@host/shop"),
     ];
     for store in &wrong {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(["relay", "--store", store, "--publish", &publish, "--fail-fast", "--listen", "off"]);
-        let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let args = ["relay", "--store", store, "--publish", &publish, "--fail-fast", "--listen", "off"];
+        let output = posthaste(&args).env("RUST_LOG", "trace").output().expect("the binary starts");
+        let printed = text(&output);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{printed}");
         assert_no_secret(store, &printed);
     }
@@ -122,16 +113,15 @@ fn start_that_fails_tells_no_secret() {
 
 #[test]
 #[ignore = "needs PostgreSQL, MariaDB and Redis: cargo xtask test"]
-fn login_that_is_refused_tells_no_secret() {
+fn refused_login_prints_no_secret() {
     for name in ["POSTHASTE_TEST_POSTGRES_URL", "POSTHASTE_TEST_MYSQL_URL", "POSTHASTE_TEST_REDIS_URL"] {
         let url = variable(name);
         let (scheme, rest) = url.split_once("://").expect("a URL");
         let host = rest.split_once('@').map_or(rest, |(_, host)| host);
-        let store = format!("{scheme}://nobody-here:{SECRET}@{host}");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"]);
-        let output = command.env("RUST_LOG", "trace").output().expect("the binary starts");
-        let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let store = format!("{scheme}://no-such-user:{SECRET}@{host}");
+        let args = ["relay", "--store", &store, "--publish", "stdout:", "--fail-fast", "--listen", "off"];
+        let output = posthaste(&args).env("RUST_LOG", "trace").output().expect("the binary starts");
+        let printed = text(&output);
         assert_eq!(output.status.code(), Some(1), "{printed}");
         assert_no_secret(name, &printed);
     }

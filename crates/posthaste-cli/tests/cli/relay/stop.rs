@@ -1,4 +1,4 @@
-//! The end: once in good order, twice at once.
+//! Stop of a relay: graceful on the first signal, immediate on the second.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use super::file_sink::Sink;
 use super::process::{Relay, WAIT_TIMEOUT};
-use super::sink::Sink;
 use super::{file, ids, options};
 use crate::shop::{Shop, StoreKind};
 
-/// A receiver that takes requests and never answers. The channel tells of each.
+/// A receiver that accepts requests and never responds. The channel gets a message for each.
 fn silent_receiver() -> (String, std::sync::mpsc::Receiver<()>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", socket.local_addr().expect("an address"));
@@ -19,7 +19,7 @@ fn silent_receiver() -> (String, std::sync::mpsc::Receiver<()>) {
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for mut stream in socket.incoming().map_while(Result::ok) {
-            // A relay that looks whether somebody is there connects and sends nothing.
+            // The health check of a relay connects and sends nothing.
             if stream.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
                 let _ = sender.send(());
                 open.push(stream);
@@ -37,8 +37,7 @@ fn route_to(url: &str) -> String {
     )
 }
 
-/// Two signals end a relay sooner than anything that it could wait for: a delivery has nine seconds, a drain
-/// thirty.
+/// Asserts that two signals end a relay before any of its timeouts: nine seconds for a delivery, thirty for a drain.
 fn assert_ended_by_two_signals(mut relay: Relay) {
     relay.signal("TERM");
     relay.wait_for("stopping");
@@ -51,13 +50,13 @@ fn assert_ended_by_two_signals(mut relay: Relay) {
 }
 
 #[test]
-fn second_signal_ends_it_at_once() {
+fn second_signal_ends_the_relay_immediately() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = silent_receiver();
     let relay = Relay::start(&file(&sink, &outbox, &route_to(&url)));
     outbox.write(&ids(0, 1));
     arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
-    // Somebody who asks and never finishes must not hold it up either.
+    // An unfinished request must not delay the exit either.
     let mut asking = TcpStream::connect(relay.address()).expect("it listens");
     asking
         .write_all(
@@ -70,7 +69,7 @@ fn second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn signals_are_heard_while_a_strict_outbox_is_replaced() {
+fn signals_take_effect_while_a_strict_outbox_is_replaced() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = silent_receiver();
     let settings = |drain| format!("mode = \"strict\"\ndrain = \"{drain}\"\n{}", route_to(&url));
@@ -79,23 +78,23 @@ fn signals_are_heard_while_a_strict_outbox_is_replaced() {
     arrived.recv_timeout(WAIT_TIMEOUT).expect("a delivery has begun");
     file(&sink, &outbox, &settings("50s"));
     relay.signal("HUP");
-    // The old engine waits for its delivery, and the new one for the old one.
+    // The old engine waits for its delivery, and the new one waits for the old one.
     assert_ended_by_two_signals(relay);
 }
 
 #[test]
-fn reader_that_is_stuck_does_not_keep_it_alive() {
+fn blocked_stdout_does_not_keep_the_relay_alive() {
     let outbox = Shop::empty(StoreKind::Sqlite);
     outbox.write_payload("Big", &ids(0, 40), &format!("\"{}\"", "x".repeat(10_000)));
-    // Nobody reads its standard output, and more is written than a pipe holds.
+    // Its standard output is never read, and more is written than a pipe holds.
     let mut relay = Relay::start_silent(&options(&outbox, &["--publish", "stdout:"]));
-    // A write that nobody takes can be given up, but not ended.
+    // A blocked write can be abandoned, but not cancelled.
     relay.wait_for("destination cannot be reached");
     relay.stop();
 }
 
 #[test]
-fn interrupt_is_a_stop_in_good_order() {
+fn interrupt_is_a_graceful_stop() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let publish = format!("*={}", sink.url("out"));
     let mut relay = Relay::start(&options(&outbox, &["--publish", &publish]));
@@ -106,9 +105,9 @@ fn interrupt_is_a_stop_in_good_order() {
     assert!(log.contains("outbox stopped"), "{log}");
 }
 
-/// A pipe, as a secret store may offer one: nobody writes to it, and a reader waits.
+/// The file is a named pipe without a writer, as a secret store may offer one: a reader blocks.
 #[test]
-fn signal_is_heard_while_a_reload_waits_for_its_file() {
+fn signal_takes_effect_while_a_reload_waits_for_its_file() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let options = file(&sink, &outbox, &format!("[[outbox.shop.route]]\npublish = {:?}\n", sink.url("out")));
     let mut relay = Relay::start(&options);

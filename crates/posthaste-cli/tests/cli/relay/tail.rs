@@ -1,19 +1,19 @@
 //! `posthaste tail` follows a running relay.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
+use super::file_sink::Sink;
 use super::process::Relay;
-use super::sink::Sink;
 use super::{ids, options};
+use crate::binary::posthaste;
 use crate::shop::{Shop, StoreKind};
 
 struct TailProcess(Child);
 
 impl TailProcess {
     fn start(relay: &Relay, args: &str) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-        command.args(["tail", "--relay", &format!("http://{}", relay.address())]);
+        let mut command = posthaste(&["tail", "--relay", &format!("http://{}", relay.address())]);
         command.args(args.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("the binary starts"))
     }
@@ -34,7 +34,7 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
     let mut all = TailProcess::start(&relay, "--output json");
     let some = TailProcess::start(&relay, "--type Wanted --outcome done --count 2");
 
-    // Events are written until both follow: who comes later has not missed anything that it was promised.
+    // Events are written until both processes follow: a tail only shows deliveries after it has connected.
     let mut lines = BufReader::new(all.0.stdout.take().expect("a pipe")).lines();
     let (sender, first) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -53,7 +53,10 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
         outbox.write_as("Wanted", &ids(written, 1));
         sink.wait_for(&["out"], &ids(written, 1));
         written += 1;
-        if some.as_mut().is_some_and(|some| some.0.try_wait().expect("ours").is_some()) {
+        if some
+            .as_mut()
+            .is_some_and(|some| some.0.try_wait().expect("it is a child of this process").is_some())
+        {
             break some.take().expect("it ended").end();
         }
     };
@@ -71,7 +74,7 @@ fn tail_shows_what_is_delivered_and_ends_with_the_relay() {
 }
 
 #[test]
-fn tail_says_what_to_do_when_it_cannot_follow() {
+fn tail_that_cannot_follow_gives_advice() {
     let outbox = Shop::empty(StoreKind::Sqlite);
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (code, _, printed) = TailProcess::start(&relay, "--outbox other").end();
@@ -81,8 +84,7 @@ fn tail_says_what_to_do_when_it_cannot_follow() {
     assert_eq!(code, Some(2), "{printed}");
     let address = relay.address().to_owned();
     relay.stop();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
-    let output = command.args(["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
+    let output = posthaste(&["tail", "--relay", &format!("http://{address}")]).output().expect("it runs");
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(printed.contains("the relay cannot be reached: check that it runs"), "{printed}");

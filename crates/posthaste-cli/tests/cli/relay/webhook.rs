@@ -1,4 +1,4 @@
-//! Webhooks of a relay: what a receiver gets is signed, and is as the file says.
+//! Webhooks of a relay: requests are signed and contain what the configuration file says.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,15 +9,15 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
+use super::file_sink::Sink;
 use super::process::{Relay, WAIT_TIMEOUT};
-use super::sink::Sink;
 use super::{file, ids};
 use crate::shop::{Shop, StoreKind};
 
 const SIGNING_KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD_SIGNING_KEY: &str = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
-/// One POST as it arrived.
+/// A POST request as it arrived.
 #[derive(Debug)]
 struct Request {
     target: String,
@@ -48,7 +48,7 @@ impl Request {
         Some(request)
     }
 
-    /// Empty if there is none.
+    /// The value of a header; empty if it is missing.
     fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
@@ -65,14 +65,14 @@ impl Request {
     }
 }
 
-/// A receiver that takes every event. The channel tells of each.
+/// A receiver that accepts every event and sends it to the channel.
 fn receiver() -> (String, Receiver<Request>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");
     let (sender, arrived) = channel();
     std::thread::spawn(move || {
         for mut stream in socket.incoming().map_while(Result::ok) {
-            // A relay that looks whether somebody is there sends nothing.
+            // The health check of a relay sends nothing.
             let Some(request) = Request::read(&stream) else { continue };
             let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
             let _ = sender.send(request);
@@ -89,7 +89,7 @@ fn route(url: &str, webhook: &str) -> String {
 }
 
 #[test]
-fn receiver_gets_what_the_file_says_and_can_check_who_sent_it() {
+fn receiver_gets_configured_requests_with_valid_signatures() {
     let (outbox, sink) = (Shop::empty(StoreKind::Sqlite), Sink::new());
     let (url, arrived) = receiver();
     std::fs::write(sink.path("key"), format!("whsec_{SIGNING_KEY}\n")).expect("a file");

@@ -1,4 +1,4 @@
-//! `posthaste top` in a terminal: what it shows, what its keys do, and what it leaves behind.
+//! `posthaste top` in a terminal: its screens, its keys, and the state of the terminal afterwards.
 
 mod relays;
 mod screen;
@@ -9,14 +9,14 @@ use screen::Screen;
 
 use crate::shop::Shop;
 
-/// `posthaste top` on the shop's database, with looks that follow each other quickly.
+/// Starts `posthaste top` on the shop's database, with a short interval.
 fn top(shop: &Shop, words: &str, width: u16, height: u16) -> Screen {
     let mut command = shop.command(&format!("top --interval 100ms {words}"));
     command.env_remove("NO_COLOR").env_remove("POSTHASTE_RELAY");
     Screen::of(command, width, height)
 }
 
-/// Without what changes from run to run: the clock, and how many days 2020 is ago.
+/// The screen without what changes from run to run: the clock, and the days since 2020.
 fn without_clock(text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     if let Some(first) = lines.first_mut() {
@@ -28,7 +28,7 @@ fn without_clock(text: &str) -> String {
     let masked = |line: String| -> String {
         line.split(' ').map(|word| if days(word) { "(days)" } else { word }).collect::<Vec<_>>().join(" ")
     };
-    // The second look may have been by now, or not.
+    // Depending on the time, there was a second observation or not.
     lines
         .into_iter()
         .map(masked)

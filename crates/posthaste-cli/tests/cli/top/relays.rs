@@ -1,13 +1,13 @@
-//! Running relays on the screen, beside stores.
+//! Relays on the screen, beside stores.
 
 use super::screen::Screen;
 use crate::binary::posthaste;
+use crate::relay::file_sink::Sink;
 use crate::relay::process::Relay;
-use crate::relay::sink::Sink;
 use crate::relay::{file, ids, options};
 use crate::shop::{Shop, StoreKind};
 
-/// `posthaste top` on these.
+/// Starts `posthaste top` with these arguments.
 fn top(args: &[&str]) -> Screen {
     let mut command = posthaste(&["top", "--interval", "100ms"]);
     command.args(args).env("USER", "ann");
@@ -21,14 +21,14 @@ fn url(relay: &Relay) -> String {
     format!("http://{}", relay.address())
 }
 
-/// The words of the line that has this one in it.
+/// The words of the first line that contains this word.
 fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let found = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     found.into_iter().find(|args| args.contains(&word)).unwrap_or_default()
 }
 
 #[test]
-fn relay_and_store_stand_side_by_side() {
+fn relay_and_store_are_shown_together() {
     let (served, other, sink) = (Shop::empty(StoreKind::Sqlite), Shop::empty(StoreKind::Sqlite), Sink::new());
     let relay = Relay::start(&file(
         &sink,
@@ -43,7 +43,7 @@ fn relay_and_store_stand_side_by_side() {
     let text = screen.wait_until("the route", |text| line(text, "files").contains(&"open"));
     assert!(text.contains(&format!("{} shop", relay.address())), "{text}");
 
-    // What is delivered makes a rate, by the relay's own count.
+    // Deliveries give a rate, from the counter of the relay.
     let mut written = 0;
     screen.wait_until("a rate", |text| {
         served.write(&ids(written, 20));
@@ -66,7 +66,7 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
     let screen = top(&["--relay", &url(&relay)]);
     let text = screen.wait_for("the destination cannot be reached: *");
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
-    // Those that were sent out to see whether the destination is back wait by themselves.
+    // The probes that the relay sent to the destination are not parked.
     let waits = |text: &str| line(text, "unreachable").get(2).and_then(|count| count.parse().ok());
     screen.wait_until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
     relay.stop();
@@ -116,16 +116,16 @@ fn relay_replays_under_the_name_of_the_token() {
 }
 
 #[test]
-fn relay_that_goes_away_comes_back_by_itself() {
+fn restarted_relay_recovers_on_the_screen() {
     let (outbox, other) = (Shop::empty(StoreKind::Sqlite), Shop::empty(StoreKind::Sqlite));
     let relay = Relay::start(&options(&outbox, &["--publish", "stdout:"]));
     let (address, store) = (relay.address().to_owned(), other.options().pop().expect("a URL"));
     let screen = top(&["--relay", &url(&relay), "--store", &store]);
-    screen.wait_until("both answer", |text| text.matches(" ok\n").count() == 2);
+    screen.wait_until("both reply", |text| text.matches(" ok\n").count() == 2);
     screen.press("j");
     relay.stop();
-    screen.wait_for("2 outboxes, 1 no answer");
-    screen.wait_for("(below is how it was): the relay cannot be reached: check that it runs");
+    screen.wait_for("2 outboxes, 1 no reply");
+    screen.wait_for("(the last state is below): the relay cannot be reached: check that it runs");
     other.write(&ids(0, 4));
     screen.press("k");
     screen.wait_for("pending 4: 4 due");
@@ -133,6 +133,6 @@ fn relay_that_goes_away_comes_back_by_itself() {
     let mut options = outbox.options();
     options.extend(["--listen", &address, "--publish", "stdout:"].map(str::to_owned));
     let relay = Relay::start(&options);
-    screen.wait_until("it is back", |text| !text.contains("no answer") && text.contains("2 outboxes"));
+    screen.wait_until("it is back", |text| !text.contains("no reply") && text.contains("2 outboxes"));
     relay.stop();
 }

@@ -1,4 +1,4 @@
-//! A terminal with `posthaste top` on it: keys go in, and the screen is what a person would see.
+//! A pseudo-terminal with `posthaste top`: keys go in, and the screen is what a person would see.
 
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
@@ -12,23 +12,24 @@ use pty_process::Size;
 use pty_process::blocking::Pty;
 use vt100::Parser;
 
+use crate::binary::signal;
 use crate::relay::process::retry_until_ok;
 
-/// A running `posthaste top`. Dropped, it is killed.
+/// A running `posthaste top`. Dropping it kills it.
 pub(crate) struct Screen {
     pty: Arc<Pty>,
     child: Child,
     output: Arc<Mutex<TerminalOutput>>,
     reader: Option<JoinHandle<()>>,
-    /// The terminal's file.
+    /// Path of the terminal device.
     path: PathBuf,
 }
 
-/// What the program has written.
+/// Output of the program.
 struct TerminalOutput {
     parser: Parser,
     bytes: Vec<u8>,
-    /// What the screen was after the last whole frame.
+    /// The screen after the last complete frame.
     frame: String,
 }
 
@@ -41,26 +42,26 @@ impl TerminalOutput {
         }
     }
 
-    /// A terminal shows nothing of a frame before all of it is there.
+    /// A terminal shows a frame only when it is complete.
     fn is_within_frame(&self) -> bool {
         let last = |sequence: &[u8]| self.bytes.windows(sequence.len()).rposition(|bytes| bytes == sequence);
         last(b"\x1b[?2026h") > last(b"\x1b[?2026l")
     }
 }
 
-/// What is left when the program has ended.
+/// State after the program has ended.
 pub(crate) struct EndedScreen {
     pub(crate) code: Option<i32>,
-    /// What the terminal shows now.
+    /// Contents of the terminal.
     pub(crate) text: String,
-    /// Whether the terminal is what it was: the first screen, a cursor, lines and an echo.
+    /// Whether the terminal is restored: main screen, visible cursor, line mode and echo.
     pub(crate) is_restored: bool,
-    /// All that the program has written.
+    /// All bytes that the program has written.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Screen {
-    /// Runs a command on a terminal of this width and height.
+    /// Runs a command on a terminal of this size.
     pub(crate) fn of(command: Command, width: u16, height: u16) -> Self {
         let (pty, end) = pty_process::blocking::open().expect("a terminal");
         pty.resize(Size::new(height, width)).expect("a size");
@@ -79,7 +80,7 @@ impl Screen {
         self.output.lock().expect("no panic").frame.clone()
     }
 
-    /// The screen, as soon as it is as it should be.
+    /// Waits until the screen satisfies `good`, and returns it.
     pub(crate) fn wait_until(&self, what: &str, mut good: impl FnMut(&str) -> bool) -> String {
         retry_until_ok(what, || {
             let text = self.text();
@@ -87,7 +88,7 @@ impl Screen {
         })
     }
 
-    /// The same, as soon as this text is on it.
+    /// Waits until the screen contains this text.
     pub(crate) fn wait_for(&self, wanted: &str) -> String {
         self.wait_until(wanted, |text| text.contains(wanted))
     }
@@ -103,15 +104,16 @@ impl Screen {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(&self.child, name);
     }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     pub(crate) fn end(mut self) -> EndedScreen {
         let status = retry_until_ok("the end", || {
-            self.child.try_wait().expect("it is ours").ok_or_else(|| format!("it shows\n{}", self.text()))
+            self.child
+                .try_wait()
+                .expect("it is a child of this process")
+                .ok_or_else(|| format!("it shows\n{}", self.text()))
         });
         let is_usual = self.has_usual_mode();
         if let Some(reader) = self.reader.take() {
@@ -128,7 +130,7 @@ impl Screen {
         }
     }
 
-    /// Whether the terminal hands over whole lines and shows what is typed.
+    /// Whether the terminal is in line mode with echo.
     fn has_usual_mode(&self) -> bool {
         let output = Command::new("stty").arg("-F").arg(&self.path).arg("-a").output().expect("stty runs");
         let output = String::from_utf8(output.stdout).expect("text");
@@ -144,7 +146,7 @@ impl Drop for Screen {
     }
 }
 
-/// Reads until the program has ended: then reading fails.
+/// Reads until the program has ended, which makes the read fail.
 fn read(pty: Arc<Pty>, output: Arc<Mutex<TerminalOutput>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut part = [0; 4096];

@@ -1,4 +1,4 @@
-//! Stores on the screen: the overview, the way down, and replays that were agreed to.
+//! Stores on the screen: the overview, the views of an outbox and a group, and confirmed replays.
 
 use insta::assert_snapshot;
 
@@ -8,7 +8,7 @@ use crate::on_stores::on_stores;
 use crate::shop::{Shop, StoreKind};
 
 #[test]
-fn overview_shows_what_waits_and_what_died() {
+fn overview_shows_pending_and_dead_events() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "", 80, 24);
     let text = screen.wait_until("rates", |text| text.contains("0.0   0.0"));
@@ -43,7 +43,7 @@ fn overview_shows_what_waits_and_what_died() {
 }
 
 #[test]
-fn group_that_is_agreed_on_is_replayed_and_on_record() {
+fn confirmed_group_is_replayed_and_recorded() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let screen = top(&shop, "--actor ops", 80, 24);
     screen.wait_for("connection refused");
@@ -97,8 +97,8 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
            │ error      contains "connection refused"                       │
            │ on record  ops                                                 │
            │                                                                │
-           │ They become NEW and due now, with no attempt counted. Of       │
-           │ several destinations only those get an event that lack it.     │
+           │ They become NEW and due now, with no attempt counted.          │
+           │ Destinations that already have an event do not get it again.   │
            └ y replays, any other key cancels ──────────────────────────────┘
 
 
@@ -107,7 +107,7 @@ fn group_that_is_agreed_on_is_replayed_and_on_record() {
 
      Enter events of the group  r replay it  Esc back  ? help  q quit
     "#);
-    assert_eq!(dead(&shop), "d-1 d-2 d-3", "a question changes nothing");
+    assert_eq!(dead(&shop), "d-1 d-2 d-3", "nothing is changed before consent");
     screen.press("y");
     screen.wait_for("2 events replayed, on record as ops");
     assert_eq!(dead(&shop), "d-3");
@@ -125,31 +125,7 @@ fn dead(shop: &Shop) -> String {
 }
 
 #[test]
-fn every_key_but_y_replays_nothing() {
-    let shop = Shop::seeded(StoreKind::Sqlite);
-    let screen = top(&shop, "", 80, 24);
-    screen.wait_for("connection refused");
-    screen.press("\r");
-    for key in ["n", "\x1b", "\r", "Y", "q"] {
-        screen.wait_for("Enter events of the group");
-        screen.press("r");
-        screen.wait_for("Send 2 DEAD events out again?");
-        screen.press(key);
-        screen.wait_for("nothing was replayed");
-        // The next question wipes this away.
-        screen.press("\x1b");
-        screen.wait_for("Enter look closer");
-        screen.press("\r");
-    }
-    screen.wait_for("Enter events of the group");
-    screen.press("q");
-    assert_eq!(screen.end().code, Some(0));
-    assert_eq!(dead(&shop), "d-1 d-2 d-3");
-    assert_eq!(shop.query("SELECT actor FROM outbox_event_audit"), "");
-}
-
-#[test]
-fn paused_route_and_what_waits_for_it_are_shown() {
+fn paused_route_and_its_parked_events_are_shown() {
     let shop = Shop::empty(StoreKind::Sqlite);
     shop.run("pause mail");
     shop.sql(
@@ -166,21 +142,21 @@ fn paused_route_and_what_waits_for_it_are_shown() {
 }
 
 #[test]
-fn store_that_is_not_there_shows_why_and_comes() {
+fn missing_store_shows_the_error_and_recovers() {
     let (shop, missing) = (Shop::seeded(StoreKind::Sqlite), Shop::bare(StoreKind::Sqlite));
     let url = format!("sqlite://{}", missing.path("shop.db").display());
     let screen = top(&shop, &format!("--store sqlite:shop.db --store {url}"), 132, 24);
-    screen.wait_for("no answer");
+    screen.wait_for("no reply");
     screen.wait_for("connection refused");
     screen.press("j");
     screen.wait_for("cannot be opened");
     missing.run("migrate apply");
-    screen.wait_until("it comes", |text| !text.contains("no answer") && text.contains("pending 0: 0 due"));
+    screen.wait_until("it recovers", |text| !text.contains("no reply") && text.contains("pending 0: 0 due"));
 }
 
-on_stores!([postgres, mysql, redis][server_is_looked_at_and_replayed]);
+on_stores!([postgres, mysql, redis][server_is_shown_and_replayed]);
 
-fn server_is_looked_at_and_replayed(kind: StoreKind) {
+fn server_is_shown_and_replayed(kind: StoreKind) {
     let shop = Shop::seeded(kind);
     let screen = Screen::of(shop.command("top --interval 100ms"), 100, 24);
     screen.wait_for("connection refused");
@@ -196,7 +172,7 @@ fn server_is_looked_at_and_replayed(kind: StoreKind) {
 }
 
 #[test]
-fn file_of_a_relay_stands_for_all_its_outboxes() {
+fn configuration_file_shows_all_its_outboxes() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     let output = shop.run("migrate apply --store sqlite:bills.db --table bill_event");
     assert_eq!(output.code, 0, "{output}");
@@ -204,7 +180,7 @@ fn file_of_a_relay_stands_for_all_its_outboxes() {
         outbox.shop = { store = "sqlite:shop.db", route = [{ publish = "stdout:" }] }
         outbox.bills = { store = "sqlite:bills.db", table = "bill_event", route = [{ publish = "stdout:" }] }
     "#;
-    std::fs::write(shop.path("relay.toml"), file).expect("the file can be written");
+    shop.write_file("relay.toml", file);
     let screen = top(&shop, "--config relay.toml", 120, 24);
     screen.wait_until("both", |text| {
         ["2 outboxes", "sqlite:shop.db", "sqlite:bills.db --table bill_event"]

@@ -1,4 +1,4 @@
-//! One group of DEAD events: which they are, and all about the one that is chosen but what it carries.
+//! View of a group of DEAD events: the list, and details of the selected event without its payload.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,11 +10,11 @@ use super::lists::{LEFT, List, RIGHT, right_aligned};
 use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::{App, ReplayTarget};
-use crate::commands::top::snapshot::DeadEvent;
-use crate::commands::top::snapshot::MAX_LISTED_EVENTS;
+use crate::commands::top::outbox_snapshot::DeadEvent;
+use crate::commands::top::outbox_snapshot::MAX_LISTED_EVENTS;
 use crate::output::{moment, or_dash};
 
-/// Lines about the chosen event.
+/// Lines of the details.
 const EVENT_DETAIL_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, target: &ReplayTarget, theme: Theme) {
@@ -25,9 +25,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, target: &Replay
     let heading = format!("DEAD {}:{}, the oldest first", group.aggregate_type, group.event_type);
     frame.render_widget(Line::styled(safe(&heading), theme.style(Tone::Strong)), above);
     match &app.listed {
-        None => frame.render_widget(Text::styled("asking …", theme.style(Tone::Dim)), middle),
+        None => frame.render_widget(Text::styled("waiting for a reply …", theme.style(Tone::Dim)), middle),
         Some(Err(error)) => {
-            let line = Line::styled(format!("no answer: {}", safe(error)), theme.style(Tone::Bad));
+            let line = Line::styled(format!("no reply: {}", safe(error)), theme.style(Tone::Bad));
             frame.render_widget(Text::from(wrapped([line], middle.width)), middle);
         }
         Some(Ok(events)) => {

@@ -1,4 +1,4 @@
-//! What stands above everything else: the question before a replay, and the help.
+//! Dialogs: the question before a replay, and the help.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Flex, Layout, Rect};
@@ -12,10 +12,10 @@ use crate::commands::top::app::{App, Dialog, ReplayTarget};
 use crate::commands::top::keys::KEY_HELP;
 use crate::output::{cut, events};
 
-/// The width of a dialog, where there is room for it.
+/// Maximum width of a dialog.
 const MAX_DIALOG_WIDTH: u16 = 66;
 
-/// Characters of a reason that a question repeats.
+/// Characters of the reason that the question shows.
 const MAX_REASON_CHARS: usize = 120;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, dialog: &Dialog, theme: Theme) {
@@ -56,7 +56,7 @@ fn counting(app: &App, target: &ReplayTarget) -> Vec<Line<'static>> {
     lines
 }
 
-/// Exactly what would happen. What matters most stands first: a small terminal shows no more.
+/// Says exactly what a replay would do. The most important part comes first, because a small terminal shows no more.
 fn question(
     app: &App,
     target: &ReplayTarget,
@@ -69,17 +69,17 @@ fn question(
     lines.extend(facts(app, target));
     lines.push(Line::default());
     if in_group.is_some_and(|in_group| in_group < count) {
-        let more = "These are more than the group has: all that match these lines are sent.";
+        let more = "These are more events than the group has: all matching events are sent.";
         lines.extend([Line::styled(more, theme.style(Tone::Notice)), Line::default()]);
     }
     lines.push(Line::from(
-        "They become NEW and due now, with no attempt counted. Of several destinations only those get an event that \
-         lack it.",
+        "They become NEW and due now, with no attempt counted. Destinations that already have an event do not get it \
+         again.",
     ));
     lines
 }
 
-/// `12 DEAD events`.
+/// A count such as `12 DEAD events`.
 fn dead_events(count: u64) -> String {
     events(count).replacen(' ', " DEAD ", 1)
 }

@@ -1,4 +1,4 @@
-//! Figures and texts in little room.
+//! Short formats of figures and texts.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use ratatui::text::Span;
 
 use posthaste_admin::terminal_escape;
 
-/// A text from a source, so that it cannot act on the terminal.
+/// Escapes a text from a source, so that it cannot send control sequences to the terminal.
 pub(super) fn safe(text: &str) -> String {
     terminal_escape::one_line(text)
 }
 
-/// A count in at most six characters; an estimate has a `~`.
+/// A count in at most six characters; an estimate has the prefix `~`.
 pub(super) fn count(count: u64, estimated: bool) -> String {
     let short = match count {
         0..100_000 => count.to_string(),
@@ -37,7 +37,7 @@ pub(super) fn age(age: Duration) -> String {
     }
 }
 
-/// How long ago, by the clock of this machine.
+/// The time since `then`, by the clock of this machine.
 pub(super) fn ago(then: Option<Timestamp>, now: Timestamp) -> String {
     or_dash(then.map(|then| age(now.since(then))))
 }
@@ -55,7 +55,7 @@ pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// The end of a text: of a long URL that tells more than its beginning.
+/// The end of a long text: the end of a URL is more specific than its beginning.
 pub(super) fn end_of(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_nobody_knows_are_dashes() {
+    fn unknown_rates_are_dashes() {
         assert_eq!([None, Some(0.0), Some(96.84), Some(12_345.6)].map(rate), ["-", "0.0", "96.8", "12345"]);
     }
 

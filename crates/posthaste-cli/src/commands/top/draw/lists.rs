@@ -1,4 +1,4 @@
-//! The lists of one outbox: groups of DEAD events, routes, and what waits.
+//! Lists in the view of an outbox: groups of DEAD events, routes, and the backlog.
 
 use posthaste::admin::Backlog;
 use ratatui::Frame;
@@ -10,19 +10,19 @@ use super::format::{age, ago, count, or_dash, rate, safe};
 use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
 use crate::commands::top::outbox_history::OutboxRow;
-use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
+use crate::commands::top::outbox_snapshot::{OutboxSnapshot, RouteState};
 
 /// A list with a heading over each column.
 pub(super) struct List<'a> {
     pub(super) headings: Vec<(&'static str, Constraint, Alignment)>,
     pub(super) rows: Vec<TableRow<'a>>,
-    /// What stands there if there is nothing to list.
+    /// Shown if the list is empty.
     pub(super) empty: &'static str,
-    /// The place of the cursor, if it is in this list.
+    /// Index of the selected row, if the cursor is in this list.
     pub(super) chosen: Option<usize>,
 }
 
-/// The usual columns.
+/// Alignments of columns.
 pub(super) const LEFT: Alignment = Alignment::Left;
 pub(super) const RIGHT: Alignment = Alignment::Right;
 
@@ -47,7 +47,7 @@ impl List<'_> {
     }
 }
 
-/// A cell that stands at the right of its column.
+/// A right-aligned cell.
 pub(super) fn right_aligned<'a>(text: String) -> Cell<'a> {
     Cell::from(Line::from(text).alignment(RIGHT))
 }
@@ -117,7 +117,7 @@ pub(super) fn backlog<'a>(backlog: &Backlog, heading: &'static str) -> List<'a> 
             ("oldest", Constraint::Length(7), RIGHT),
         ],
         rows: rows.collect(),
-        empty: "nothing waits",
+        empty: "no pending events",
         chosen: None,
     }
 }

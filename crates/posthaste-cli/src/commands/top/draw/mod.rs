@@ -1,5 +1,4 @@
-//! Draws the screen. Whatever comes from a source goes through [`format::safe`] on its way here, and nothing that
-//! an event carries is drawn.
+//! Draws the screen. Every text from a source goes through [`format::safe`], and payloads and headers are never drawn.
 
 mod dead_group;
 mod dialog;
@@ -24,7 +23,7 @@ use format::{end_of, safe};
 pub(super) use theme::Theme;
 use theme::Tone;
 
-/// Where there are fewer lines, one of them is for keys and messages together.
+/// Below this height the footer has one line, which shows the keys or a message.
 const MIN_HEIGHT_FOR_TWO_LINE_FOOTER: u16 = 16;
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
@@ -44,7 +43,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
 }
 
 fn draw_bar(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
-    let clock = if app.held { "HELD, p goes on".to_owned() } else { time_of_day(app.now) };
+    let clock = if app.frozen { "FROZEN, p resumes".to_owned() } else { time_of_day(app.now) };
     let right = Line::styled(format!(" {clock} "), theme.style(Tone::Title));
     let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
     let [left, at_end] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(width)]).areas(area);
@@ -60,7 +59,7 @@ fn time_of_day(now: Timestamp) -> String {
     moment(now).split_once('T').map_or_else(String::new, |(_, time)| time.to_owned())
 }
 
-/// Where the reader is.
+/// The path to the current view.
 fn place(app: &App) -> String {
     let outbox = || app.row().map_or_else(String::new, |row| safe(&row.label));
     match &app.view {
@@ -70,7 +69,7 @@ fn place(app: &App) -> String {
     }
 }
 
-/// `3 outboxes, 1 late, 1 no answer`.
+/// A summary such as `3 outboxes, 1 late, 1 no reply`.
 fn summary(app: &App) -> String {
     let outboxes = match app.rows.len() {
         1 => "1 outbox".to_owned(),

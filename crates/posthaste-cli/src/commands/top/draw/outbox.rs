@@ -1,4 +1,4 @@
-//! One outbox: what is wrong with it, its counts, its DEAD events by group, its routes, and what waits.
+//! View of one outbox: its problems, counts, groups of DEAD events, routes and backlog.
 
 use posthaste::Timestamp;
 use ratatui::Frame;
@@ -11,32 +11,32 @@ use super::theme::{Theme, Tone};
 use super::wrap::wrapped;
 use crate::commands::top::app::App;
 use crate::commands::top::outbox_history::{OutboxRow, late};
-use crate::commands::top::snapshot::{OutboxSnapshot, RouteState};
+use crate::commands::top::outbox_snapshot::{OutboxSnapshot, RouteState};
 
-/// The list by tenant has room from this width on.
+/// Minimum width at which the backlog by tenant is shown.
 const MIN_WIDTH_FOR_TENANTS: u16 = 110;
 
-/// Lines that a list needs to be worth its heading.
+/// Minimum height of a list.
 const MIN_LIST_LINES: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     draw_parts(frame, area, app, true, theme);
 }
 
-/// Also the lower half of the overview, where nothing can be chosen.
+/// Also draws the lower half of the overview, where nothing can be selected.
 pub(super) fn draw_parts(frame: &mut Frame<'_>, area: Rect, app: &App, chosen: bool, theme: Theme) {
     let Some(row) = app.row() else { return };
     let mut lines = troubles(row, app.now, theme);
     if let Some(snapshot) = &row.snapshot {
         lines.extend(counts(row, snapshot));
     } else if lines.is_empty() {
-        lines.push(Line::styled("asking …", theme.style(Tone::Dim)));
+        lines.push(Line::styled("waiting for a reply …", theme.style(Tone::Dim)));
     }
     let lines = wrapped(lines, area.width);
     let needed = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let [above, lists] = Layout::vertical([Constraint::Length(needed), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Text::from(lines), above);
-    // A heading alone says nothing.
+    // A heading without rows is not useful.
     if let Some(snapshot) = row.snapshot.as_ref().filter(|_| lists.height > 1) {
         draw_lists(frame, lists, app, (row, snapshot), chosen, theme);
     }
@@ -54,7 +54,7 @@ fn draw_lists(
     let others = lines(snapshot.routes.len().max(snapshot.by_type.groups.len()));
     let (dead, others) = match area.height.checked_sub(dead) {
         Some(rest) if rest >= MIN_LIST_LINES => (dead, others.min(rest)),
-        // The lists share what there is; the one to choose from goes first.
+        // The lists share the height; the list with the cursor has priority.
         _ if area.height >= 2 * MIN_LIST_LINES => {
             (area.height - others.min(area.height / 2), others.min(area.height / 2))
         }
@@ -75,19 +75,19 @@ fn draw_lists(
     }
 }
 
-/// A heading, the entries or a word that there are none, and a line that keeps lists apart.
+/// Lines of a list: the heading, the rows or a note that there are none, and an empty line.
 fn lines(entries: usize) -> u16 {
     u16::try_from(entries.max(1)).unwrap_or(u16::MAX).saturating_add(2)
 }
 
-/// What an operator should know first.
+/// The problems of the outbox, the most important first.
 fn troubles(row: &OutboxRow, now: Timestamp, theme: Theme) -> Vec<Line<'static>> {
     let bad = |text: String| Line::styled(text, theme.style(Tone::Bad));
     let notice = |text: String| Line::styled(text, theme.style(Tone::Notice));
     let mut lines = Vec::new();
     if let Some((error, since)) = &row.error {
-        let before = if row.snapshot.is_some() { " (below is how it was)" } else { "" };
-        lines.push(bad(format!("no answer for {}{before}: {}", ago(Some(*since), now), safe(error))));
+        let before = if row.snapshot.is_some() { " (the last state is below)" } else { "" };
+        lines.push(bad(format!("no reply for {}{before}: {}", ago(Some(*since), now), safe(error))));
     }
     let Some(snapshot) = &row.snapshot else { return lines };
     if let Some(finding) = late(&snapshot.stats) {

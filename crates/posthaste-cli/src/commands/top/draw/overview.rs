@@ -1,4 +1,4 @@
-//! All outboxes, one line each, and below them more about the one that is chosen.
+//! The overview: one line per outbox, and below them details of the selected one.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -11,13 +11,13 @@ use super::theme::{Theme, Tone};
 use crate::commands::top::app::App;
 use crate::commands::top::outbox_history::OutboxRow;
 
-/// Where an outbox has fewer characters for its name, columns go instead.
+/// Minimum width of the names. If they have less room, columns are dropped.
 const MIN_NAME_WIDTH: u16 = 12;
 
-/// What the cursor takes.
+/// Width of the cursor.
 const CURSOR_WIDTH: u16 = 2;
 
-/// A column behind the name.
+/// A column after the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Pending,
@@ -31,7 +31,7 @@ enum Column {
     State,
 }
 
-/// From left to right.
+/// Columns from left to right.
 const COLUMN_ORDER: [Column; 9] = [
     Column::Pending,
     Column::Due,
@@ -44,7 +44,7 @@ const COLUMN_ORDER: [Column; 9] = [
     Column::State,
 ];
 
-/// Which go first where there is little room.
+/// The order in which columns are dropped on a narrow terminal.
 const COLUMN_DROP_ORDER: [Column; 9] = [
     Column::Retry,
     Column::In,
@@ -77,7 +77,7 @@ impl Column {
     }
 }
 
-/// The columns that leave a name its room.
+/// The columns that fit beside the name.
 fn columns(width: u16) -> Vec<Column> {
     let mut columns = COLUMN_ORDER.to_vec();
     for spared in COLUMN_DROP_ORDER {
@@ -124,7 +124,7 @@ fn line<'a>(row: &OutboxRow, columns: &[Column], name: u16, theme: Theme) -> Tab
     let name = Cell::from(end_of(&safe(&row.label), name.into()));
     let cells = columns.iter().map(|column| cell(row, *column, theme));
     let line = TableRow::new(std::iter::once(name).chain(cells));
-    // What is shown of an outbox that does not answer is what it was.
+    // Figures of an outbox that does not respond are dimmed, because they are old.
     if row.error.is_some() { line.style(theme.style(Tone::Dim)) } else { line }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_go_before_the_name_does() {
+    fn narrow_screen_drops_columns_before_the_name() {
         assert_eq!(columns(80), COLUMN_ORDER);
         assert_eq!(columns(40), [Column::Pending, Column::Dead, Column::State]);
         assert_eq!(columns(0), []);

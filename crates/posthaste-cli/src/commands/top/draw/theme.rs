@@ -1,4 +1,4 @@
-//! How things look. Colours only repeat what words say: `NO_COLOR` takes them away and nothing else.
+//! Styles. Colours only repeat what the text says, so `NO_COLOR` removes no information.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -9,7 +9,7 @@ pub(in crate::commands::top) struct Theme {
     pub(in crate::commands::top) colours: bool,
 }
 
-/// What a part of the screen is.
+/// Meaning of a part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Title,

@@ -1,8 +1,8 @@
-//! Breaks long lines between words, so that it is known how many there are.
+//! Wraps lines between words, so that their number is known before they are drawn.
 
 use ratatui::text::{Line, Span};
 
-/// Each line in as many as it needs; a word that is too long for one is broken.
+/// Wraps each line. A word that is longer than a line is broken.
 pub(super) fn wrapped(lines: impl IntoIterator<Item = Line<'static>>, width: u16) -> Vec<Line<'static>> {
     let broken = |line: Line<'static>| {
         let style = line.style;
@@ -22,7 +22,7 @@ fn broken(text: &str, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// An empty line takes whatever comes.
+/// Whether the word fits into the last line. An empty line takes any word.
 fn fits(lines: &[String], word: &str, width: usize) -> bool {
     let taken = lines.last().map_or(0, |line| Span::raw(line).width());
     taken == 0 || taken + Span::raw(word).width() <= width
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_broken_between_words_and_within_those_that_are_too_long() {
+    fn lines_are_wrapped_between_words_and_within_long_words() {
         assert_eq!(broken("one two three", 8), ["one two", "three"]);
         assert_eq!(broken("one two", 7), ["one two"]);
         assert_eq!(broken("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);

@@ -1,4 +1,4 @@
-//! The screen and the keys, without a terminal and without a source.
+//! Tests of the screen and the keys, without a terminal and without a source.
 
 mod keys;
 

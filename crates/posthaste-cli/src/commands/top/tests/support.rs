@@ -1,4 +1,4 @@
-//! An app that has seen something, and what it draws.
+//! Apps for tests, and what they draw.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::commands::top::app::{App, Effect, Message, ReplayTarget, SourceInfo};
 use crate::commands::top::draw::{Theme, draw};
-use crate::commands::top::snapshot::{
+use crate::commands::top::outbox_snapshot::{
     DeadEvent, DeadGroupKey, Observation, OutboxSnapshot, RouteSnapshot, RouteState,
 };
 
@@ -25,14 +25,14 @@ fn ago(seconds: u64) -> Option<Timestamp> {
     Some(now() - Duration::from_secs(seconds))
 }
 
-/// A store and a relay, which nobody has answered for yet.
+/// A store and a relay, which have not replied yet.
 pub(super) fn two_sources() -> App {
     let info = |label: &str, actor: &str| SourceInfo { label: label.to_owned(), actor: actor.to_owned() };
     let store = info("sqlite:///var/lib/shop/shop.db", "cli:ann");
     App::new(vec![store, info("127.0.0.1:9911", "the name of your token")], now())
 }
 
-/// An outbox where all is well.
+/// An outbox without problems.
 pub(super) fn well() -> OutboxSnapshot {
     let nothing = || Backlog::new(Vec::new(), true);
     let mut stats = Stats::default();
@@ -59,7 +59,7 @@ pub(super) fn route(name: &str, state: RouteState, parked: u64) -> RouteSnapshot
     RouteSnapshot { name: name.to_owned(), state, parked: Some(parked), calls: Some(0) }
 }
 
-/// An outbox that somebody should look after.
+/// An outbox that needs attention.
 pub(super) fn troubled() -> OutboxSnapshot {
     let oldest = Some(Duration::from_secs(4_320));
     let waiting = |key: Option<&str>, count| BacklogGroup::new(key.map(str::to_owned), count, oldest);
@@ -112,19 +112,19 @@ pub(super) fn of_relay(snapshot: OutboxSnapshot) -> Vec<Observation> {
 }
 
 impl App {
-    /// A source answers.
+    /// A source replies.
     pub(super) fn hear(
         &mut self,
         source: usize,
         at: Instant,
         observations: Vec<Observation>,
     ) -> Option<Effect> {
-        self.update(Message::Observed { source, at, answer: Ok(observations) })
+        self.update(Message::Observed { source, at, result: Ok(observations) })
     }
 
-    /// A source does not answer.
+    /// A source does not respond.
     pub(super) fn miss(&mut self, source: usize, error: &str) {
-        self.update(Message::Observed { source, at: Instant::now(), answer: Err(error.to_owned()) });
+        self.update(Message::Observed { source, at: Instant::now(), result: Err(error.to_owned()) });
     }
 
     pub(super) fn key(&mut self, code: KeyCode) -> Option<Effect> {
@@ -136,7 +136,7 @@ impl App {
     }
 }
 
-/// Both sources have answered twice, and the relay's outbox is in trouble.
+/// Both sources have replied twice, and the outbox of the relay has problems.
 pub(super) fn both() -> App {
     let (mut app, then) = (two_sources(), Instant::now());
     let later = then + Duration::from_secs(2);
@@ -152,7 +152,7 @@ pub(super) fn both() -> App {
     app
 }
 
-/// The reader looks at the relay's outbox.
+/// The user has opened the outbox of the relay.
 pub(super) fn at_the_relay() -> App {
     let mut app = both();
     app.key(KeyCode::Down);
@@ -160,7 +160,7 @@ pub(super) fn at_the_relay() -> App {
     app
 }
 
-/// The group of connections that were refused.
+/// The group whose reason is a refused connection.
 pub(super) fn refused() -> ReplayTarget {
     ReplayTarget { source: 1, group: DeadGroupKey::of(Some("shop".to_owned()), &troubled().groups[0]) }
 }
@@ -171,7 +171,7 @@ pub(super) fn buffer(app: &App, width: u16, height: u16, colours: bool) -> Buffe
     terminal.backend().buffer().clone()
 }
 
-/// What the screen shows, without what is empty at the ends of its lines.
+/// The screen, without trailing spaces.
 pub(super) fn screen(app: &App, width: u16, height: u16) -> String {
     let buffer = buffer(app, width, height, true);
     let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();

@@ -1,4 +1,4 @@
-//! Every view, as it is drawn.
+//! Snapshots of every view. Those of the overview and of the question before a replay are in `docs/top.md`.
 
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
@@ -12,47 +12,15 @@ use crate::commands::top::app::{App, Message};
 fn in_a_group() -> App {
     let mut app = at_the_relay();
     app.key(KeyCode::Enter);
-    app.update(Message::Listed { target: refused(), answer: Ok((1..=12).map(dead_event).collect()) });
+    app.update(Message::Listed { target: refused(), result: Ok((1..=12).map(dead_event).collect()) });
     app
 }
 
 fn before_a_replay(count: u64) -> App {
     let mut app = at_the_relay();
     app.char('r');
-    app.update(Message::Counted { target: refused(), answer: Ok(count) });
+    app.update(Message::Counted { target: refused(), result: Ok(count) });
     app
-}
-
-#[test]
-fn overview_has_one_line_per_outbox_and_more_about_the_chosen_one() {
-    let mut app = both();
-    app.char('j');
-    assert_snapshot!(screen(&app, 80, 24), @"
-     posthaste top: 2 outboxes, 1 late                                    12:04:05Z
-      outbox          pending   due retry parked  dead  oldest out/s  in/s state
-      …b/shop/shop.db       3     1     0      0     0       -  96.5  96.5 ok
-    > ….0.1:9911 shop    1034    12   134   1000    14  1h 12m  12.5   0.0 late
-     127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
-    and which destination is slow or closed
-    the destination cannot be reached: push
-    paused by an operator: mail
-    pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
-    dead 14, done 98765, archived 0; oldest 1h 12m; 12.5 out/s, 0.0 in/s
-      DEAD type                          last reason
-        12 Order:OrderPlaced            3m 5s connection refused
-         2 Order:OrderPaid              3m 5s the order names no item
-
-    route       state       parked calls/s  waiting by type         events  oldest
-    orders      open             0    15.5  Order:OrderPlaced         1000  1h 12m
-    mail        paused         400     0.0  Mail:MailSent               34  1h 12m
-    push        unreachable    600     0.0
-
-
-
-
-     Enter look closer  ? help  q quit
-    ");
 }
 
 #[test]
@@ -84,14 +52,14 @@ fn overview_on_a_wide_screen_has_room_for_names_and_tenants() {
 }
 
 #[test]
-fn nobody_has_answered_yet() {
+fn sources_without_a_reply_have_no_figures() {
     assert_snapshot!(screen(&two_sources(), 80, 10), @"
      posthaste top: 2 outboxes                                            12:04:05Z
       outbox          pending   due retry parked  dead  oldest out/s  in/s state
-    > …b/shop/shop.db       -     -     -      -     -       -     -     - asking
-      127.0.0.1:9911        -     -     -      -     -       -     -     - asking
+    > …b/shop/shop.db       -     -     -      -     -       -     -     - waiting
+      127.0.0.1:9911        -     -     -      -     -       -     -     - waiting
      sqlite:///var/lib/shop/shop.db ────────────────────────────────────────────────
-    asking …
+    waiting for a reply …
 
 
 
@@ -100,20 +68,20 @@ fn nobody_has_answered_yet() {
 }
 
 #[test]
-fn source_without_an_answer_shows_why() {
+fn source_without_a_reply_shows_the_error() {
     let mut app = both();
     app.miss(1, "the relay cannot be reached: see that it runs, and where it listens: connection refused");
     app.char('j');
     assert_snapshot!(screen(&app, 80, 16), @"
-     posthaste top: 2 outboxes, 1 no answer                               12:04:05Z
+     posthaste top: 2 outboxes, 1 no reply                                12:04:05Z
       outbox          pending   due retry parked  dead  oldest out/s  in/s state
       …b/shop/shop.db       3     1     0      0     0       -  96.5  96.5 ok
-    > ….0.1:9911 shop    1034    12   134   1000    14  1h 12m     -     - no answer
+    > ….0.1:9911 shop    1034    12   134   1000    14  1h 12m     -     - no reply
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
-    no answer for 0s (below is how it was): the relay cannot be reached: see that it
-    runs, and where it listens: connection refused
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
-    and which destination is slow or closed
+    no reply for 0s (the last state is below): the relay cannot be reached: see that
+    it runs, and where it listens: connection refused
+    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
+    which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -185,41 +153,11 @@ fn group_shows_its_events_without_what_they_carry() {
 }
 
 #[test]
-fn question_says_exactly_what_would_happen() {
-    assert_snapshot!(screen(&before_a_replay(12), 80, 24), @r#"
-     posthaste top > 127.0.0.1:9911 shop                                  12:04:05Z
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
-    and which destination is slow or closed
-    the destination cannot be reached: push
-    paused by an operator: mail
-    pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
-    dead 14┌ Replay ────────────────────────────────────────────────────────┐
-        DEA│ Send 12 DEAD events out again?                                 │
-    >     1│                                                                │
-           │ outbox     127.0.0.1:9911 shop                                 │
-           │ type       OrderPlaced                                         │
-    route  │ aggregate  Order                                               │ldest
-    orders │ error      contains "connection refused"                       │h 12m
-    mail   │ on record  the name of your token                              │h 12m
-    push   │                                                                │
-           │ They become NEW and due now, with no attempt counted. Of       │
-           │ several destinations only those get an event that lack it.     │
-           └ y replays, any other key cancels ──────────────────────────────┘
-
-
-
-
-
-     Enter events of the group  r replay it  Esc back  ? help  q quit
-    "#);
-}
-
-#[test]
 fn question_says_when_more_events_match_than_the_group_has() {
     let shown = screen(&before_a_replay(13), 80, 24);
     assert!(shown.contains("Send 13 DEAD events out again?"), "{shown}");
-    assert!(shown.contains("These are more than the group has"), "{shown}");
-    assert!(!screen(&before_a_replay(12), 80, 24).contains("more than the group has"));
+    assert!(shown.contains("These are more events than the group has"), "{shown}");
+    assert!(!screen(&before_a_replay(12), 80, 24).contains("more events than the group has"));
 }
 
 #[test]
@@ -235,8 +173,8 @@ fn help_names_every_key() {
     pending│ ↑ ↓  k j   choose; PgUp, PgDn, Home and End go further         │
     dead 0,│ Enter →    look closer: an outbox, then a group of DEAD events │
       DEAD │ Esc ←      back                                                │
-    no DEAD│ r          replay the chosen group; you are asked first        │
-           │ p          hold the screen still, and let it go on             │
+    no DEAD│ r          replay the chosen group, after confirmation         │
+           │ p          freeze the screen, and resume it                    │
     route  │ ?          this help                                           │ldest
     none is│ q Ctrl-C   quit                                                │
            └ any key closes this ───────────────────────────────────────────┘
@@ -247,7 +185,7 @@ fn help_names_every_key() {
 }
 
 #[test]
-fn small_screen_shows_what_matters() {
+fn small_screen_shows_the_most_important_parts() {
     let mut app = both();
     app.char('j');
     assert_snapshot!(screen(&app, 40, 10), @"
@@ -277,7 +215,7 @@ fn small_screen_shows_what_matters() {
 }
 
 #[test]
-fn no_size_is_too_small() {
+fn every_size_can_be_drawn() {
     let apps = [two_sources(), both(), at_the_relay(), in_a_group(), before_a_replay(13)];
     for app in &apps {
         for (width, height) in (0..60).flat_map(|width| (0..20).map(move |height| (width, height))) {
@@ -287,7 +225,7 @@ fn no_size_is_too_small() {
 }
 
 #[test]
-fn colours_only_repeat_what_words_say() {
+fn colours_only_repeat_the_text() {
     let mut app = at_the_relay();
     app.miss(0, "gone");
     app.key(KeyCode::Esc);
@@ -304,7 +242,7 @@ fn colours_only_repeat_what_words_say() {
 }
 
 #[test]
-fn hostile_texts_are_shown_and_do_nothing() {
+fn control_sequences_are_escaped() {
     const HOSTILE: &str = "x\x1b[2J\u{9b}31m\x1b]0;t\x07\r\nfake\u{202e}\x7f";
     let mut snapshot = troubled();
     for group in &mut snapshot.groups {
@@ -332,13 +270,13 @@ fn hostile_texts_are_shown_and_do_nothing() {
     (event.id, event.event_type, event.aggregate_type) = (HOSTILE.into(), HOSTILE.into(), HOSTILE.into());
     (event.aggregate_id, event.tenant_id) = (Some(HOSTILE.into()), Some(HOSTILE.into()));
     event.error = Some(HOSTILE.into());
-    app.update(Message::Listed { target: target.clone(), answer: Ok(vec![event]) });
+    app.update(Message::Listed { target: target.clone(), result: Ok(vec![event]) });
     screens.push(screen(&app, 132, 40));
     app.char('r');
-    app.update(Message::Counted { target: target.clone(), answer: Ok(2) });
+    app.update(Message::Counted { target: target.clone(), result: Ok(2) });
     screens.push(screen(&app, 132, 40));
     app.char('y');
-    app.update(Message::Replayed { target, answer: Err(HOSTILE.to_owned()) });
+    app.update(Message::Replayed { target, result: Err(HOSTILE.to_owned()) });
     screens.push(screen(&app, 132, 40));
     for screen in screens {
         assert!(screen.contains(r"x\u{1b}[2J"), "{screen}");
