@@ -74,7 +74,7 @@ fn status_counts_every_state(kind: StoreKind) {
     let (json, findings) = json.split_once(r#","findings""#).expect("findings");
     assert_snapshot!(json, @r#"{TABLE,"pending":{"new":1,"retry":1,"due":1,"leased":0,"parked":0,"scheduled":1},"done":3,"dead":3,"archived":0,"estimated":{"pending":false,"done":false,"dead":false,"archived":false},"oldest_pending_seconds":0.0,"paused":["mail"],"by_type":{"groups":[{"key":"Order:OrderPlaced","count":2,"oldest_seconds":0.0}],"complete":true},"by_tenant":{"groups":[{"key":null,"count":1,"oldest_seconds":0.0},{"key":"acme","count":1,"oldest_seconds":0.0}],"complete":true}"#);
     let dead = r#"{"code":"dead-events","severity":"warning","what":"DEAD events: 3","advice":"look at their reasons, fix the cause, then replay or discard them"}"#;
-    let note = r#",{"code":"redis-fsync","severity":"note","what":"a crash of the machine can lose the last second of writes (appendfsync is not always)","advice":"set appendfsync to always where that matters more than speed"}"#;
+    let note = r#",{"code":"redis-fsync","severity":"note","what":"a crash of the machine can lose the last second of writes (appendfsync is not always)","advice":"set appendfsync to always if that matters more than speed"}"#;
     let note = if kind == StoreKind::Redis { note } else { "" };
     assert_eq!(findings, format!(":[{dead}{note}]}}\n--- exit code 0"));
 }

@@ -80,8 +80,8 @@ fn source_without_a_reply_shows_the_error() {
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
     no reply for 0s (the last state is below): the relay cannot be reached: see that
     it runs, and where it listens: connection refused
-    the oldest pending event has waited for 1h 12m: see whether an engine runs, and
-    which destination is slow or closed
+    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
+    and which destination is slow or closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
