@@ -9,11 +9,11 @@ use crate::{Database, WriterContext};
 ///
 /// The trait keeps drivers and stores apart: a Writer on tokio-postgres does not depend on sqlx.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an outbox store in the database {D}",
-    label = "not a store in {D}",
+    message = "this Writer cannot write to the store `{Self}`",
+    label = "not a store in the database of this Writer",
     note = "pass a store of `posthaste-sqlx`: `PgStore`, `MySqlStore` or `SqliteStore`, whichever is for the \
             database that this Writer writes to",
-    note = "of a store that is wrapped, in a `FaultyStore` for example, pass the store inside",
+    note = "if the store is wrapped, in a `FaultyStore` for example, pass the store inside",
     note = "a service without a store uses `from_context` and `WriterContext::writer_only`"
 )]
 pub trait OutboxStore<D: Database> {

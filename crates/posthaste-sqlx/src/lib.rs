@@ -5,17 +5,16 @@
 //! [`StoreBuilder`] and its [`Migrations`], [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what differs
 //! between databases, and each database implements it in the file of the same name. There is one module and one feature
 //! per database, with aliases for its types:
-#![cfg_attr(feature = "mysql", doc = " - [`mysql`], MariaDB from 10.6 on and MySQL from 8.0.13 on;")]
-#![cfg_attr(feature = "postgres", doc = " - [`postgres`], PostgreSQL from 13 on;")]
-#![cfg_attr(feature = "sqlite", doc = " - [`sqlite`], in the service's own database file.")]
+#![cfg_attr(feature = "mysql", doc = " - [`mysql`]: MariaDB 10.6, MySQL 8.0.13 and later;")]
+#![cfg_attr(feature = "postgres", doc = " - [`postgres`]: PostgreSQL 13 and later;")]
+#![cfg_attr(feature = "sqlite", doc = " - [`sqlite`]: the service's own database file.")]
 #![cfg_attr(
     any(feature = "mysql", feature = "postgres"),
     doc = "\nThe module [`foreign`] is for existing outbox tables with other columns."
 )]
 #![cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-#![allow(private_bounds, reason = "the traits of the databases are of no use to others")]
+#![allow(private_bounds, reason = "the traits of the databases are internal")]
 
-mod builder;
 mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod claim_byte_limit;
@@ -28,6 +27,7 @@ mod findings;
 pub mod foreign;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod login;
+mod migrations;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod page;
@@ -50,11 +50,13 @@ mod store_pool;
 mod transaction_depth;
 mod tx;
 mod writer;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+mod writer_session;
 
-pub use builder::StoreBuilder;
 pub use error::OpenError;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use foreign::{ForeignTableStore, Layout};
+pub use migrations::Migrations;
 #[cfg(feature = "mysql")]
 pub use mysql::{MySqlStore, MySqlTx, MySqlWriter};
 #[cfg(feature = "postgres")]
@@ -64,7 +66,7 @@ pub use schema_state::{Migration, SchemaState};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteStore, SqliteTx, SqliteWriter};
 pub use store::SqlStore;
-pub use store::migrate::Migrations;
+pub use store::builder::StoreBuilder;
 pub use tx::{Savepoint, Tx};
 pub use writer::Writer;
 

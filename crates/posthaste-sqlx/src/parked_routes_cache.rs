@@ -28,6 +28,7 @@ pub(crate) struct ParkedNames(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// The result of the last successful refresh.
     names: BTreeSet<String>,
     /// `None`: the next claim refreshes the names.
     next_refresh: Option<Instant>,

@@ -3,8 +3,13 @@
 //! sqlx states the abilities of a database in `where` clauses, which every generic function would have to repeat. The
 //! only implementation of [`Queries`] contains them once.
 
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+use std::borrow::Cow;
+
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use futures_util::stream::BoxStream;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+use posthaste_sql_writer::RowValue;
 use sqlx::database::HasStatementCache;
 use sqlx::query::Query;
 use sqlx::{Database, Encode, Executor, IntoArguments, RawSql, Type};
@@ -19,6 +24,9 @@ pub(crate) trait Queries: Database<Row: ReadColumns + ReadValues> + HasStatement
     fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self>;
 
     fn bind_text(query: SqlQuery<Self>, value: String) -> SqlQuery<Self>;
+
+    #[cfg(any(feature = "mysql", feature = "sqlite"))]
+    fn bind_value(query: SqlQuery<Self>, value: RowValue<'_>) -> SqlQuery<Self>;
 
     fn fetch_all(
         query: SqlQuery<Self>,
@@ -61,6 +69,10 @@ where
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
     for<'t> i64: Encode<'t, DB> + Type<DB>,
     for<'t> String: Encode<'t, DB> + Type<DB>,
+    Vec<u8>: Type<DB>,
+    for<'t> Option<i64>: Encode<'t, DB>,
+    for<'t> Option<String>: Encode<'t, DB>,
+    for<'t> Option<Vec<u8>>: Encode<'t, DB>,
 {
     fn bind_int(query: SqlQuery<Self>, value: i64) -> SqlQuery<Self> {
         query.bind(value)
@@ -68,6 +80,15 @@ where
 
     fn bind_text(query: SqlQuery<Self>, value: String) -> SqlQuery<Self> {
         query.bind(value)
+    }
+
+    #[cfg(any(feature = "mysql", feature = "sqlite"))]
+    fn bind_value(query: SqlQuery<Self>, value: RowValue<'_>) -> SqlQuery<Self> {
+        match value {
+            RowValue::Text(text) => query.bind(text.map(Cow::into_owned)),
+            RowValue::Int(int) => query.bind(int),
+            RowValue::Bytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
+        }
     }
 
     async fn fetch_all(

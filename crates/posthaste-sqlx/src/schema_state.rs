@@ -58,7 +58,7 @@ pub enum SchemaState {
 }
 
 /// The columns of the classic 15-column outbox table, which can be adopted.
-const DOCUMENT_COLUMNS: [&str; 15] = [
+const CLASSIC_COLUMNS: [&str; 15] = [
     "event_id",
     "event_type",
     "aggregate_type",
@@ -89,8 +89,8 @@ impl SchemaState {
     /// The state of a table with these columns and without a recorded version.
     pub(crate) fn foreign(columns: &[String]) -> Self {
         let is_missing = |name: &&str| !columns.iter().any(|column| column == name);
-        let missing: Vec<&str> = DOCUMENT_COLUMNS.into_iter().filter(is_missing).collect();
-        let unknown = columns.iter().map(String::as_str).filter(|column| !DOCUMENT_COLUMNS.contains(column));
+        let missing: Vec<&str> = CLASSIC_COLUMNS.into_iter().filter(is_missing).collect();
+        let unknown = columns.iter().map(String::as_str).filter(|column| !CLASSIC_COLUMNS.contains(column));
         let unknown: Vec<&str> = unknown.collect();
         let why = match (missing.as_slice(), unknown.as_slice()) {
             ([], []) => "it is a classic 15-column outbox table without a schema version".to_owned(),

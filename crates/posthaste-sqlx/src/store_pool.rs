@@ -20,11 +20,13 @@ use tokio::time::timeout;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct StorePool<DB: Database> {
+    /// With the password; see the `Debug` implementation.
     login: Options<DB>,
     /// Settings of every session, for servers that accept none while a connection is opened.
     settings: Option<&'static str>,
     /// Errors after which a connection can be used again.
     is_harmless: fn(&sqlx::Error) -> bool,
+    /// Open connections that no call uses. Emptied after a broken connection, and when the pool is closed.
     idle: Idle<DB>,
     /// One permit per connection that may be open. Closed with the store. Connections are added to `idle` before their
     /// permit is released.

@@ -3,12 +3,10 @@
 use std::fmt;
 
 use posthaste::writer::{NewRow, Scope};
-use posthaste::{Event, EventId, Outbox, Receipt, StoreError, WriteError};
+use posthaste::{Event, EventId, Receipt, StoreError, WriteError};
 use posthaste_sql_writer::WriterContext;
 use sqlx::Database;
 
-use crate::SqlStore;
-use crate::store::StoreDialect;
 use crate::transaction_depth::transaction_depth;
 
 /// The operations of a Writer that differ from database to database.
@@ -59,13 +57,6 @@ pub(crate) type Statements<D> = <<D as WriterDialect>::Outbox as posthaste_sql_w
 pub struct Writer<D: WriterDialect> {
     pub(crate) context: WriterContext<D::Outbox>,
     pub(crate) state: D::WriterState,
-}
-
-impl<D: StoreDialect> Writer<D> {
-    /// A Writer for this outbox. Create it once and clone it: every clone shares its statements.
-    pub fn new(store: &SqlStore<D>, outbox: &Outbox) -> Self {
-        Self { context: D::writer_context(store, outbox.writer_core()), state: D::writer_state(store) }
-    }
 }
 
 impl<D: WriterDialect> Writer<D> {

@@ -33,7 +33,7 @@ pub(crate) type BackendOf<C> = <<C as DieselConnection>::Database as DieselDatab
     note = "supported are `PgConnection`, `MysqlConnection` and `SqliteConnection` of diesel, and \
             `AsyncPgConnection`, `AsyncMysqlConnection` and `SyncConnectionWrapper<SqliteConnection>` of diesel-async",
     note = "each needs a feature of posthaste-diesel, such as `postgres` or `async-postgres`",
-    note = "of a pooled connection pass what is inside: `&mut *connection`"
+    note = "for a pooled connection, pass the connection inside: `&mut *connection`"
 )]
 pub trait DieselConnection: Send + Sized {
     /// The database that it connects to.

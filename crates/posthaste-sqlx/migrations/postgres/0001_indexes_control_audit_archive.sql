@@ -25,7 +25,7 @@ CREATE TABLE "{table}_audit" (
 );
 
 -- Delivered or dead events that the configuration keeps after their rows left the outbox. There is one partition per
--- day of archiving, so that a whole day can be dropped at once. A row without a partition goes into the default one.
+-- day of archiving, so that a whole day can be dropped in one statement. A row without a partition goes into the default one.
 CREATE TABLE "{table}_archive" (
   seq            bigint       NOT NULL,
   event_id       varchar(36)  NOT NULL,

@@ -29,7 +29,9 @@ pub(crate) type ChooseKeys<'a> = dyn Fn(bool, Vec<RowKey>) -> Vec<RowKey> + Send
 /// [`RowKey`] says.
 #[derive(Debug)]
 pub(crate) struct ForeignTable {
+    /// The session that holds the lock, or tries to take it at each claim.
     pub(super) session: LockSession,
+    /// The connections for statements that need no lock.
     server: Arc<dyn Server>,
     resolved: ResolvedLayout,
 }

@@ -18,8 +18,11 @@ const FORGET_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
 pub(super) struct Leases {
+    /// Rows that are leased, wait for their time, or have a history. An id has one entry, whatever the key is.
     rows: HashMap<EventId, RowState>,
+    /// The number of rows seen so far, from which each new row gets its `order`.
     seen: u64,
+    /// When unused rows were last removed.
     pruned: Option<Instant>,
 }
 
@@ -30,6 +33,7 @@ struct RowState {
     order: u64,
     /// The end of the lease, the time of the next attempt, or the end of the park.
     due: Instant,
+    /// The token of the current lease. `None` if the row is not leased.
     token: Option<LeaseToken>,
     /// Tokens of leases whose outcome was not reported yet, including expired ones. A report with any other token is
     /// about another row with the same id.

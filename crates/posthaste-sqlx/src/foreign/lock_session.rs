@@ -27,6 +27,7 @@ pub(crate) struct LockSession {
     server: Arc<dyn Server>,
     /// The interval of pings.
     keepalive_interval: Duration,
+    /// Locked for the duration of each call, so that one call at a time uses the session.
     open: Arc<Slot>,
     /// Set when the store is closed. No call takes the lock after that.
     closed: AtomicBool,
@@ -38,6 +39,7 @@ type Slot = Mutex<Option<OpenSession>>;
 /// An open connection, and whether it holds the lock.
 pub(crate) struct OpenSession {
     pub(crate) session: Box<dyn Session>,
+    /// True while the session holds the lock of the table, as far as the last statement has shown.
     pub(crate) leads: bool,
     _keepalive: KeepAliveTask,
 }
@@ -74,7 +76,7 @@ impl LockSession {
         Self { keepalive_interval, ..self }
     }
 
-    /// Takes the connection, and opens one if there is none.
+    /// Takes the connection, and opens a new one if the slot is empty.
     pub(crate) async fn take(&self) -> Result<SessionGuard<'_>, sqlx::Error> {
         let mut slot = self.open.lock().await;
         if self.closed.load(Ordering::Acquire) {

@@ -133,8 +133,8 @@ pub(super) async fn row_written_at_another_time_is_not_read(place: TestPlace) {
     place.drop().await;
 }
 
-/// With a pending row in the table, the engine and the changes of operators continue while more operators run this query
-/// than there are connections for them.
+/// With a pending row in the table, the engine and the changes of operators continue while more operators run this
+/// query than there are connections for them.
 pub(super) async fn slow_queries_block_nothing(place: TestPlace, question: &str) {
     let store = ForeignTableStore::new(place.open(Layout::order_service(), None).await, true);
     let ask = || store.table().query(Caller::Operator, question.to_owned(), Vec::new());

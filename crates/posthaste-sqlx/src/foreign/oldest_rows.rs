@@ -1,5 +1,5 @@
-//! The oldest rows of a foreign table, for the engine and for operators: the age of the oldest one, and purges. Each reads
-//! a bounded number of rows, as far as the indexes of the table allow.
+//! The oldest rows of a foreign table, for the engine and for operators: the age of the oldest one, and purges. Each
+//! reads a bounded number of rows, as far as the indexes of the table allow.
 
 use std::time::Duration;
 

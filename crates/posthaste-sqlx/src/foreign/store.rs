@@ -32,6 +32,7 @@ pub struct ForeignTableStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     table: ForeignTable,
+    /// The memory of the delivering process. Locked for short computations only, never across an await.
     leases: Mutex<Leases>,
     /// Whether this process held the lock at the last claim; `None` before the first one. Used to log changes.
     leads: Mutex<Option<bool>>,

@@ -23,6 +23,8 @@ const GET_ARCHIVED: &str = concat!(
     " FROM `{table}_archive` AS o WHERE event_id = ? ORDER BY seq DESC LIMIT 1"
 );
 
+/// Makes a DEAD row NEW, as if it had just been inserted, and counts the replay. LEAST keeps the count within its
+/// column.
 const REVIVE: &str = "UPDATE `{table}` SET status = 0, available_at = UTC_TIMESTAMP(6), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = LEAST(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
   parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
@@ -37,6 +39,7 @@ WHERE NOT EXISTS (SELECT 1 FROM `{table}_control` WHERE route = ?)";
 impl AdminDialect for MySql {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
+    /// Groups the newest DEAD rows only, so that the number of rows it reads is bounded.
     const DEAD_GROUPS: &'static str = concat!(
         "SELECT aggregate, event_type, reason, COUNT(*) AS total, ",
         micros!("MIN(done_at)"),

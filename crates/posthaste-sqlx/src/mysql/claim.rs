@@ -50,6 +50,8 @@ macro_rules! found {
     };
 }
 
+/// Finds due rows in the order of the index. The join with one row that contains the clock makes all conditions use the
+/// same time.
 macro_rules! by_due {
     ($lock:literal) => {
         concat!(
@@ -72,6 +74,7 @@ ORDER BY o.phase_at, o.seq LIMIT ?",
 /// second claim at the same time would find nothing. SKIP LOCKED leaves out rows that another transaction is changing.
 pub(super) const BY_DUE: Search = Search { sizes: by_due!(""), locking: by_due!(" FOR UPDATE SKIP LOCKED") };
 
+/// Finds rows in the order of insertion, leased ones included, because a leased row ends the search.
 macro_rules! by_seq {
     ($lock:literal) => {
         concat!(
@@ -100,6 +103,8 @@ pub(super) struct Search {
     pub(super) locking: &'static str,
 }
 
+/// Leases rows. A lease that another owner left without an outcome counts as lost, up to the number at which the engine
+/// suspects the event.
 pub(super) const LEASE: &str = concat!(
     "UPDATE `{table}` SET
   lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ? AND lost_leases < ?),
@@ -115,6 +120,7 @@ pub(super) const ROWS: &str =
 
 /// A row that a search found.
 struct DueRow {
+    /// The server's clock at the search, in microseconds since 1970.
     now: i64,
     position: IndexPosition,
     size: i64,

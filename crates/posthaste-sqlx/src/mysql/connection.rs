@@ -63,6 +63,7 @@ pub(crate) struct Connections {
     engine: StorePool<MySql>,
     pub(super) viewer: StorePool<MySql>,
     pub(super) operator: StorePool<MySql>,
+    /// The server and database in words, for errors.
     server: Arc<str>,
     /// The number of calls that were repeated because of a deadlock or a lock timeout.
     repeated: AtomicU64,

@@ -29,8 +29,10 @@ WHERE o.event_id = v.id"
 
 pub(super) const HELD: &str = held!();
 
+/// Locks the rows of leases. Skips those that another transaction has locked.
 pub(super) const LOCK: &str = concat!(held!(), " FOR UPDATE SKIP LOCKED");
 
+/// Extends leases of locked rows. LEAST keeps the count of lost leases within its column.
 pub(super) const RENEW: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),

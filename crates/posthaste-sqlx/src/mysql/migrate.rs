@@ -9,7 +9,7 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{ConnectOptions as _, MySql, MySqlConnection, Row as _};
 
 use super::connection::{Login, explain, server};
-use crate::store::migrate::{MigrateDialect, Migrations, Step, Work};
+use crate::migrations::{MigrateDialect, Migrations, Step, Work};
 use crate::{Migration, OpenError, SchemaState};
 
 /// The numbered migrations of one outbox table.
@@ -111,8 +111,8 @@ WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
         Ok((server_info, DatabaseId::new(id, server(&migrations.builder.options))))
     }
 
-    /// Continues where an interrupted adoption ended. The last two steps can run twice; the first one cannot, as it adds
-    /// columns.
+    /// Continues where an interrupted adoption ended. The last two steps can run twice; the first one cannot, as it
+    /// adds columns.
     async fn adopt_table(migrations: &MySqlMigrations, connection: &mut MySqlConnection) -> sqlx::Result<()> {
         let columns = migrations.columns_of(connection, "{table}").await?;
         if !has(&columns, FIRST_ADOPTED) {

@@ -1,5 +1,4 @@
-//! The MySQL and MariaDB store: an outbox in the service's own database, from MariaDB 10.6 and MySQL
-//! 8.0.13 on.
+//! The MySQL and MariaDB store: an outbox in the service's own database. Needs MariaDB 10.6, MySQL 8.0.13 or later.
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
@@ -29,7 +28,6 @@ mod claim;
 pub(crate) mod connection;
 mod diagnose;
 mod filter;
-mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]

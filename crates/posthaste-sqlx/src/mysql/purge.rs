@@ -16,6 +16,7 @@ macro_rules! cutoff {
     };
 }
 
+/// Old rows in the order of the index, whose generated column contains the time of the end for them.
 pub(super) const OLD_DONE: &str = concat!(
     "SELECT seq FROM `{table}` FORCE INDEX (`{table}_due`) WHERE phase = 1 AND phase_at <= ",
     cutoff!(),
@@ -46,6 +47,8 @@ const OLD_ARCHIVED: &str = concat!(
     " ORDER BY archived_at LIMIT ?"
 );
 
+/// Only for archiving, where the rows must not change between the SELECT and the INSERT. Rows that another transaction
+/// has locked are left for the next purge.
 const LOCK: &str = " FOR UPDATE SKIP LOCKED";
 
 const DELETE_KEYS: &str = "DELETE FROM `{table}` WHERE seq IN ({keys})";

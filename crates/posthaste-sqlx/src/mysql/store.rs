@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connections, Login};
 use super::{MySqlStore, wake_up};
-use crate::builder::BuilderDialect;
 use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
+use crate::store::builder::BuilderDialect;
 use crate::store::{Inner, StoreDialect};
 
 #[derive(Debug)]

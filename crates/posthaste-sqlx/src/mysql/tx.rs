@@ -5,16 +5,15 @@ use std::collections::HashSet;
 use posthaste::writer::Ledger;
 use posthaste::{CommitError, StoreError};
 use posthaste_sql_writer::WriterContext;
-use posthaste_sql_writer::mysql::{Statements, proves_rollback};
-use sqlx::{MySql, MySqlConnection, MySqlPool, Row as _};
+use posthaste_sql_writer::mysql::{self, proves_rollback};
+use sqlx::{MySql, MySqlConnection, MySqlPool};
 
 use super::MySqlWriter;
 use super::connection::{BEGIN, number};
-use super::value::{MAX_KEYS, bind_all};
 use super::writer::is_in_transaction;
-use crate::sql::ready;
 use crate::tx::TxDialect;
 use crate::writer::failed;
+use crate::writer_session::WriterSession;
 
 impl TxDialect for MySql {
     const BEGIN: &'static str = BEGIN;
@@ -41,7 +40,9 @@ impl TxDialect for MySql {
         touched: bool,
     ) -> Result<HashSet<i64>, CommitError> {
         let rolled_back = |error| CommitError::RolledBack(failed::<MySql>(error));
-        let present = present(context.statements(), connection, &ledger.seqs()).await.map_err(rolled_back)?;
+        let mut session = WriterSession::<Self>::new(connection);
+        let present = mysql::present(&mut session, context.statements(), &ledger.seqs()).await;
+        let present = present.map_err(rolled_back)?;
         let in_doubt = present.is_empty() && touched;
         if in_doubt && !is_in_transaction(connection).await.map_err(rolled_back)? {
             return Err(match ledger.is_empty() {
@@ -59,19 +60,4 @@ impl TxDialect for MySql {
             false => CommitError::Unknown(failed::<MySql>(error)),
         }
     }
-}
-
-async fn present(
-    statements: &Statements,
-    connection: &mut MySqlConnection,
-    written: &[i64],
-) -> sqlx::Result<HashSet<i64>> {
-    let mut present = HashSet::with_capacity(written.len());
-    for seqs in written.chunks(MAX_KEYS) {
-        let query = bind_all(ready(&statements.present(seqs.len()).into()), seqs);
-        for row in &query.fetch_all(&mut *connection).await? {
-            present.insert(row.try_get(0)?);
-        }
-    }
-    Ok(present)
 }

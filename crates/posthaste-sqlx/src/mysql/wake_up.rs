@@ -15,6 +15,7 @@ use crate::store::{Inner, SqlStore};
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
 const QUIET_INTERVAL: Duration = Duration::from_millis(250);
 
+/// One step in the index that claims read.
 pub(super) const ANYTHING_DUE: &str = "SELECT 1 FROM `{table}` FORCE INDEX (`{table}_due`)
 WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6) LIMIT 1";
 

@@ -3,13 +3,15 @@
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::WriterContext;
-use posthaste_sql_writer::mysql::{Flavour, NO_SAVEPOINT, NULL_IN_COLUMN, Statements};
-use sqlx::{Executor as _, MySql, MySqlConnection, Row as _};
+use posthaste_sql_writer::mysql::{
+    self, DUPLICATE_KEY, Flavour, MySqlSession, NO_SAVEPOINT, NULL_IN_COLUMN, Statements,
+};
+use sqlx::mysql::MySqlQueryResult;
+use sqlx::{Executor as _, MySql, MySqlConnection};
 
 use super::connection::number;
-use super::insert;
-use crate::sql::ready;
 use crate::writer::{WriterDialect, failed};
+use crate::writer_session::{WriterSession, WriterSessionDialect};
 
 impl WriterDialect for MySql {
     type Outbox = posthaste_sql_writer::MySql;
@@ -21,7 +23,9 @@ impl WriterDialect for MySql {
         context: &WriterContext<Self::Outbox>,
         connection: &mut MySqlConnection,
     ) -> Result<(), StoreError> {
-        let flavour = insert::flavour(context.statements(), connection).await.map_err(failed::<MySql>)?;
+        let flavour = mysql::flavour(&mut WriterSession::<Self>::new(connection), context.statements())
+            .await
+            .map_err(failed::<MySql>)?;
         match flavour {
             Flavour::MariaDb => Ok(()),
             _ if is_in_transaction(connection).await.map_err(failed::<MySql>)? => Ok(()),
@@ -34,7 +38,7 @@ impl WriterDialect for MySql {
         connection: &mut MySqlConnection,
         rows: &[NewRow],
     ) -> sqlx::Result<Vec<Option<i64>>> {
-        insert::insert(statements, connection, rows).await
+        mysql::insert(&mut WriterSession::<Self>::new(connection), statements, rows).await
     }
 
     /// `event_id` is NULL in an INSERT without a transaction, and in another database than that of the outbox.
@@ -43,16 +47,26 @@ impl WriterDialect for MySql {
         connection: &mut MySqlConnection,
         error: sqlx::Error,
     ) -> StoreError {
-        if number(&error) != Some(NULL_IN_COLUMN) || !error.to_string().contains("event_id") {
-            return failed::<MySql>(error);
-        }
-        let statements = context.statements();
-        let Some(identify) = statements.identify() else { return StoreError::NoTransaction };
-        let found = ready::<MySql>(identify).fetch_one(connection).await;
-        match found.and_then(|row| row.try_get::<String, _>(0)) {
-            Ok(found) => statements.refused(&found),
-            Err(error) => failed::<MySql>(error),
-        }
+        let mut session = WriterSession::<Self>::new(connection);
+        mysql::refused(&mut session, context.statements(), error).await.unwrap_or_else(failed::<Self>)
+    }
+}
+
+impl WriterSessionDialect for MySql {
+    fn inserted(result: &MySqlQueryResult) -> (u64, Option<i64>) {
+        (result.rows_affected(), i64::try_from(result.last_insert_id()).ok())
+    }
+}
+
+impl MySqlSession for WriterSession<'_, MySql> {
+    const READS_INSERTS: bool = true;
+
+    fn is_duplicate(error: &sqlx::Error) -> bool {
+        number(error) == Some(DUPLICATE_KEY)
+    }
+
+    fn has_no_id(error: &sqlx::Error) -> bool {
+        number(error) == Some(NULL_IN_COLUMN) && error.to_string().contains("event_id")
     }
 }
 

@@ -23,6 +23,8 @@ const GET_ARCHIVED: &str = concat!(
     r#" FROM "{table}_archive" AS o WHERE event_id = $1 ORDER BY seq DESC LIMIT 1"#
 );
 
+/// Makes a DEAD row NEW, as if it had just been inserted, and counts the replay. `least` keeps the count within its
+/// column.
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = statement_timestamp(), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = least(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
   put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
@@ -35,6 +37,7 @@ VALUES ($1, statement_timestamp(), $2) ON CONFLICT (route) DO NOTHING"#;
 impl AdminDialect for Postgres {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
+    /// Groups the newest DEAD rows only, so that the number of rows it reads is bounded.
     const DEAD_GROUPS: &'static str = r#"SELECT
   coalesce(aggregate_type, $1), event_type, coalesce(left(last_error, 200), ''),
   count(*) AS total, min(done_at), max(done_at)

@@ -73,6 +73,8 @@ RETURNING (SELECT max(available_at) FROM picked) AS last_due,
     };
 }
 
+/// Claims in the order of the index. MATERIALIZED makes PostgreSQL run the search once. SKIP LOCKED leaves out rows
+/// that another claim or settlement has locked. ($7, $8) is where the range begins, and $9 where it ends.
 pub(super) const BY_DUE: &str = concat!(
     r#"WITH due AS MATERIALIZED (
   SELECT seq, available_at, "#,
@@ -174,14 +176,14 @@ impl PgStore {
         let floor = &self.0.state.claim_floor;
         let (taken, range) = floor.around(claim, seen_at, take, |taken| taken.last).await?;
         if range.is_partial() && taken.last.is_none() {
-            self.ring_for_sweep();
+            self.wake_for_sweep();
         }
         Ok(taken)
     }
 
     /// Wakes the engine at the next sweep. A commit notifies only once, and the claim that follows does not see its row
     /// if that row is below the floor.
-    fn ring_for_sweep(&self) {
+    fn wake_for_sweep(&self) {
         let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.state.claim_floor.plan_wake_up())
         else {
             return;

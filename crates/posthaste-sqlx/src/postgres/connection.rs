@@ -30,6 +30,7 @@ const ENGINE_BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL
      SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
      SET LOCAL statement_timeout = '30s'";
 
+/// Includes rights on single columns, because the grants of a writer are on columns.
 const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
   OR has_any_column_privilege('"{table}"', 'UPDATE')"#;
 
@@ -38,6 +39,7 @@ pub(super) const BEGIN: &str = "BEGIN";
 /// Ends a query of an operator whose caller has given up. The HTTP API waits for ten seconds.
 pub(super) const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
+/// Ends a change of an operator that is blocked, by a lock for example.
 pub(super) const OPERATOR_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '30s'";
 
 /// Lets the server end a statement whose client has gone away: a claim that continued would lease rows that no process

@@ -17,6 +17,7 @@ WHERE o.seq = v.seq AND o.event_id = v.id AND o.lease_token = v.token AND o.lock
     };
 }
 
+/// Extends leases, and returns them with their tokens. `least` keeps the count of lost leases within its column.
 pub(super) const RENEW: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6,
   lost_leases = least(o.lost_leases, 2147483646) + $7"#,

@@ -5,7 +5,7 @@ use posthaste_sql_writer::postgres::DATABASE_ID;
 use sqlx::{ConnectOptions as _, Executor as _, PgConnection, Postgres, Row as _};
 
 use super::connection::{BEGIN, Login, explain, named, server};
-use crate::store::migrate::{MigrateDialect, Migrations, Step, Work};
+use crate::migrations::{MigrateDialect, Migrations, Step, Work};
 use crate::{Migration, OpenError};
 
 /// The numbered migrations of one outbox table.

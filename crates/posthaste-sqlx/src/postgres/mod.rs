@@ -1,4 +1,4 @@
-//! The PostgreSQL store, from PostgreSQL 13 on: an outbox in the service's own database.
+//! The PostgreSQL store: an outbox in the service's own database. Needs PostgreSQL 13 or later.
 //!
 //! ```no_run
 //! use posthaste::{Delivery, Event, Outbox, Routes};
@@ -51,8 +51,8 @@ use sqlx::postgres::PgConnectOptions;
 pub use migrate::PgMigrations;
 pub use store::Notify;
 
-use crate::builder::BuilderDialect as _;
 use crate::store::StoreDialect as _;
+use crate::store::builder::BuilderDialect as _;
 use crate::{OpenError, Savepoint, SchemaName, SqlStore, StoreBuilder, Tx, Writer};
 use connection::{ConnectionPath, Connections, Login};
 use store::State;

@@ -12,6 +12,8 @@ use super::value::{interval, limit, now};
 use crate::sql::Sql;
 use crate::store::purge::PurgeDialect;
 
+/// The numbers of old rows, in the order of an index. As an array they are found once; see the statements of claims.
+/// Rows that another transaction has locked are left for the next purge.
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= coalesce($1, statement_timestamp()) - $2
 ORDER BY coalesce(done_at, inserted_at) LIMIT {limit} FOR UPDATE SKIP LOCKED)"#;
@@ -36,6 +38,7 @@ macro_rules! archive_columns {
     };
 }
 
+/// Deletes and archives in one statement, so that an event is in exactly one of the two tables.
 const ARCHIVE: &str = r#"WITH gone AS (DELETE FROM "{table}" WHERE seq = ANY ("#;
 const ARCHIVE_END: &str = concat!(
     r#") RETURNING *) INSERT INTO "{table}_archive" (seq, status, archived_at, "#,

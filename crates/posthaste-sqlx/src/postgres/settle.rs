@@ -28,12 +28,14 @@ WHERE seq = ANY ($1) AND status NOT IN (1, 3)
     };
 }
 
+/// The lean statement for deliveries whose rows are kept.
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = coalesce($3, statement_timestamp()), last_error = NULL,
   put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
     meant!()
 );
 
+/// The lean statement for deliveries whose rows are deleted.
 pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}""#, meant!());
 
 /// True if this outcome gives up the row: the verdict says so, it was the last attempt, or the row was put off for too

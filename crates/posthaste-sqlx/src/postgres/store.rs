@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ConnectionPath, Connections, Login, named};
 use super::{PgStore, PgStoreBuilder, Settings, wake_up};
-use crate::builder::BuilderDialect;
 use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
+use crate::store::builder::BuilderDialect;
 use crate::store::{Inner, StoreDialect};
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(super) todays_partition: OnceCell<()>,
     /// When to check the partitions of the next days again. `None`: at the next call that archives.
     next_partition_check: Mutex<Option<Instant>>,
-    /// Where to listen for other processes; `None` behind PgBouncer.
+    /// Where to listen for other processes; `None` behind PgBouncer, unless `listen_on` names a connection.
     pub(super) listen: Option<Login>,
     /// Notified to wake other processes. Created with the first Writer, together with the task that sends NOTIFY.
     remote_notifier: OnceLock<Notifier>,

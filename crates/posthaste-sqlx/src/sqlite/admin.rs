@@ -26,6 +26,7 @@ const GET_ARCHIVED: &str = concat!(
     r#" FROM "{table}_archive" WHERE event_id = ?1 ORDER BY seq DESC LIMIT 1"#
 );
 
+/// Makes a DEAD row NEW, as if it had just been inserted, and counts the replay.
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = ?2, attempts = 0, deferrals = 0,
   lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL,
   put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
@@ -37,6 +38,7 @@ ON CONFLICT (route) DO NOTHING"#;
 impl AdminDialect for Sqlite {
     const ROW_COLUMNS: &'static str = row_columns!();
     const GET: [&'static str; 2] = [GET, GET_ARCHIVED];
+    /// Groups the newest DEAD rows only, so that the number of rows it reads is bounded.
     const DEAD_GROUPS: &'static str = r#"SELECT
   coalesce(aggregate_type, ?1), event_type, coalesce(substr(last_error, 1, 200), ''),
   count(*) AS total, min(done_at), max(done_at)

@@ -8,6 +8,7 @@ use sqlx::{Row as _, Sqlite};
 
 use crate::store::backlog::BacklogDialect;
 
+/// Groups the oldest 20,000 pending rows, so that the number of rows it reads is bounded.
 macro_rules! groups {
     ($key:literal) => {
         concat!(

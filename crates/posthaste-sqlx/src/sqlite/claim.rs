@@ -38,6 +38,8 @@ macro_rules! size {
     };
 }
 
+/// Finds due rows in the order of the index. INDEXED BY makes SQLite refuse the statement if the index is missing,
+/// instead of reading and sorting the table.
 pub(super) const BY_DUE: &str = concat!(
     "SELECT seq, ",
     size!(),
@@ -62,6 +64,8 @@ WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= 
 ORDER BY seq LIMIT ?3"#
 );
 
+/// Leases rows. A lease that another owner left without an outcome counts as lost, up to the number at which the engine
+/// suspects the event.
 pub(super) const LEASE: &str = r#"UPDATE "{table}" SET
   locked_by = ?1, locked_at = ?2, lease_token = ?3, available_at = ?4, parked = NULL,
   lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ?1 AND lost_leases < ?6)

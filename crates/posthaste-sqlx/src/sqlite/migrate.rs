@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Executor as _, Sqlite, SqliteConnection};
 
 use super::connection::{BEGIN, engine_options, explain, reader_options, wait_before_retry};
-use crate::store::migrate::{MigrateDialect, Migrations, Step, Work};
+use crate::migrations::{MigrateDialect, Migrations, Step, Work};
 use crate::{Migration, OpenError};
 
 /// The numbered migrations of one outbox table.

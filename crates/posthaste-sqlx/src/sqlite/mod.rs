@@ -26,8 +26,8 @@
 //! ```
 //!
 //! The store sets the journal mode of the file to WAL. Write transactions of the service should begin with
-//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later fails immediately,
-//! whatever its busy timeout, if another connection has written in between.
+//! `BEGIN IMMEDIATE`, as [`SqliteWriter::begin`] does: a transaction that reads first and writes later fails
+//! immediately, whatever its busy timeout, if another connection has written in between.
 
 mod admin;
 mod backlog;
@@ -35,7 +35,6 @@ mod claim;
 mod connection;
 mod diagnose;
 mod filter;
-mod insert;
 mod lease;
 mod migrate;
 #[cfg(test)]

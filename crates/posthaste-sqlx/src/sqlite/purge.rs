@@ -31,6 +31,7 @@ macro_rules! archive_columns {
     };
 }
 
+/// REPLACE, because after a restore of the file an event may be in the archive already.
 pub(super) const ARCHIVE: &str = concat!(
     r#"INSERT OR REPLACE INTO "{table}_archive" (seq, status, "#,
     archive_columns!(),

@@ -33,9 +33,11 @@ pub(super) const DONE: &str = concat!(
     delivered!()
 );
 
+/// Reads which rows the statement `DONE` has settled, if it did not find all of them.
 pub(super) const DONE_BY: &str = r#"SELECT seq FROM "{table}"
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 1 AND lease_token = ?2"#;
 
+/// The lean statement for deliveries whose rows are deleted.
 pub(super) const DELETE: &str = concat!(r#"DELETE FROM "{table}" "#, delivered!(), " RETURNING seq");
 
 /// The limit for putting off the row: the longest limit so far. NULL if this outcome has no limit.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Connections;
 use super::writer::WriterState;
 use super::{SqliteStore, wake_up};
-use crate::builder::BuilderDialect;
+use crate::store::builder::BuilderDialect;
 use crate::store::{Inner, StoreDialect};
 
 impl BuilderDialect for Sqlite {

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use posthaste::writer::Ledger;
 use posthaste::{CommitError, StoreError};
 use posthaste_sql_writer::WriterContext;
-use posthaste_sql_writer::sqlite::WrittenRows;
-use sqlx::{Row as _, Sqlite, SqliteConnection, SqlitePool};
+use posthaste_sql_writer::sqlite;
+use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 
 use super::SqliteWriter;
 use super::connection::BEGIN;
 use super::write_queue::WritePermit;
-use crate::sql::ready;
 use crate::tx::TxDialect;
 use crate::writer::failed;
+use crate::writer_session::WriterSession;
 
 impl TxDialect for Sqlite {
     const BEGIN: &'static str = BEGIN;
@@ -39,16 +39,9 @@ impl TxDialect for Sqlite {
         ledger: &Ledger,
         _touched: bool,
     ) -> Result<HashSet<i64>, CommitError> {
-        let written = WrittenRows::new(ledger.ids_by_seq());
-        if written.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let query = ready::<Sqlite>(&context.statements().missing).bind(written.to_json());
-        let rows = query.fetch_all(connection).await;
-        let missing = rows.and_then(|rows| rows.iter().map(|row| row.try_get(0)).collect());
-        let missing: Result<Vec<i64>, _> = missing;
-        let missing = missing.map_err(|error| CommitError::RolledBack(failed::<Sqlite>(error)))?;
-        Ok(written.present(missing))
+        let mut session = WriterSession::<Self>::new(connection);
+        let present = sqlite::present(&mut session, context.statements(), ledger.ids_by_seq()).await;
+        present.map_err(|error| CommitError::RolledBack(failed::<Self>(error)))
     }
 
     /// A COMMIT that SQLite refused is rolled back when its guard is dropped. If no transaction was open any more,

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// Longer than any write of the store. A transaction of the service that takes longer blocks all writers anyway.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// While a service writes, the engine waits for this long before each write, and settles more rows at once instead.
+/// While a service writes, the engine waits for this long before each write, and settles more rows per call instead.
 const ENGINE_DELAY: Duration = Duration::from_millis(1);
 
 /// A service that has written this recently is likely to write again.

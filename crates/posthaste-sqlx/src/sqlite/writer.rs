@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use posthaste::StoreError;
 use posthaste::writer::NewRow;
 use posthaste_sql_writer::WriterContext;
-use posthaste_sql_writer::sqlite::Statements;
-use sqlx::sqlite::SqliteConnectOptions;
+use posthaste_sql_writer::sqlite::{self, Statements};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteQueryResult};
 use sqlx::{Executor as _, Row as _, Sqlite, SqliteConnection, SqlitePool};
 
-use super::insert;
 use super::write_queue::WriteQueue;
 use crate::sql::ready;
 use crate::writer::{WriterDialect, failed};
+use crate::writer_session::{WriterSession, WriterSessionDialect};
 
 /// The state of a Writer on SQLite besides its context.
 #[derive(Clone, Debug)]
@@ -81,7 +81,13 @@ impl WriterDialect for Sqlite {
         connection: &mut SqliteConnection,
         rows: &[NewRow],
     ) -> sqlx::Result<Vec<Option<i64>>> {
-        insert::insert(statements, connection, rows).await
+        sqlite::insert(&mut WriterSession::<Self>::new(connection), statements, rows).await
+    }
+}
+
+impl WriterSessionDialect for Sqlite {
+    fn inserted(result: &SqliteQueryResult) -> (u64, Option<i64>) {
+        (result.rows_affected(), Some(result.last_insert_rowid()))
     }
 }
 

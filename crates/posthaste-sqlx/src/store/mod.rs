@@ -2,10 +2,10 @@
 
 pub(crate) mod admin;
 pub(crate) mod backlog;
+pub(crate) mod builder;
 pub(crate) mod claim;
 pub(crate) mod diagnose;
 pub(crate) mod lease;
-pub(crate) mod migrate;
 pub(crate) mod purge;
 pub(crate) mod settle;
 pub(crate) mod stats;
@@ -19,7 +19,7 @@ use posthaste::store::{
     Claim, Claimed, Lease, Notifier, Park, Purge, Release, Renew, Settle, Settled, Store, Unpark,
 };
 use posthaste::writer::{NewRow, WriterCore};
-use posthaste::{StoreError, Timestamp};
+use posthaste::{Outbox, StoreError, Timestamp};
 use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ use crate::parked_routes_cache::ParkedNames;
 use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::tx::TxDialect;
-use crate::writer::Statements;
+use crate::writer::{Statements, Writer};
 use claim::ClaimDialect;
 use diagnose::DiagnoseDialect;
 use lease::LeaseDialect;
@@ -114,7 +114,8 @@ pub(crate) struct Inner<D: StoreDialect> {
 }
 
 impl<D: Dialect> SqlStore<D> {
-    /// The INSERT alone, for the conformance suite: without hooks, limits or receipt. Services use a [`Writer`](crate::Writer).
+    /// The INSERT alone, for the conformance suite: without hooks, limits or receipt. Services use a
+    /// [`Writer`](crate::Writer).
     #[doc(hidden)]
     pub async fn insert_rows(
         &self,
@@ -210,6 +211,13 @@ impl<D: StoreDialect> Clone for SqlStore<D> {
 impl<D: StoreDialect> Drop for Inner<D> {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+impl<D: StoreDialect> Writer<D> {
+    /// A Writer for this outbox. Create it once and clone it: every clone shares its statements.
+    pub fn new(store: &SqlStore<D>, outbox: &Outbox) -> Self {
+        Self { context: D::writer_context(store, outbox.writer_core()), state: D::writer_state(store) }
     }
 }
 

@@ -26,14 +26,14 @@ macro_rules! adopt_tests {
 pub(crate) use adopt_tests;
 
 /// A place with a classic 15-column outbox table.
-pub(crate) struct DocumentTable {
+pub(crate) struct ClassicTable {
     pub(crate) place: Place,
     pub(crate) pool: Pool,
 }
 
-impl DocumentTable {
+impl ClassicTable {
     pub(crate) async fn new(types: ColumnTypes, sql: &str) -> Self {
-        let place = Place::for_documents(types).await;
+        let place = Place::for_classic_table(types).await;
         place.execute(&format!("{} {sql}", create_table_sql(types))).await;
         let pool = place.pool(4).await;
         Self { place, pool }
@@ -65,7 +65,7 @@ impl DocumentTable {
 }
 
 pub(crate) async fn opening_a_classic_table_says_how_to_adopt_it() {
-    let old = DocumentTable::new(COLUMN_TYPES[0], "").await;
+    let old = ClassicTable::new(COLUMN_TYPES[0], "").await;
     let before = old.place.contents().await;
     for error in errors_of(old.builder()).await {
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");
@@ -80,7 +80,7 @@ pub(crate) async fn opening_a_classic_table_says_how_to_adopt_it() {
 /// A producer may set any creation time, for example a year ago.
 pub(crate) async fn age_of_adopted_events_counts_from_the_adoption() {
     for types in COLUMN_TYPES {
-        let old = DocumentTable::with_rows(types).await;
+        let old = ClassicTable::with_rows(types).await;
         let store = old.adopt().await.expect("an outbox");
         let waits = [store.oldest_pending(None).await.unwrap(), store.stats().await.unwrap().oldest_pending];
         assert!(waits.iter().all(|wait| wait.is_some_and(|wait| wait < HOUR)), "{waits:?}, {}", types.time);
@@ -91,7 +91,7 @@ pub(crate) async fn age_of_adopted_events_counts_from_the_adoption() {
 
 pub(crate) async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered() {
     for types in COLUMN_TYPES {
-        let old = DocumentTable::with_rows(types).await;
+        let old = ClassicTable::with_rows(types).await;
         let before = old.text(FINGERPRINT_SQL).await;
         let store = old.adopt().await.expect("an outbox");
         assert_eq!(old.text(FINGERPRINT_SQL).await, before, "{}", types.time);
@@ -137,8 +137,7 @@ pub(crate) async fn rows_of_every_state_are_kept_and_the_pending_ones_delivered(
 
 pub(crate) async fn printed_adoption_does_the_same() {
     for types in COLUMN_TYPES {
-        let (by_call, by_hand) =
-            (DocumentTable::with_rows(types).await, DocumentTable::with_rows(types).await);
+        let (by_call, by_hand) = (ClassicTable::with_rows(types).await, ClassicTable::with_rows(types).await);
         by_call.adopt().await.expect("an outbox").close().await;
         let printed = by_hand.builder().migrations().adoption_sql();
         assert!(printed.contains("Writes every row"), "it names what rewrites the table");
@@ -157,7 +156,7 @@ pub(crate) async fn printed_adoption_does_the_same() {
 }
 
 pub(crate) async fn adopting_twice_or_concurrently_is_harmless() {
-    let old = DocumentTable::with_rows(COLUMN_TYPES[0]).await;
+    let old = ClassicTable::with_rows(COLUMN_TYPES[0]).await;
     let adopt = |_| {
         let migrations = old.builder().migrations();
         tokio::spawn(async move { migrations.adopt().await })
@@ -179,7 +178,7 @@ pub(crate) async fn table_with_other_columns_is_refused_and_left_alone() {
         ("DROP COLUMN tenant_id", "tenant_id"),
         ("RENAME COLUMN payload TO body", "payload"),
     ] {
-        let old = DocumentTable::new(COLUMN_TYPES[0], &format!("ALTER TABLE outbox_event {change};")).await;
+        let old = ClassicTable::new(COLUMN_TYPES[0], &format!("ALTER TABLE outbox_event {change};")).await;
         let before = old.place.contents().await;
         let error = old.adopt().await.expect_err("another table");
         assert!(matches!(error, OpenError::ForeignTable { .. }), "{error:?}");

@@ -21,7 +21,7 @@ macro_rules! server_row_tests {
 pub(crate) use server_row_tests;
 
 /// The columns of the classic 15-column outbox table.
-pub(crate) const DOCUMENT_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, \
+pub(crate) const CLASSIC_COLUMNS: &str = "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, \
     headers, status, attempts, available_at, created_at, done_at, last_error, locked_by, locked_at";
 
 /// Unusual spaces, a repeated key, and numbers that a parser would change: type json keeps them, type jsonb does not.
@@ -43,9 +43,9 @@ pub(crate) const MALFORMED_ON_SERVERS: &[(&str, &str, &str)] = &[
     ("schema_version", "-9223372036854775808", "schema_version is out of range"),
 ];
 
-/// Asserts that every row of [`DOCUMENT_COLUMNS`] arrived with its payload unchanged. The row whose id is the JSON type
+/// Asserts that every row of [`CLASSIC_COLUMNS`] arrived with its payload unchanged. The row whose id is the JSON type
 /// of the server has what that type keeps.
-pub(crate) fn assert_documents(deliveries: &[Delivery], parsed_id: &str, micros: i64) {
+pub(crate) fn assert_classic_rows(deliveries: &[Delivery], parsed_id: &str, micros: i64) {
     for delivery in deliveries {
         let id = delivery.id().as_str();
         let (tenant, region) = (delivery.tenant_id(), delivery.headers()["region"].as_str());

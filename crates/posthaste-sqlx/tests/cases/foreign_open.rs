@@ -14,6 +14,7 @@ macro_rules! foreign_open_tests {
     ($($attribute:tt)*) => {
         posthaste_testkit::case_tests!(
             [$($attribute)*] crate::cases::foreign_open:
+            mismatching_table_is_refused_with_every_mismatch,
             missing_right_is_detected_before_any_delivery,
             key_that_is_not_unique_is_refused,
             row_of_a_partitioned_table_is_found_by_its_id_and_time,
@@ -21,6 +22,26 @@ macro_rules! foreign_open_tests {
     };
 }
 pub(crate) use foreign_open_tests;
+
+pub(crate) async fn mismatching_table_is_refused_with_every_mismatch() {
+    let db = Db::new().await;
+    db.execute(ORDER_SERVICE_SQL).await;
+    let refused =
+        |layout: Layout| async { builder(&db, layout).connect().await.expect_err("a wrong layout") };
+    let error = refused(Layout::outbox_record().table("nowhere".parse().unwrap())).await;
+    assert!(matches!(error, OpenError::NoForeignTable { .. }), "{error}");
+    let layout = Layout::order_service().column(Field::Payload, "sent_at".parse().unwrap());
+    let layout =
+        layout.column(Field::Tenant, "tenant".parse().unwrap()).value(State::Sent, "DONE".parse().unwrap());
+    let error = refused(layout).await.to_string();
+    assert!(error.contains("no column tenant") && error.contains("sent_at is"), "{error}");
+    let layout = odd_table(&db).await;
+    let error = refused(layout.value(State::Sent, "DONE".parse().unwrap())).await.to_string();
+    assert!(error.contains("cannot be DONE") && error.contains("'gone out'"), "{error}");
+    let error = refused(Layout::new("outbox".parse().unwrap())).await.to_string();
+    assert!(error.contains("id is missing") && error.contains("payload is missing"), "{error}");
+    db.close().await;
+}
 
 pub(crate) async fn missing_right_is_detected_before_any_delivery() {
     let db = Db::new().await;

@@ -59,13 +59,13 @@ pub(crate) async fn server_restarted_ten_times_under_load_loses_and_invents_noth
     let (elsewhere, cold) = start_engine(&options, &recorders[1]).await;
     let pool = PoolOptions::<Database>::new().max_connections(8).connect_with(options).await.expect("a pool");
     let writer = Writer::new(&store, &hot);
-    let nobody = Outbox::builder(elsewhere.clone(), Routes::new())
+    let writer_only = Outbox::builder(elsewhere.clone(), Routes::new())
         .writer_only()
         .build()
         .expect("a good configuration");
     let loads = [
         Load::start("hot", &writer, &pool, 3, Duration::from_millis(5)),
-        Load::start("cold", &Writer::new(&elsewhere, &nobody), &pool, 3, Duration::from_millis(5)),
+        Load::start("cold", &Writer::new(&elsewhere, &writer_only), &pool, 3, Duration::from_millis(5)),
     ];
     first_deliveries(&recorders).await;
 

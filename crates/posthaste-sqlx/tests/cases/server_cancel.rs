@@ -94,7 +94,7 @@ async fn call(store: &Store, n: usize, leases: &mut Vec<Lease>, owner: &Owner) -
         14 => drop(store.get(&EventId::from("event1")).await?),
         15 => drop(store.dead_groups(5).await?),
         16 => drop(store.replay_all(&Filter::default(), 5, &Replay::by("me")).await?),
-        17 => drop(store.discard(&Filter::id("nobody"), 5, "me").await?),
+        17 => drop(store.discard(&Filter::id("missing"), 5, "me").await?),
         18 => drop(store.purge(&purge(true, Purgeable::Dead), "me").await?),
         19 => drop(store.pause("x", "me").await?),
         20 => drop(store.resume("x", "me").await?),

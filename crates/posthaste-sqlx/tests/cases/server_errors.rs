@@ -43,7 +43,7 @@ pub(crate) async fn unreachable_server_is_named() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    for options in [server().port(port), server().host("nobody.invalid"), server().socket("/nowhere")] {
+    for options in [server().port(port), server().host("server.invalid"), server().socket("/nowhere")] {
         for error in errors_of(Store::builder(&options)).await {
             assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
             assert!(error.source().is_some(), "{error:?}");
@@ -147,7 +147,7 @@ pub(crate) async fn password_is_in_no_debug_output_or_error() {
     }
     let broken = [
         login.options.clone().database("there_is_none"),
-        login.options.clone().host("nobody.invalid"),
+        login.options.clone().host("server.invalid"),
         login.options.clone().port(1),
         with_bad_setting(login.options.clone()),
     ];
@@ -214,7 +214,7 @@ pub(crate) async fn slow_queries_do_not_keep_operators_from_pausing() {
     assert!(db.store.resume("mail", "ann").await.expect("a resumption"));
     run(&mut *locker, UNLOCK_OUTBOX_SQL).await.unwrap();
     for question in questions {
-        question.await.expect("no panic").expect("the question is answered");
+        question.await.expect("no panic").expect("the query succeeds");
     }
     drop(locker);
     db.close().await;

@@ -3,7 +3,7 @@
 use posthaste::Admin as _;
 use posthaste_sqlx::MySqlStore;
 
-use crate::cases::adopt::DocumentTable;
+use crate::cases::adopt::ClassicTable;
 use crate::support::*;
 
 crate::cases::adopt::adopt_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
@@ -88,7 +88,7 @@ pub(crate) fn insert_of_an_old_program(_: ColumnTypes) -> String {
 
 impl Place {
     /// A database for a table of these types.
-    pub(crate) async fn for_documents(types: ColumnTypes) -> Self {
+    pub(crate) async fn for_classic_table(types: ColumnTypes) -> Self {
         Self::with_charset(types.charset).await
     }
 
@@ -107,7 +107,7 @@ async fn outbox_columns(place: &Place) -> Vec<String> {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn triggers_and_grants_stay() {
-    let old = DocumentTable::with_rows(COLUMN_TYPES[1]).await;
+    let old = ClassicTable::with_rows(COLUMN_TYPES[1]).await;
     let user = format!("u{}", fastrand::u32(..));
     run(
         &old.pool,
@@ -134,7 +134,7 @@ async fn triggers_and_grants_stay() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
-    let old = DocumentTable::with_rows(COLUMN_TYPES[1]).await;
+    let old = ClassicTable::with_rows(COLUMN_TYPES[1]).await;
     let notes = "CREATE TABLE notes (event_id VARCHAR(36),
         CONSTRAINT mine FOREIGN KEY (event_id) REFERENCES outbox_event (event_id))";
     run(&old.pool, notes).await.unwrap();
@@ -151,12 +151,12 @@ async fn foreign_key_to_the_table_is_named_and_nothing_is_changed() {
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn adoption_that_was_interrupted_anywhere_is_finished_by_the_next_one() {
-    let whole = DocumentTable::with_rows(COLUMN_TYPES[1]).await;
+    let whole = ClassicTable::with_rows(COLUMN_TYPES[1]).await;
     whole.adopt().await.expect("an outbox").close().await;
     let printed = whole.builder().migrations().adoption_sql();
     let steps: Vec<&str> = printed.split_inclusive(";\n").collect();
     for done in 1..steps.len() {
-        let old = DocumentTable::with_rows(COLUMN_TYPES[1]).await;
+        let old = ClassicTable::with_rows(COLUMN_TYPES[1]).await;
         old.place.shell(&steps[..done].concat());
         let error = old.builder().connect().await.expect_err("half an outbox");
         assert!(error.to_string().contains("posthaste migrate apply"), "after {done} steps: {error}");
@@ -187,7 +187,7 @@ async fn row_that_cannot_be_adopted_is_named_and_the_adoption_ends_when_it_is_fi
             "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
              VALUES ({values}, '2026-01-01', '2026-01-01'), ('good', 'T', '{{}}', 0, '2026-01-01', '2026-01-02');"
         );
-        let old = DocumentTable::new(COLUMN_TYPES[1], &bad).await;
+        let old = ClassicTable::new(COLUMN_TYPES[1], &bad).await;
         let before = old.text(FINGERPRINT_SQL).await;
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");

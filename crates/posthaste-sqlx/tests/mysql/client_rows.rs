@@ -10,7 +10,7 @@ use posthaste::{Admin as _, Event, EventId, EventRow, Timestamp};
 use posthaste_sqlx::MySqlStore;
 use sqlx::mysql::MySqlPoolOptions;
 
-use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{CLASSIC_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_classic_rows};
 use crate::cases::client_rows::{assert_recent, deliver_all};
 use crate::support::*;
 
@@ -87,7 +87,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_paramete
             r#"SET @id = '{id}', @payload = '{payload_text}', @headers = '{{"region":"eu"}}', @zero = 0, @none = NULL,
                @type = 'OrderPlaced', @aggregate = 'Order', @number = '17', @tenant = 'acme',
                @at = '2026-01-01 12:00:00.123456';
-             PREPARE put FROM "INSERT INTO outbox_event ({DOCUMENT_COLUMNS})
+             PREPARE put FROM "INSERT INTO outbox_event ({CLASSIC_COLUMNS})
                VALUES (?, ?, ?, ?, ?, {payload}, {payload}, ?, ?, ?, ?, ?, ?, ?, ?)";
              EXECUTE put USING @id, @type, @aggregate, @number, @tenant, @payload, @headers, @zero, @zero, @at, @at,
                @none, @none, @none, @none"#
@@ -95,7 +95,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_paramete
     }
     // As a program with this driver does it.
     let sql = sqlx::AssertSqlSafe(format!(
-        "INSERT INTO outbox_event ({DOCUMENT_COLUMNS}) VALUES ('driver', 'OrderPlaced', 'Order', '17', 'acme', ?, ?, \
+        "INSERT INTO outbox_event ({CLASSIC_COLUMNS}) VALUES ('driver', 'OrderPlaced', 'Order', '17', 'acme', ?, ?, \
          0, 0, ?, ?, NULL, NULL, NULL, NULL)"
     ));
     let query = sqlx::query(sql).bind(ODD_JSON.as_bytes()).bind(r#"{"region":"eu"}"#);
@@ -104,7 +104,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_paramete
 
     let deliveries = deliver_all(&db).await.deliveries();
     assert_eq!(deliveries.len(), kinds.len() + 1);
-    assert_documents(&deliveries, "json", 1_767_268_800_123_456);
+    assert_classic_rows(&deliveries, "json", 1_767_268_800_123_456);
     db.close().await;
 }
 
@@ -130,7 +130,7 @@ async fn no_constraint_reads_payloads() {
 fn times_are_right_to_the_microsecond_in_a_process_and_a_session_of_other_time_zones() {
     let this = std::env::current_exe().expect("this program");
     let child = Command::new(this)
-        .args(["--exact", "mysql::rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
+        .args(["--exact", "mysql::client_rows::process_in_newfoundland", "--include-ignored", "--nocapture"])
         .env("TZ", "America/St_Johns")
         .output()
         .expect("it runs");

@@ -40,7 +40,7 @@ async fn transaction_that_delays_clean_up_is_found_with_its_session() {
         sqlx::query(insert).bind(n.to_string()).execute(&mut busy).await.unwrap();
         sqlx::query("UPDATE outbox_event SET attempts = attempts + 1").execute(&mut busy).await.unwrap();
     }
-    assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
+    assert_eq!(diagnosed(&store).await, [], "a short transaction is tolerated");
     let strict = Tolerance::default().with_transaction(Duration::ZERO).with_dead_rows(0);
     let mut findings = Vec::new();
     // The server refreshes its list of transactions only if no query has read it for a tenth of a second.

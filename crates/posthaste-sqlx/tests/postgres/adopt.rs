@@ -1,6 +1,6 @@
 //! Adoption of a classic 15-column outbox table on PostgreSQL, in place.
 
-use crate::cases::adopt::DocumentTable;
+use crate::cases::adopt::ClassicTable;
 use crate::support::*;
 
 crate::cases::adopt::adopt_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
@@ -72,13 +72,13 @@ pub(crate) fn insert_of_an_old_program(types: ColumnTypes) -> String {
 }
 
 /// All definitions and the rows.
-async fn state(old: &DocumentTable) -> (Vec<String>, Option<String>) {
+async fn state(old: &ClassicTable) -> (Vec<String>, Option<String>) {
     (old.place.contents().await, old.text(FINGERPRINT_SQL).await)
 }
 
 impl Place {
     /// A schema for a table of these types.
-    pub(crate) async fn for_documents(_: ColumnTypes) -> Self {
+    pub(crate) async fn for_classic_table(_: ColumnTypes) -> Self {
         Self::with("SELECT 1").await
     }
 
@@ -90,7 +90,7 @@ impl Place {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn grants_and_foreign_keys_stay() {
-    let old = DocumentTable::with_rows(COLUMN_TYPES[0]).await;
+    let old = ClassicTable::with_rows(COLUMN_TYPES[0]).await;
     let role = format!("{}_reader", old.place.schema);
     let sql = format!(
         "CREATE ROLE {role}; GRANT SELECT, INSERT ON outbox_event TO {role};
@@ -115,7 +115,7 @@ async fn grants_and_foreign_keys_stay() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn view_on_the_table_is_named_and_nothing_is_changed() {
-    let old = DocumentTable::with_rows(COLUMN_TYPES[0]).await;
+    let old = ClassicTable::with_rows(COLUMN_TYPES[0]).await;
     run(&old.pool, "CREATE VIEW waiting AS SELECT event_id, payload FROM outbox_event WHERE status = 0")
         .await
         .unwrap();
@@ -133,7 +133,7 @@ async fn view_on_the_table_is_named_and_nothing_is_changed() {
 async fn adoption_that_fails_changes_nothing() {
     let bad = "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
         VALUES ('good', 'T', '{}', 0, now(), now()), ('bad', 'T', '{}', 99999, now(), now());";
-    let old = DocumentTable::new(ColumnTypes { status: "bigint", ..COLUMN_TYPES[1] }, bad).await;
+    let old = ClassicTable::new(ColumnTypes { status: "bigint", ..COLUMN_TYPES[1] }, bad).await;
     let before = state(&old).await;
     let error = old.adopt().await.expect_err("no smallint");
     assert!(error.to_string().contains("smallint"), "{error}");
@@ -141,8 +141,8 @@ async fn adoption_that_fails_changes_nothing() {
     old.close().await;
 }
 
-/// A status that nobody knows would never be seen again, and a row that breaks a rule of the table could
-/// not be claimed: every claim that meets it would fail.
+/// A row with an unknown status would never be seen again. A row that violates a constraint of the table could not be
+/// claimed: every claim that meets it would fail.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn row_that_cannot_be_adopted_is_not_adopted_silently() {
@@ -155,7 +155,7 @@ async fn row_that_cannot_be_adopted_is_not_adopted_silently() {
             "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
              VALUES ({values}, now(), now());"
         );
-        let old = DocumentTable::new(COLUMN_TYPES[0], &bad).await;
+        let old = ClassicTable::new(COLUMN_TYPES[0], &bad).await;
         let before = old.place.contents().await;
         let error = old.adopt().await.expect_err(why);
         assert!(error.to_string().contains(why), "{error}");

@@ -62,7 +62,7 @@ async fn commit_whose_reply_is_lost_is_unknown_and_the_poller_delivers_it() {
     assert_eq!(delivered(&w.recorder), ["committed"]);
     assert_eq!(w.log.lines(), ["before_write committed", "after_write committed"], "the result was unknown");
     // The advice of the error is safe.
-    w.write("committed", CommitFault::Passes).await.expect("the way is whole again");
+    w.write("committed", CommitFault::Passes).await.expect("the connection works again");
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["committed"], "once");
     w.close().await;
@@ -75,13 +75,13 @@ async fn commit_that_never_arrives_is_unknown_and_nothing_is_delivered() {
     let result = w.write("lost", CommitFault::Lost).await;
     assert!(matches!(result, Err(CommitError::Unknown(_))), "{result:?}");
     assert_eq!(w.log.lines(), ["before_write lost", "after_write lost"], "the result was unknown");
-    w.write("kept", CommitFault::Passes).await.expect("the way is whole again");
+    w.write("kept", CommitFault::Passes).await.expect("the connection works again");
     within_timeout("it is delivered", w.recorder.wait_for(1)).await;
     assert_eq!(w.db.ids().await, ["kept"]);
     within_timeout("the engine is idle", w.outbox.idle()).await.unwrap();
     assert_eq!(delivered(&w.recorder), ["kept"]);
     // As the error advises: again with the same id.
-    w.write("lost", CommitFault::Passes).await.expect("the way is whole again");
+    w.write("lost", CommitFault::Passes).await.expect("the connection works again");
     within_timeout("it is delivered", w.recorder.wait_for(2)).await;
     assert_eq!(delivered(&w.recorder), ["kept", "lost"]);
     w.close().await;
@@ -95,7 +95,7 @@ async fn many_lost_commits_neither_lose_nor_invent_an_event() {
         let fault = [CommitFault::Passes, CommitFault::Lost, CommitFault::ResponseLost][n % 3];
         let result = w.write(&format!("event{n}"), fault).await;
         match fault {
-            CommitFault::Passes => result.expect("the way is whole"),
+            CommitFault::Passes => result.expect("the connection works"),
             CommitFault::Lost | CommitFault::ResponseLost => {
                 assert!(matches!(result, Err(CommitError::Unknown(_))), "{n}: {result:?}");
             }
@@ -130,7 +130,7 @@ async fn commit_whose_reply_a_pooler_lost_is_unknown_and_the_poller_delivers_it(
         proxy.next_commit(fault);
         let result = tx.commit().await;
         match fault {
-            CommitFault::Passes => result.expect("the way is whole"),
+            CommitFault::Passes => result.expect("the connection works"),
             _ => assert!(matches!(result, Err(CommitError::Unknown(_))), "{id}: {result:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Rows that other programs write to PostgreSQL: with the classic 15 columns or fewer, through `psql`, with parameters
 //! of every text type, and rows that cannot be read.
 
-use crate::cases::client_row_times::{DOCUMENT_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_documents};
+use crate::cases::client_row_times::{CLASSIC_COLUMNS, MALFORMED_ON_SERVERS, ODD_JSON, assert_classic_rows};
 use crate::cases::client_rows::deliver_all;
 use crate::support::*;
 
@@ -75,7 +75,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_paramete
             "text, varchar, text, text, text, {text}, {text}, {int}, {int}, {time}, {time}, {time}, text, text, {time}"
         );
         db.shell(&format!(
-            "SET TimeZone = 'UTC'; PREPARE put ({types}) AS INSERT INTO outbox_event ({DOCUMENT_COLUMNS}) \
+            "SET TimeZone = 'UTC'; PREPARE put ({types}) AS INSERT INTO outbox_event ({CLASSIC_COLUMNS}) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15); \
              EXECUTE put ('{id}', 'OrderPlaced', 'Order', '17', 'acme', {payload}, '{{\"region\":\"eu\"}}', 0, 0, \
              '2026-01-01 12:00', '2026-01-01 12:00', NULL, NULL, NULL, NULL)"
@@ -83,6 +83,6 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_paramete
     }
     let deliveries = deliver_all(&db).await.deliveries();
     assert_eq!(deliveries.len(), kinds.len());
-    assert_documents(&deliveries, "jsonb", 1_767_268_800_000_000);
+    assert_classic_rows(&deliveries, "jsonb", 1_767_268_800_000_000);
     db.close().await;
 }

@@ -164,7 +164,7 @@ async fn session_that_holds_back_vacuum_is_found_with_its_user() {
     let text = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_event";
     sqlx::raw_sql(text).execute(&mut forgotten).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut forgotten).await.unwrap();
-    assert_eq!(diagnosed(&store).await, [], "a short transaction is borne");
+    assert_eq!(diagnosed(&store).await, [], "a short transaction is tolerated");
     let strict = Tolerance::default().with_transaction(Duration::ZERO);
     let findings = diagnosed_with(&store, strict.clone()).await;
     assert_eq!(findings.len(), 1, "{findings:?}");

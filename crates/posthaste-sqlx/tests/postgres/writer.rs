@@ -26,8 +26,8 @@ async fn insert_into_an_aborted_raw_transaction_fails_with_the_error_of_the_serv
     w.close().await;
 }
 
-/// The clock of a transaction stands still at its beginning: a lease that counted from there would have expired before
-/// the commit.
+/// The clock of a transaction shows the time of its beginning: a lease that counted from there would have expired
+/// before the commit.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its_transaction() {

@@ -4,7 +4,7 @@
 use posthaste::{Admin as _, EventDetail, EventId};
 use posthaste_sqlx::OpenError;
 
-use crate::cases::adopt::DocumentTable;
+use crate::cases::adopt::ClassicTable;
 use crate::support::*;
 
 crate::cases::adopt::adopt_tests!();
@@ -68,7 +68,7 @@ pub(crate) fn insert_of_an_old_program(_: ColumnTypes) -> String {
 }
 
 impl Place {
-    pub(crate) async fn for_documents(_: ColumnTypes) -> Self {
+    pub(crate) async fn for_classic_table(_: ColumnTypes) -> Self {
         Self::new().await
     }
 
@@ -81,8 +81,8 @@ impl Place {
 /// 2026-01-01 12:00:00 UTC, in microseconds.
 const NOON_MICROS: i64 = 1_767_268_800_000_000;
 
-async fn old_table(sql: &str) -> DocumentTable {
-    DocumentTable::new(COLUMN_TYPES[0], sql).await
+async fn old_table(sql: &str) -> ClassicTable {
+    ClassicTable::new(COLUMN_TYPES[0], sql).await
 }
 
 fn row(id: &str, status: i64, time: &str, rest: &str) -> String {

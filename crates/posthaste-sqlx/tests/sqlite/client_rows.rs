@@ -62,7 +62,7 @@ pub(crate) const REFUSED_ROWS: &[(&str, &str, &str)] = &[
 ];
 
 /// A row with the classic 15 columns and this time.
-fn document(id: &str, time: &str) -> String {
+fn classic_row(id: &str, time: &str) -> String {
     format!(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, \
          status, attempts, available_at, created_at) \
@@ -90,7 +90,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_times_ar
         ("before-1970", "'1969-12-31 23:59:59.250'".to_owned(), -750_000),
     ];
     for (id, time, _) in &good {
-        db.execute(&document(id, time)).await;
+        db.execute(&classic_row(id, time)).await;
     }
     let recorder = deliver_all(&db).await;
     for (id, time, micros) in good {
@@ -108,7 +108,7 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_times_ar
 async fn garbage_in_place_of_a_time_is_refused_with_a_clear_message() {
     let db = Db::new().await;
     for garbage in ["'soon'", "''", "'2026-13-45 99:00'", "'12 o''clock'", "'01/02/2026'", "x'00'", "NULL"] {
-        let refused = run(&db.pool, &document("garbage", garbage)).await;
+        let refused = run(&db.pool, &classic_row("garbage", garbage)).await;
         let message = refused.expect_err(garbage).to_string();
         assert!(message.contains("available_at"), "{garbage}: {message}");
         if garbage.starts_with('\'') {
@@ -143,7 +143,7 @@ async fn every_row_whose_id_cannot_be_read_is_dead() {
         db.execute(&sql).await;
     }
     for id in ["good0", "good1", "good2"] {
-        db.execute(&document(id, "datetime('now')")).await;
+        db.execute(&classic_row(id, "datetime('now')")).await;
     }
     let recorder = deliver_all(&db).await;
     assert_eq!(delivered(&recorder), ["good0", "good1", "good2"]);
@@ -157,9 +157,9 @@ async fn every_row_whose_id_cannot_be_read_is_dead() {
 async fn rows_of_the_sqlite3_shell_are_delivered() {
     let db = Db::new().await;
     let sql = [
-        document("text", "datetime('now')"),
-        document("integer", "strftime('%s','now') * 1000000"),
-        document("float", "(julianday('now') - 2440587.5) * 86400000000.0"),
+        classic_row("text", "datetime('now')"),
+        classic_row("integer", "strftime('%s','now') * 1000000"),
+        classic_row("float", "(julianday('now') - 2440587.5) * 86400000000.0"),
     ];
     if db.shell(&sql.concat()) {
         assert_eq!(delivered(&deliver_all(&db).await), ["float", "integer", "text"]);
@@ -170,9 +170,9 @@ async fn rows_of_the_sqlite3_shell_are_delivered() {
 async fn garbage_time_from_the_sqlite3_shell_is_refused() {
     let db = Db::new().await;
     let Some(mut shell) = db.shell_command() else { return };
-    let answer = shell.arg(document("garbage", "'soon'")).output().unwrap();
-    assert!(!answer.status.success());
-    let message = String::from_utf8_lossy(&answer.stderr).into_owned();
+    let output = shell.arg(classic_row("garbage", "'soon'")).output().unwrap();
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("2026-01-31 12:00:00"), "{message}");
 }
 
@@ -183,7 +183,7 @@ async fn sqlite3_shell_in_another_time_zone_writes_the_same_instant() {
     for zone in ["Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati"] {
         let Some(mut shell) = db.shell_command() else { return };
         let id = zone.replace('/', "-");
-        let sql = document(&id, "datetime('now')").replace("NULL", "");
+        let sql = classic_row(&id, "datetime('now')").replace("NULL", "");
         let defaults = format!(
             "INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('default-{id}', 'T', '{{}}');"
         );
@@ -208,11 +208,14 @@ fn nothing_depends_on_the_time_zone() {
     }
     for zone in ["Asia/Kathmandu", "America/St_Johns"] {
         let program = std::env::current_exe().expect("this program");
-        let answer =
-            Command::new(program).arg("sqlite::rows::").env("TZ", zone).env(TIME_ZONE_VAR, "1").output();
-        let answer = answer.expect("it runs");
-        let report = String::from_utf8_lossy(&answer.stdout);
-        assert!(answer.status.success(), "{zone}: {report}");
+        let output = Command::new(program)
+            .arg("sqlite::client_rows::")
+            .env("TZ", zone)
+            .env(TIME_ZONE_VAR, "1")
+            .output();
+        let output = output.expect("it runs");
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{zone}: {report}");
         assert!(report.contains("test result: ok. 1"), "{zone}: {report}");
     }
 }

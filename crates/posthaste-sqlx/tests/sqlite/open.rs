@@ -86,7 +86,7 @@ async fn database_that_another_connection_keeps_locked_is_refused_with_advice() 
     assert!(matches!(&error, OpenError::Locked(path) if *path == place.path()), "{error:?}");
     assert!(error.to_string().contains("end the transaction"), "{error}");
     run(&mut other, "ROLLBACK").await.unwrap();
-    place.builder().migrate().connect().await.expect("the way is free");
+    place.builder().migrate().connect().await.expect("the connection works");
 }
 
 #[tokio::test]

@@ -166,13 +166,13 @@ impl Breaker {
         let is_outlier = times > 1;
         let opens = (failed.connection && !is_outlier) || self.streak.len() >= OPEN_AFTER_EVENTS;
         // The event that opened the breaker waits like a probe, so that the next probe is another event.
-        let told = if self.is_open() { failed.probe } else { opens };
-        if told {
+        let is_evidence = if self.is_open() { failed.probe } else { opens };
+        if is_evidence {
             self.open(now);
         }
         match self.open {
-            Some(_) if told && tries == 1 => Advice::ParkProbed,
-            Some(_) if told => Advice::PostponeProbed,
+            Some(_) if is_evidence && tries == 1 => Advice::ParkProbed,
+            Some(_) if is_evidence => Advice::PostponeProbed,
             Some(_) if !is_outlier => Advice::Park,
             _ => Advice::Postpone(tries),
         }

@@ -145,7 +145,8 @@ fn store_and_publisher_urls_are_checked_without_connecting() {
         "{reported:?}"
     );
     assert!(
-        reported[1].starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL begins"),
+        reported[1]
+            .starts_with("5:11 outbox.shop.route[0].publish: publisher: the URL has an unknown scheme"),
         "{reported:?}"
     );
     let reported = refused(&SHOP.replace("postgres://shop@db/shop", "memory:"), []);

@@ -22,13 +22,16 @@ WHERE pid <> pg_backend_pid() AND datname = current_database() AND xact_start <=
   AND backend_type <> 'autovacuum worker' AND query !~* '^\\s*vacuum'
 ORDER BY xact_start LIMIT 3";
 
+/// Prepared transactions hold back vacuum until they are committed or rolled back, also after a restart.
 const PREPARED: &str = "SELECT gid, owner::text, extract(epoch FROM clock_timestamp() - prepared)::float8
 FROM pg_prepared_xacts
 WHERE database = current_database() AND prepared <= clock_timestamp() - $1 ORDER BY prepared LIMIT 3";
 
+/// Replication slots without a replica hold back vacuum.
 const SLOTS: &str = "SELECT slot_name::text, age(xmin)::int8 FROM pg_replication_slots
 WHERE xmin IS NOT NULL AND NOT active ORDER BY age(xmin) DESC LIMIT 3";
 
+/// Dead and live rows of the table, when it was last vacuumed, and whether autovacuum is off.
 const DEAD_ROWS: &str = r#"SELECT s.n_dead_tup, s.n_live_tup,
   to_char(greatest(s.last_vacuum, s.last_autovacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
   current_setting('autovacuum') = 'off',

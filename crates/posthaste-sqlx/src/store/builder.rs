@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::StoreDialect;
 use crate::TableName;
 use crate::sql::Sql;
-use crate::store::StoreDialect;
 
 /// The options of one database.
 pub(crate) trait BuilderDialect: StoreDialect {

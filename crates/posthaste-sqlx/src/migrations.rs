@@ -20,7 +20,7 @@ pub(crate) trait MigrateDialect: BuilderDialect + Queries {
     /// Creates the table of applied versions, unless it exists.
     const CREATE_VERSIONS: &'static str;
 
-    /// Records a step; `{values}` stands for its version, name and `works_with`. A printed script contains the same
+    /// Records a step; `{values}` is replaced by its version, name and `works_with`. A printed script contains the same
     /// statement, so it takes no bound values.
     const RECORD_VERSION: &'static str;
 
