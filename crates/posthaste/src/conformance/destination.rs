@@ -146,9 +146,9 @@ async fn deliver(destination: &dyn Destination, events: &[Event]) -> Vec<Outcome
     let mut outcomes = Vec::new();
     for batch in events.chunks(destination.profile().batch.max(1)) {
         let batch: Vec<Delivery> = batch.iter().cloned().map(Delivery::first).collect();
-        let answers = destination.deliver(&batch).await;
-        assert_eq!(answers.len(), batch.len(), "one outcome per event");
-        outcomes.extend(answers);
+        let returned = destination.deliver(&batch).await;
+        assert_eq!(returned.len(), batch.len(), "one outcome per event");
+        outcomes.extend(returned);
     }
     outcomes
 }

@@ -91,9 +91,9 @@ async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
 async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
     engine.metrics.settle_batch.record(settlements.len() as f64);
     match call_settle(engine, settlements).await {
-        Ok(answers) => {
+        Ok(results) => {
             engine.queue.set_starts_paused(false);
-            let unknown = settled(engine, settlements, &answers);
+            let unknown = settled(engine, settlements, &results);
             write_again(engine, unknown);
             true
         }
@@ -198,13 +198,13 @@ fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Set
 }
 
 /// Records the results. Returns the outcomes that are not written yet.
-fn settled(engine: &EngineState, settlements: &[Settlement], answers: &[Settled]) -> Vec<Settlement> {
-    let both = || settlements.iter().zip(answers);
-    let known = || both().filter(|(_, answer)| **answer != Settled::Unknown);
-    known().for_each(|(settlement, answer)| record(engine, settlement, answer));
+fn settled(engine: &EngineState, settlements: &[Settlement], results: &[Settled]) -> Vec<Settlement> {
+    let both = || settlements.iter().zip(results);
+    let known = || both().filter(|(_, result)| **result != Settled::Unknown);
+    known().for_each(|(settlement, result)| record(engine, settlement, result));
     engine.finished(known().map(|(settlement, _)| &settlement.lease));
     both()
-        .filter(|(_, answer)| **answer == Settled::Unknown)
+        .filter(|(_, result)| **result == Settled::Unknown)
         .map(|(settlement, _)| settlement.clone())
         .collect()
 }
@@ -223,9 +223,9 @@ fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
 }
 
 /// Counts the result of an event and remembers when it is due again.
-fn record(engine: &EngineState, settlement: &Settlement, answer: &Settled) {
+fn record(engine: &EngineState, settlement: &Settlement, result: &Settled) {
     let metrics = &engine.metrics;
-    match (answer, &settlement.verdict) {
+    match (result, &settlement.verdict) {
         (Settled::Done, _) => metrics.success.increment(1),
         (Settled::Retry { delay, .. }, _) => {
             metrics.failure.increment(1);

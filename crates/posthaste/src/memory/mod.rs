@@ -99,7 +99,7 @@ impl MemoryStore {
         self.table().rows.values().map(MemoryRow::view).collect()
     }
 
-    /// The row of this event, even if it is archived; `None` if there is none. For tests.
+    /// The row of this event, even if it is archived; `None` if it does not exist. For tests.
     pub fn row(&self, id: &EventId) -> Option<EventRow> {
         self.table().find(id).map(MemoryRow::view)
     }

@@ -217,7 +217,7 @@ impl Route {
         Self::new(Matcher::Exact { aggregate_type: None, event_type: event_type.name().into() })
     }
 
-    /// Events whose `aggregate_type:event_type` matches, where `*` stands for any text:
+    /// Events whose `aggregate_type:event_type` matches, where `*` matches any text:
     /// `"Order:*"`, `"*:*Deleted"`.
     pub fn pattern(pattern: impl Into<Box<str>>) -> Self {
         Self::new(Matcher::Pattern(pattern.into()))
@@ -261,7 +261,7 @@ impl Route {
         self
     }
 
-    /// Only events of tenants that match, where `*` stands for any text. Events without a tenant do not match. Default:
+    /// Only events of tenants that match, where `*` matches any text. Events without a tenant do not match. Default:
     /// events of every tenant, and of none.
     ///
     /// ```

@@ -293,7 +293,7 @@ fn takes(pattern: &str, tenant: Option<&str>) -> bool {
     tenant.is_some_and(|tenant| matches_pattern(pattern, tenant))
 }
 
-/// Whether a text matches a pattern, in which `*` stands for any text.
+/// Whether a text matches a pattern, in which `*` matches any text.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };

@@ -132,7 +132,7 @@ async fn purge_logs_how_many_rows_it_removed_and_a_failed_one_is_an_error() {
 async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destination() {
     let log = log_of_posthaste();
     let store = FaultyStore::new();
-    let answers = |delivery: &Delivery| match (delivery.payload().len() % 6, delivery.attempt) {
+    let outcomes = |delivery: &Delivery| match (delivery.payload().len() % 6, delivery.attempt) {
         (0, _) => Outcome::Dead(SENTINEL.to_owned()),
         (1, 1) => Outcome::retry(SENTINEL),
         (2, 1) => Outcome::retry_after(secs(1), SENTINEL),
@@ -141,7 +141,7 @@ async fn no_line_at_any_level_shows_a_payload_a_header_or_an_error_of_a_destinat
         _ => Outcome::done(),
     };
     let routes = Routes::new()
-        .add(Route::event("Made").deliver_to(Recorder::with(answers)))
+        .add(Route::event("Made").deliver_to(Recorder::with(outcomes)))
         .add(Route::event("Down").deliver_to(Recorder::with(|_| Outcome::no_connection(SENTINEL))))
         .handle("Refused", async |_: Delivery| Err::<(), BoxError>(Unrecoverable(SENTINEL.to_owned()).into()))
         .on(|_: Typed, _| async {});

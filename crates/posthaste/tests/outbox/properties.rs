@@ -297,8 +297,8 @@ proptest! {
             Event::builder("Made").bytes(&*name, "x"),
         ] {
             let error = builder.build().expect_err("a control character");
-            let told = matches!(error, EventError::ControlCharacter { character, .. } if character == control);
-            prop_assert!(told, "{error:?}");
+            let is_reported = matches!(error, EventError::ControlCharacter { character, .. } if character == control);
+            prop_assert!(is_reported, "{error:?}");
         }
     }
 
