@@ -124,7 +124,7 @@ fn events(count: usize) -> Result<Vec<Event>> {
 
 /// Writes events as fast as possible. Returns the highest number of held events, and the highest number of live bytes.
 async fn write(store: &MemoryStore, outbox: &Outbox, count: usize, batch: usize) -> Result<(usize, usize)> {
-    let writer = MemoryWriter::new(&store, outbox);
+    let writer = MemoryWriter::new(store, outbox);
     let before = live_bytes();
     let (mut held, mut live) = (0, 0);
     let mut left = count;

@@ -121,7 +121,7 @@ impl Statements for SqliteStatements {
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     fn writer(store: &SqliteStore, outbox: &Outbox) -> SqliteWriter {
-        SqliteWriter::new(&store, outbox)
+        SqliteWriter::new(store, outbox)
     }
 
     async fn close(store: &SqliteStore) {

@@ -133,7 +133,7 @@ impl Statements for MySqlStatements {
     type Writer = MySqlWriter;
 
     fn writer(store: &MySqlStore, outbox: &Outbox) -> MySqlWriter {
-        MySqlWriter::new(&store, outbox)
+        MySqlWriter::new(store, outbox)
     }
 
     async fn close(store: &MySqlStore) {

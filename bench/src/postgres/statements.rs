@@ -114,7 +114,7 @@ impl Statements for PgStatements {
     type Writer = PgWriter;
 
     fn writer(store: &PgStore, outbox: &Outbox) -> PgWriter {
-        PgWriter::new(&store, outbox)
+        PgWriter::new(store, outbox)
     }
 
     async fn close(store: &PgStore) {

@@ -332,7 +332,7 @@ macro_rules! fault_cases {
 fault_cases! {
     enqueue: Kept, async |_, store| {
         let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-        let writer = RedisWriter::new(&store, &outbox.expect("a good configuration"));
+        let writer = RedisWriter::new(store, &outbox.expect("a good configuration"));
         writer.write_all(vec![event(), event()]).await.map(|_| ()).map_err(|error| match error {
             posthaste::WriteError::Store(error) => error,
             other => panic!("{other}"),

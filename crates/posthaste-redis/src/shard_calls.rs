@@ -95,7 +95,7 @@ pub(crate) fn successful<T>(results: Vec<Result<T, StoreError>>) -> Result<Vec<T
     match failure {
         Some(error) if values.is_empty() => return Err(error),
         Some(error) => {
-            tracing::warn!(%error, "a shard of the outbox failed; the other shards are still served")
+            tracing::warn!(%error, "a shard of the outbox failed; the other shards are still served");
         }
         None => {}
     }

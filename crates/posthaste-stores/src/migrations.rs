@@ -16,7 +16,8 @@ pub struct StoreMigrations(Migrations);
 
 #[derive(Debug)]
 enum Migrations {
-    Postgres(PgMigrations),
+    // Its options are twice as large as those of the others.
+    Postgres(Box<PgMigrations>),
     MySql(MySqlMigrations),
     Sqlite(SqliteMigrations),
 }
@@ -35,7 +36,7 @@ impl StoreMigrations {
         }
         Ok(Some(Self(match resolve(spec)? {
             StoreUrl::Postgres(options) => {
-                Migrations::Postgres(postgres_builder(&options, spec)?.migrations())
+                Migrations::Postgres(Box::new(postgres_builder(&options, spec)?.migrations()))
             }
             StoreUrl::MySql(options) => {
                 Migrations::MySql(MySqlStore::builder(&options).table(spec.table()?).migrations())

@@ -158,7 +158,7 @@ pub(crate) async fn config_set(server: &RedisServer, name: &str, value: impl ToR
 /// A Writer as in a process without an engine.
 pub(crate) fn writer_of(store: &RedisStore) -> RedisWriter {
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-    RedisWriter::new(&store, &outbox.expect("a good configuration"))
+    RedisWriter::new(store, &outbox.expect("a good configuration"))
 }
 
 /// A recorder, and routes that deliver everything to it.

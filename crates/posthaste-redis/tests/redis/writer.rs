@@ -64,7 +64,7 @@ async fn mint_and_event_are_stored_together_and_delivered_hot() {
     let test_outbox = on_one_server(1).await;
     let store = &test_outbox.store;
     let (outbox, recorder) = engine(store);
-    let writer = RedisWriter::new(&store, &outbox);
+    let writer = RedisWriter::new(store, &outbox);
     let mut connection = test_outbox.connection.clone();
     let ticket = test_outbox.key("ticket");
 
@@ -154,7 +154,7 @@ async fn id_that_exists_is_a_no_op_for_every_way_to_write() {
     let test_outbox = on_one_server(1).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = RedisWriter::new(&store, &outbox);
+    let writer = RedisWriter::new(store, &outbox);
     let once = |text: &str| Event::builder("Once").id("once").json_text(text).build().expect("a good event");
 
     let mut tx = writer.begin();
@@ -203,7 +203,7 @@ async fn script_of_the_service_stores_its_event_in_the_same_step() {
     let test_outbox = on_one_server(1).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = RedisWriter::new(&store, &outbox);
+    let writer = RedisWriter::new(store, &outbox);
     let part = writer.for_script(event("TicketMinted", "17")).expect("a good event").expect("not suppressed");
     let stored = mint(&mut connection, store, &part, "17").await;
     part.committed(stored.as_deref()).expect("a valid reply");
@@ -233,7 +233,7 @@ async fn failed_command_of_the_service_is_named_and_its_event_is_delivered() {
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
     let _: u8 = test_outbox.run("LPUSH", "list", 1).await;
-    let mut tx = RedisWriter::new(&store, &outbox).begin();
+    let mut tx = RedisWriter::new(store, &outbox).begin();
     tx.set(test_outbox.key("ticket"), "minted");
     tx.write(event("TicketMinted", "17")).expect("a good event");
     tx.incr(test_outbox.key("list"), 1);
@@ -299,7 +299,7 @@ async fn cluster_accepts_a_ticket_and_its_event_in_one_slot_and_refuses_other_sl
     let test_outbox = on_a_cluster(6).await;
     let (store, mut connection) = (&test_outbox.store, test_outbox.connection.clone());
     let (outbox, recorder) = engine(store);
-    let writer = RedisWriter::new(&store, &outbox);
+    let writer = RedisWriter::new(store, &outbox);
     for n in 0..20 {
         let ticket = format!("ticket-{n}");
         let mut tx = writer.begin();

@@ -172,7 +172,7 @@ pub(crate) async fn several_outboxes_do_not_see_each_others_rows() {
         let recorder = Recorder::new();
         let outbox = engine(store, &recorder).start().unwrap();
         // The same id in all of them, which is not a duplicate.
-        write(&Writer::new(&store, &outbox), &place.pool(1).await, events(&["same", name])).await;
+        write(&Writer::new(store, &outbox), &place.pool(1).await, events(&["same", name])).await;
         engines.push((name, outbox, recorder));
     }
     db.store.pause("fallback", "ann").await.unwrap();

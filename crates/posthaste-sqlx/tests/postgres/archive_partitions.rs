@@ -14,7 +14,7 @@ async fn archive_one(db: &Db, store: &PgStore, id: &str) {
     let recorder = Recorder::new();
     let purge = PurgeConfig::default().with_on_done(OnDone::Archive);
     let outbox = engine(store, &recorder).purge(purge).start().expect("a good configuration");
-    db.write(&Writer::new(&store, &outbox), &[id]).await;
+    db.write(&Writer::new(store, &outbox), &[id]).await;
     let archived = format!("SELECT count(*) FROM outbox_event_archive WHERE event_id = '{id}'");
     wait_until("it is archived", async || db.int(&archived).await == 1).await;
     outbox.shutdown().await;

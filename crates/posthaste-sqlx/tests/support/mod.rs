@@ -172,7 +172,7 @@ pub fn engine(store: &Store, recorder: &Recorder) -> posthaste::Builder {
 
 pub fn plain_writer(store: &Store) -> Writer {
     let outbox = Outbox::builder(store.clone(), Routes::new()).writer_only().build();
-    Writer::new(&store, &outbox.expect("a good configuration"))
+    Writer::new(store, &outbox.expect("a good configuration"))
 }
 
 /// Writes events in one transaction.

@@ -24,7 +24,7 @@ pub(super) fn quiet_outbox(store: &FaultyStore, recorder: &Recorder) -> Outbox {
 async fn insert_and_commit(store: &MemoryStore, outbox: &Outbox, event: Event) -> Receipt {
     let mut connection = store.connect();
     connection.begin().await.expect("begin");
-    let receipt = MemoryWriter::new(&store, outbox).insert(&mut connection, event).await.expect("insert");
+    let receipt = MemoryWriter::new(store, outbox).insert(&mut connection, event).await.expect("insert");
     connection.commit().await.expect("commit");
     receipt
 }
@@ -127,7 +127,7 @@ async fn rows_are_born_unleased_when_the_hot_queue_is_more_than_three_quarters_f
 
 /// Commits one event. Returns whether its row was born leased.
 async fn insert_and_commit_now(store: &MemoryStore, outbox: &Outbox, ids: &mut Vec<EventId>) -> bool {
-    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(store, outbox).begin().await.expect("begin");
     let id = tx.write(event("Made")).await.expect("write").expect("not suppressed");
     tx.commit().await.expect("commit");
     ids.push(id.clone());

@@ -30,7 +30,7 @@ fn fixture() -> Fixture {
 
 fn writer_with(store: &MemoryStore, hook: impl WriterHook) -> MemoryWriter {
     MemoryWriter::new(
-        &store,
+        store,
         &Outbox::builder(store.clone(), Routes::new())
             .writer_only()
             .hook(hook)

@@ -22,7 +22,7 @@ fn node(store: &MemoryStore, recorder: &Recorder) -> Outbox {
 }
 
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) -> Vec<EventId> {
-    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(store, outbox).begin().await.expect("begin");
     let ids = tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
     ids

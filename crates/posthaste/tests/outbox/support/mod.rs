@@ -47,7 +47,7 @@ pub fn ids_of(events: &[Event]) -> Vec<EventId> {
 
 /// Writes events in one transaction, through the outbox, and commits.
 pub async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) -> Vec<EventId> {
-    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(store, outbox).begin().await.expect("begin");
     let ids = tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
     ids

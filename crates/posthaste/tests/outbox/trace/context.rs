@@ -94,7 +94,7 @@ fn headers_never_pass_their_limits_for_a_trace() {
 
 /// Commits one event and delivers it until nothing is due.
 async fn deliver(outbox: &Outbox, store: &MemoryStore, event: EventBuilder) {
-    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(store, outbox).begin().await.expect("begin");
     tx.write(event.build().expect("event")).await.expect("write");
     tx.commit().await.expect("commit");
     outbox.idle().await.expect("idle");

@@ -69,7 +69,7 @@ fn start(routes: Routes) -> (MemoryStore, Outbox) {
 }
 
 async fn commit(store: &MemoryStore, outbox: &Outbox, events: Vec<Event>) {
-    let mut tx = MemoryWriter::new(&store, outbox).begin().await.expect("begin");
+    let mut tx = MemoryWriter::new(store, outbox).begin().await.expect("begin");
     tx.write_all(events).await.expect("write");
     tx.commit().await.expect("commit");
 }
