@@ -7,7 +7,7 @@ use posthaste::{Event, Outbox, Store};
 use posthaste_sqlx::ForeignTableStore;
 use serde::Serialize;
 
-use super::foreign::preset::ForeignPreset;
+use super::foreign_preset::ForeignPreset;
 use super::progress::Progress;
 use super::workload::Load;
 use posthaste_console::Quantiles;

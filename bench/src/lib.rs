@@ -9,6 +9,7 @@ mod bench_store;
 mod cross_process;
 mod drain_with_snapshot;
 mod foreign;
+mod foreign_preset;
 mod instrumented_engine;
 mod memory_bench;
 mod mysql;
@@ -36,8 +37,8 @@ use posthaste_stores::{InvalidStore, SecretUrl, StoreUrl};
 use serde::Serialize;
 
 use bench_store::{BenchStore, TableFill};
-use foreign::preset::ForeignPreset;
 use foreign::report::ForeignReport;
+use foreign_preset::ForeignPreset;
 use memory_bench::MemoryBench;
 use mysql::MySqlBench;
 use postgres::PostgresBench;

@@ -3,16 +3,15 @@
 //! Each round drains the same events twice, in alternating order: from Posthaste's own table, and from the table of the
 //! preset.
 
-pub(crate) mod preset;
 pub(super) mod report;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::preset::ForeignPreset;
 use self::report::{ForeignReport, ForeignRound};
 use super::BenchArgs;
 use super::bench_store::BenchStore;
+use super::foreign_preset::ForeignPreset;
 use super::instrumented_engine::CountingEngine;
 use super::progress::Progress;
 use super::store_round::{backlog, in_turns};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::preset::ForeignPreset;
 use crate::BenchArgs;
+use crate::foreign_preset::ForeignPreset;
 use crate::report_format::{Setup, rate, write_rows};
 use crate::statistics::{Ratio, median};
 

@@ -12,7 +12,7 @@ use sqlx::MySqlPool;
 use sqlx::mysql::MySqlConnectOptions;
 
 use crate::bench_store::{ByHand, SnapshotGuard};
-use crate::foreign::preset::{ColumnTypes, ForeignPreset};
+use crate::foreign_preset::{ColumnTypes, ForeignPreset};
 use crate::progress::Progress;
 use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
 use crate::workload::Load;

@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::bench_store::{ByHand, NotifyCost, SnapshotGuard};
-use crate::foreign::preset::{ColumnTypes, ForeignPreset};
+use crate::foreign_preset::{ColumnTypes, ForeignPreset};
 use crate::progress::Progress;
 use crate::sql::{self, SqlBench, SqlDatabase, SqlTables, baseline};
 use crate::workload::Load;

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use crate::bench_store::{BenchStore, ByHand, CrossProcessLatency, SnapshotGuard};
 use crate::cross_process;
-use crate::foreign::preset::ForeignPreset;
+use crate::foreign_preset::ForeignPreset;
 use crate::progress::Progress;
 use crate::workload::Load;
 pub(crate) use tables::{Connection, SqlTables, Statements};
