@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// A signal within one process that there may be rows to claim. A *wake-up* is the hint by which a store learns of
-/// commits of other processes; it ends in a notifier, see [`Store::wake`].
+/// commits of other processes; it ends in a notifier, see [`Store::wake`](crate::Store::wake).
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Arc<Notify>);
 
