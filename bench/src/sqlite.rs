@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use posthaste::{EventId, GLOBAL, Outbox};
-use posthaste_sqlx::{SqliteStore, SqliteWriter, TableName};
+use posthaste_sqlx::{SqliteStore, SqliteTx, SqliteWriter, TableName};
 use posthaste_stores::OutboxRef;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection, SqlitePool};
 
-use crate::bench_store::{Business, Written};
+use crate::bench_store::Business;
 use crate::sql::{SqlBench, SqlDatabase, SqlTables, Statements};
 use crate::workload;
 
@@ -117,11 +117,16 @@ impl Statements for SqliteStatements {
     type Db = Sqlite;
     type Store = SqliteStore;
     type Writer = SqliteWriter;
+    type Tx = SqliteTx;
 
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     fn writer(store: &SqliteStore, outbox: &Outbox) -> SqliteWriter {
         SqliteWriter::new(store, outbox)
+    }
+
+    async fn begin(writer: &SqliteWriter, pool: &SqlitePool) -> Result<SqliteTx> {
+        Ok(writer.begin(pool).await?)
     }
 
     async fn close(store: &SqliteStore) {
@@ -139,21 +144,5 @@ impl Statements for SqliteStatements {
         let query = query.bind(workload::EVENT_TYPE).bind(GLOBAL).bind(number.to_string()).bind(body);
         query.execute(db).await?;
         Ok(())
-    }
-
-    async fn write(
-        &self,
-        writer: &SqliteWriter,
-        pool: &SqlitePool,
-        Written { business, calls }: Written<'_>,
-    ) -> Result<()> {
-        let mut tx = writer.begin(pool).await?;
-        if let Some(business) = business {
-            self.insert_business(&mut tx, business).await?;
-        }
-        for events in calls {
-            tx.write_all(events).await?;
-        }
-        Ok(tx.commit().await?)
     }
 }

@@ -7,14 +7,14 @@ use anyhow::Result;
 use async_trait::async_trait;
 use posthaste::store::LeaseToken;
 use posthaste::{EventId, GLOBAL, Outbox};
-use posthaste_sqlx::{MySqlStore, MySqlWriter, TableName};
+use posthaste_sqlx::{MySqlStore, MySqlTx, MySqlWriter, TableName};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions};
 use sqlx::query::Query;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql, MySqlConnection, MySqlPool,
 };
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, Written};
+use crate::bench_store::{Business, SnapshotGuard, TableFill};
 use crate::sql::Statements;
 use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 use crate::workload::{self, Load};
@@ -131,9 +131,14 @@ impl Statements for MySqlStatements {
     type Db = MySql;
     type Store = MySqlStore;
     type Writer = MySqlWriter;
+    type Tx = MySqlTx;
 
     fn writer(store: &MySqlStore, outbox: &Outbox) -> MySqlWriter {
         MySqlWriter::new(store, outbox)
+    }
+
+    async fn begin(writer: &MySqlWriter, pool: &MySqlPool) -> Result<MySqlTx> {
+        Ok(writer.begin(pool).await?)
     }
 
     async fn close(store: &MySqlStore) {
@@ -148,22 +153,6 @@ impl Statements for MySqlStatements {
     async fn insert_event(&self, db: &mut MySqlConnection, (_, body): Business<'_>) -> Result<()> {
         event_values(query(&self.event), body).execute(db).await?;
         Ok(())
-    }
-
-    async fn write(
-        &self,
-        writer: &MySqlWriter,
-        pool: &MySqlPool,
-        Written { business, calls }: Written<'_>,
-    ) -> Result<()> {
-        let mut tx = writer.begin(pool).await?;
-        if let Some(business) = business {
-            self.insert_business(&mut tx, business).await?;
-        }
-        for events in calls {
-            tx.write_all(events).await?;
-        }
-        Ok(tx.commit().await?)
     }
 
     async fn settle_one_by_one(

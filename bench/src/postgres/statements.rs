@@ -7,12 +7,12 @@ use anyhow::Result;
 use async_trait::async_trait;
 use posthaste::store::LeaseToken;
 use posthaste::{EventId, GLOBAL, Outbox};
-use posthaste_sqlx::{PgStore, PgWriter, SchemaName, TableName};
+use posthaste_sqlx::{PgStore, PgTx, PgWriter, SchemaName, TableName};
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, PgPool, Postgres, Row as _};
 
-use crate::bench_store::{Business, SnapshotGuard, TableFill, Written};
+use crate::bench_store::{Business, SnapshotGuard, TableFill};
 use crate::sql::Statements;
 use crate::sql::baseline::{self, CLAIM_EVENTS, ClaimedRow, LEASE_OWNER, RelayMode, RelayStatements, Rows};
 use crate::workload::{self, Load};
@@ -112,9 +112,14 @@ impl Statements for PgStatements {
     type Db = Postgres;
     type Store = PgStore;
     type Writer = PgWriter;
+    type Tx = PgTx;
 
     fn writer(store: &PgStore, outbox: &Outbox) -> PgWriter {
         PgWriter::new(store, outbox)
+    }
+
+    async fn begin(writer: &PgWriter, pool: &PgPool) -> Result<PgTx> {
+        Ok(writer.begin(pool).await?)
     }
 
     async fn close(store: &PgStore) {
@@ -129,22 +134,6 @@ impl Statements for PgStatements {
     async fn insert_event(&self, db: &mut PgConnection, (_, body): Business<'_>) -> Result<()> {
         event_values(query(&self.event), body).execute(db).await?;
         Ok(())
-    }
-
-    async fn write(
-        &self,
-        writer: &PgWriter,
-        pool: &PgPool,
-        Written { business, calls }: Written<'_>,
-    ) -> Result<()> {
-        let mut tx = writer.begin(pool).await?;
-        if let Some(business) = business {
-            self.insert_business(&mut tx, business).await?;
-        }
-        for events in calls {
-            tx.write_all(events).await?;
-        }
-        Ok(tx.commit().await?)
     }
 
     async fn settle_one_by_one(&self, pool: &PgPool, events: u64, load: &Load) -> Result<Option<Duration>> {

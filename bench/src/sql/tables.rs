@@ -1,10 +1,12 @@
 //! A business table and an outbox table, and the ways to write into them.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use posthaste::writer::Tx;
 use posthaste::{Outbox, Store};
 use posthaste_stores::OutboxRef;
 use sqlx::{Database, Pool};
@@ -20,11 +22,14 @@ pub(crate) trait Statements: Clone + Send + Sync + 'static {
     type Db: Database;
     type Store: Store + Clone;
     type Writer: Clone + Send + Sync + 'static;
+    type Tx: Tx + DerefMut<Target = Connection<Self>>;
 
     /// The statement that begins a writing transaction.
     const BEGIN: &'static str = "BEGIN";
 
     fn writer(store: &Self::Store, outbox: &Outbox) -> Self::Writer;
+
+    async fn begin(writer: &Self::Writer, pool: &Pool<Self::Db>) -> Result<Self::Tx>;
 
     async fn close(store: &Self::Store);
 
@@ -32,9 +37,6 @@ pub(crate) trait Statements: Clone + Send + Sync + 'static {
 
     /// Inserts an event as the Writer does, with a lease.
     async fn insert_event(&self, db: &mut Connection<Self>, business: Business<'_>) -> Result<()>;
-
-    /// See [`BenchWriter::transaction`].
-    async fn write(&self, writer: &Self::Writer, pool: &Pool<Self::Db>, written: Written<'_>) -> Result<()>;
 
     /// See [`BenchTables::settle_one_by_one`].
     async fn settle_one_by_one(&self, _: &Pool<Self::Db>, _: u64, _: &Load) -> Result<Option<Duration>> {
@@ -118,7 +120,15 @@ pub(crate) struct SqlTablesWriter<S: Statements> {
 }
 
 impl<S: Statements> BenchWriter for SqlTablesWriter<S> {
-    async fn transaction(&self, written: Written<'_>) -> Result<()> {
-        self.tables.statements.write(&self.writer, &self.tables.pool, written).await
+    async fn transaction(&self, Written { business, calls }: Written<'_>) -> Result<()> {
+        let SqlTables { pool, statements, .. } = &self.tables;
+        let mut tx = S::begin(&self.writer, pool).await?;
+        if let Some(business) = business {
+            statements.insert_business(&mut tx, business).await?;
+        }
+        for events in calls {
+            tx.write_all(events).await?;
+        }
+        Ok(tx.commit().await?)
     }
 }
