@@ -87,7 +87,7 @@ async fn dead_rows_without_vacuum_are_found_and_the_advice_repairs_it() {
         !findings.is_empty()
     })
     .await;
-    let words = ["150 dead rows beside 50 that live", "autovacuum is off for this table"];
+    let words = ["has 150 dead rows and 50 live ones", "autovacuum is off for this table"];
     let finding = assert_found(&findings, "dead-tuples", &words);
     for statement in finding.advice.split(", then ") {
         db.execute(statement).await;
