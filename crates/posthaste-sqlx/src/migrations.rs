@@ -5,7 +5,7 @@
 
 use sqlx::Connection as _;
 
-use crate::builder::{BuilderDialect, StoreBuilder};
+use crate::store::builder::{BuilderDialect, StoreBuilder};
 use crate::queries::Queries;
 use crate::row::ReadValues as _;
 use crate::schema_state::RecordedVersions;
