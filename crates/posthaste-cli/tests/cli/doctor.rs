@@ -110,7 +110,7 @@ fn unreachable_server_is_a_finding_without_its_password() {
             output.stdout.contains("cannot be reached") && output.stdout.contains("[store-unreachable]"),
             "{output}"
         );
-        assert!(output.stdout.contains("see that") && !output.stdout.contains(SENTINEL), "{output}");
+        assert!(output.stdout.contains("check that") && !output.stdout.contains(SENTINEL), "{output}");
     }
 }
 
@@ -192,7 +192,7 @@ fn all_outboxes_of_a_configuration_are_checked() {
     );
     assert!(second.starts_with("billing, outbox_event in postgres://***@127.0.0.1:"), "{output}");
     let unreached = "\nproblem: the routes \"invoices\", \"rest\" to file:///no/such/folder/invoices.jsonl: no line can \
-                     be written: check the path and its rights: ";
+                     be written: check the path and its permissions: ";
     assert!(second.contains(unreached) && second.contains("[store-unreachable]"), "{output}");
     assert!(!output.to_string().contains(SENTINEL), "{output}");
     let report = shop.json("doctor --config posthaste.toml");

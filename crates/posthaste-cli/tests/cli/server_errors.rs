@@ -214,7 +214,7 @@ fn redis_is_down() {
         let down = shop.with_url(format!("{scheme}://ann:{SENTINEL}@{}", unused_address()));
         let output = down.run("status");
         assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output}");
-        let advice = "cannot be reached: see that it runs, and that host and port are right";
+        let advice = "cannot be reached: check that it runs and that host and port are right";
         assert!(output.stderr.contains(advice), "{output}");
         assert_no_password_is_shown(&down);
     }
@@ -228,7 +228,7 @@ fn redis_cluster_is_down() {
     down.run("status").assert_error(
         "the outbox in redis+cluster://***@db.example cannot be opened",
         &[
-            "the Redis server db.example cannot be reached: see that it runs, and that host and port are right",
+            "the Redis server db.example cannot be reached: check that it runs and that host and port are right",
             "Failed to create initial connections - Io: Connection refused (os error 111)",
         ],
     );
