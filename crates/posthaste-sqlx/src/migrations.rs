@@ -5,11 +5,11 @@
 
 use sqlx::Connection as _;
 
-use crate::store::builder::{BuilderDialect, StoreBuilder};
 use crate::queries::Queries;
 use crate::row::ReadValues as _;
 use crate::schema_state::RecordedVersions;
 use crate::sql::Sql;
+use crate::store::builder::{BuilderDialect, StoreBuilder};
 use crate::{Migration, OpenError, SchemaState};
 
 /// How one database migrates an outbox.

@@ -23,7 +23,7 @@ use crate::event::TypedEvent;
     message = "this is not a handler for routes with the state `{S}`",
     label = "expected an async function that takes a `Delivery` and returns `()`, an `Outcome` or a `Result`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
-            types of all arguments",
+            types of all arguments; `Routes::with_state` comes before `handle` and `on`",
     note = "before the `Delivery` it may take the payload as a type with \
             `#[derive(Serialize, Deserialize, posthaste::Event)]`",
     note = "an async closure must not use variables from outside: pass them with `Routes::with_state` or \
