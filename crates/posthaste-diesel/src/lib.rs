@@ -1,4 +1,4 @@
-//! Writes events of [Posthaste](posthaste) in transactions of [diesel] and [diesel-async].
+//! Writes events of [Posthaste](posthaste) in transactions of [diesel] and diesel-async.
 //!
 //! A Writer is made with `SqliteWriter::new(&store, &outbox)`, from a store of `posthaste-sqlx`; or, in a service
 //! without a store, with `SqliteWriter::from_context` from a [`WriterContext`]. Its events are stored if and only if
@@ -36,8 +36,6 @@
 //! No feature is on by default. `postgres` and `mysql` are for diesel and link the C libraries libpq and libmysqlclient
 //! (or libmariadb) of the machine, as diesel itself does. `async-postgres` and `async-mysql` are for diesel-async and
 //! need no such library. `sqlite` and `async-sqlite` compile SQLite in.
-//!
-//! [diesel-async]: https://docs.rs/diesel-async
 
 // All databases and both kinds of connections share the code, so some of it is unused without some features.
 #![cfg_attr(
