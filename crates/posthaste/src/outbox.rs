@@ -70,7 +70,7 @@ pub enum StartError {
     #[error("{0}")]
     Config(#[from] ConfigError),
 
-    /// The outbox was shut down before.
+    /// The outbox has already been shut down.
     #[error("this outbox was shut down: build a new one")]
     ShutDown,
 
@@ -175,8 +175,8 @@ impl Outbox {
         drop(state);
     }
 
-    /// The part of a Writer that every driver shares. For drivers; services call the `new` of their driver's Writer:
-    /// `SqliteWriter::new(&store, &outbox)` for example.
+    /// The part of a Writer that every driver shares. For authors of drivers; services call `new` on their driver's
+    /// Writer, for example `SqliteWriter::new(&store, &outbox)`.
     pub fn writer_core(&self) -> WriterCore {
         let hot_path = (self.0.mode != Mode::WriterOnly).then(|| self.0.hot_path.clone());
         WriterCore::new(self.0.hooks.clone(), self.0.limits, hot_path)
@@ -184,8 +184,8 @@ impl Outbox {
 
     /// Reports that the caller has committed the transaction of this receipt. Never blocks and never fails.
     ///
-    /// That is enough for the hooks. Before the engine delivers the events, it looks up, in one batched statement,
-    /// which rows are really committed.
+    /// The `after_commit` hooks run immediately and rely on this report. The engine does not: before it delivers the
+    /// events, it looks up, in one batched statement, which rows are really committed.
     pub fn committed(&self, receipt: Receipt) {
         receipt.committed(Proof::CallersWord, |_| true);
     }
@@ -207,7 +207,7 @@ impl Outbox {
     }
 
     /// Waits until nothing is due, queued, running or on its way to the store. For tests. Does not wait for events that
-    /// are not due: after a delay, a retry or behind a closed route.
+    /// are not due, because they are delayed, wait for a retry, or their route is closed.
     pub async fn idle(&self) -> Result<(), StoreError> {
         let Some(engine) = self.delivering() else { return Ok(()) };
         loop {
@@ -224,7 +224,7 @@ impl Outbox {
         self.running().map_or(0, |engine| engine.held())
     }
 
-    /// The engine, unless it never claims. A poll of such an engine would claim events that no worker takes.
+    /// The engine, if it runs and is not writer-only. A writer-only engine has no workers for what a poll claims.
     fn delivering(&self) -> Option<Arc<EngineState>> {
         self.running().filter(|engine| engine.settings.mode != Mode::WriterOnly)
     }

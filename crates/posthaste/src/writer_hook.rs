@@ -22,7 +22,7 @@ pub trait WriterHook: Send + Sync + 'static {
         Ok(events)
     }
 
-    /// The rows are inserted, the transaction is still open.
+    /// The rows are inserted, and the transaction is still open.
     fn after_write(&self, events: &[Event]) {
         let _ = events;
     }

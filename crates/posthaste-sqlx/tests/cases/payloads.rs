@@ -1,4 +1,4 @@
-//! Payloads return byte for byte, through the insert of one event and through the insert of many. Events that cannot be
+//! Payloads are read back byte for byte, whether events are inserted one by one or in a batch. Events that cannot be
 //! stored are refused before the server sees them.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::support::*;
 
 crate::cases::adopt::adopt_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
 
-/// The common ways to write the types of the columns.
+/// Column types that are common in such tables.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnTypes {
     pub(crate) payload: &'static str,
@@ -20,10 +20,10 @@ pub(crate) const COLUMN_TYPES: [ColumnTypes; 3] = [
     ColumnTypes { payload: "text", headers: "json", time: "timestamptz", status: "bigint" },
 ];
 
-/// More than enough rows of every state.
+/// How many rows `INSERT_ROWS_SQL` inserts: enough for many in every state.
 pub(crate) const ROWS: u32 = 10_000;
 
-/// New, done, retry and dead, leased, and due in a thousand years.
+/// Inserts rows in every state: new, done, retry and dead. Some are leased, and some are due in a thousand years.
 pub(crate) const INSERT_ROWS_SQL: &str = r#"INSERT INTO outbox_event
 SELECT 'event' || n, 'OrderPlaced', CASE WHEN n % 5 <> 0 THEN 'Order' END, 'Ä' || n, 'acme',
   ('{"n": ' || n || ',  "a": 1.50, "text": "é ''"}')::{payload}, '{"region":"eu"}', n % 4, n % 3,
@@ -39,11 +39,11 @@ pub(crate) const FINGERPRINT_SQL: &str = "SELECT count(*) || ' ' || md5(string_a
   aggregate_id, tenant_id, payload::text, headers::text, status, attempts, extract(epoch FROM available_at),
   extract(epoch FROM created_at), extract(epoch FROM done_at), last_error), E'\n' ORDER BY event_id)) FROM outbox_event";
 
-/// All columns that an adoption writes.
+/// A hash of all columns except `inserted_at`, after an adoption.
 pub(crate) const FULL_FINGERPRINT_SQL: &str =
     "SELECT md5(string_agg((to_jsonb(o) - 'inserted_at')::text, E'\n' ORDER BY seq)) FROM outbox_event AS o";
 
-/// How many rows are not in the order of their creation, or were not inserted just now.
+/// Counts the rows whose `seq` is not in the order of creation, or whose `inserted_at` is not recent.
 pub(crate) const MISPLACED_SQL: &str = "SELECT count(*) FROM (SELECT *,
   row_number() OVER (ORDER BY created_at, event_id) AS n FROM outbox_event) AS o
   WHERE seq <> n OR inserted_at <= now() - interval '10 min'";
@@ -111,7 +111,7 @@ async fn grants_and_foreign_keys_stay() {
     old.close().await;
 }
 
-/// PostgreSQL does not allow a change of a column that a view uses. Its owner has to decide what to do.
+/// PostgreSQL does not change the type of a column that a view uses. The owner of the view has to decide what to do.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn view_on_the_table_is_named_and_nothing_is_changed() {
@@ -141,8 +141,8 @@ async fn adoption_that_fails_changes_nothing() {
     old.close().await;
 }
 
-/// A row with an unknown status would never be seen again. A row that violates a constraint of the table could not be
-/// claimed: every claim that meets it would fail.
+/// A row with an unknown status would never be claimed. A row that violates a constraint of the table could not be
+/// claimed either: every claim that selects it would fail.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn row_that_cannot_be_adopted_is_not_adopted_silently() {

@@ -16,7 +16,7 @@ use ratatui::backend::CrosstermBackend;
 use super::app::App;
 use super::draw::{Theme, draw};
 
-/// Whether the alternate screen is open. The first of `drop` and the panic hook that resets it restores the terminal.
+/// Whether the alternate screen is open. Whichever resets it first, `drop` or the panic hook, restores the terminal.
 static SCREEN_IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 /// The alternate screen of the terminal, in raw mode. Dropping it restores the terminal.

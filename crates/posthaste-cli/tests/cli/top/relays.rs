@@ -43,7 +43,7 @@ fn relay_and_store_are_shown_together() {
     let text = screen.wait_until("the route", |text| line(text, "files").contains(&"open"));
     assert!(text.contains(&format!("{} shop", relay.address())), "{text}");
 
-    // Deliveries give a rate, from the counter of the relay.
+    // The rate is computed from the relay's counter of deliveries.
     let mut written = 0;
     screen.wait_until("a rate", |text| {
         served.write(&ids(written, 20));
@@ -66,7 +66,7 @@ fn destination_that_cannot_be_reached_closes_its_route_on_the_screen() {
     let screen = top(&["--relay", &url(&relay)]);
     let text = screen.wait_for("the destination cannot be reached: *");
     assert!(text.contains("1 outbox, 1 closed"), "{text}");
-    // The probes that the relay sent to the destination are not parked.
+    // Events that the relay sent to the destination as probes are not parked.
     let waits = |text: &str| line(text, "unreachable").get(2).and_then(|count| count.parse().ok());
     screen.wait_until("what waits", |text| waits(text).is_some_and(|count: u32| (3..=5).contains(&count)));
     relay.stop();
