@@ -71,7 +71,7 @@ impl Hooks {
                 tracing::error!(
                     hook = name,
                     events = events.len(),
-                    "a writer hook panicked; the write is kept"
+                    "a writer hook panicked; the panic is ignored"
                 );
             }
         }
