@@ -1,4 +1,5 @@
-//! Latency between two processes on one server: one only writes, the other delivers.
+//! Latency as between two processes on one server: one only writes, the other delivers. Both run in this process, but
+//! with a store each, so that they share only the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,14 +19,14 @@ use posthaste_console::Histogram;
 const LATENCY_COMMITS: u64 = 500;
 const MAX_COMMIT_PAUSE_MS: u64 = 20;
 
-/// As rare as the default, so that an event without a notification is visible as late.
+/// The default. It is so long that an event whose notification was lost is clearly late.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const LATE_THRESHOLD: Duration = Duration::from_secs(1);
 
 /// After this time an event counts as lost.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Measures from COMMIT to the call of the handler in the other process, whose store is `reading`.
+/// Measures the time from COMMIT to the call of the handler. The engine that calls it has its own store, `reading`.
 pub(super) async fn latency<T: BenchTables>(
     tables: &T,
     reading: Arc<dyn Store>,
@@ -48,7 +49,8 @@ pub(super) async fn latency<T: BenchTables>(
         tokio::time::sleep(Duration::from_micros(fastrand::u64(..MAX_COMMIT_PAUSE_MS * 1_000))).await;
         writer.business_and_event((number, load.body()), load.event()?).await?;
         let arrived = timeout(ARRIVAL_TIMEOUT, arrivals.recv()).await;
-        let arrived = arrived.map_err(|_| anyhow::anyhow!("an event did not reach the other process"))?;
+        let arrived =
+            arrived.map_err(|_| anyhow::anyhow!("an event did not reach the engine on the other store"))?;
         if let (Some(arrived), Some(committed), true) = (arrived, clock.read(), number > 0) {
             let took = arrived.saturating_duration_since(committed);
             late += u64::from(took >= LATE_THRESHOLD);

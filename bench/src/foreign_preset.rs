@@ -7,7 +7,7 @@ use crate::workload::{EVENT_TYPE, Load};
 /// Rows per INSERT.
 const INSERT_ROWS: u64 = 1_000;
 
-/// A preset whose table can be created here.
+/// A preset whose table the benchmark can create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ForeignPreset {
     OrderService,

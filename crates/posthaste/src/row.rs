@@ -90,7 +90,7 @@ pub struct EventRow {
     pub attempts: u32,
     /// How often its handler deferred it.
     pub deferrals: u32,
-    /// How often its owner died.
+    /// How many of its leases were lost.
     pub lost_leases: u32,
     /// How often an operator replayed it.
     pub replays: u32,

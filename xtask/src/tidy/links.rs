@@ -1,4 +1,4 @@
-//! Rule: every link from the documentation to a path of this repository has a target.
+//! Rule: every link in the documentation to a path in this repository leads to a path that exists.
 
 use super::tree::Tree;
 use super::{Violation, prose};
@@ -44,7 +44,8 @@ fn targets(line: &str) -> Vec<&str> {
     inline.chain(definition).collect()
 }
 
-/// The path of a link from the root of the repository. `None` if the link leaves the repository.
+/// The path that a link points to, relative to the root of the repository. `None` if the link is a URL, an address or
+/// a part of the same page.
 fn local_path(page: &str, target: &str) -> Option<String> {
     let target = target.split_whitespace().next()?;
     let target = target.trim_start_matches('<').trim_end_matches('>');

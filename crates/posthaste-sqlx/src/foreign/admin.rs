@@ -90,7 +90,7 @@ impl Admin for ForeignTableStore {
     async fn get(&self, id: &EventId) -> Result<Option<EventDetail>, StoreError> {
         let resolved = self.table().resolved();
         let conditions = Conditions::new(resolved, &Filter::id(id.clone()));
-        // The two lists share columns; select each of them once.
+        // Both lists contain the columns of `of_both`, with the same names and values, so a name is not ambiguous.
         let (row, event, table) = (of_row(resolved), of_event(resolved), &resolved.table);
         let text = format!("SELECT {row}, {event} FROM {table} AS t WHERE {} LIMIT 1", conditions.text());
         let rows = self.ask(text, conditions.values).await?;
@@ -146,8 +146,8 @@ FROM ({dead}) AS dead GROUP BY 1, 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT {limit}"
 
     async fn diagnose(&self, tolerance: &Tolerance) -> Result<Vec<Finding>, StoreError> {
         let stats = self.stats().await?;
-        // The table shows nothing else about its rows. What an outbox of Posthaste records about leases and routes is
-        // in memory here.
+        // The table shows no more about its rows than `stats` returns. What the table of a Posthaste outbox records
+        // about leases and routes is only in memory here.
         let mut findings = RowObservations::default().findings(&stats, tolerance);
         findings.push(limits(self.layout()));
         Ok(findings)
@@ -163,8 +163,8 @@ impl ForeignTableStore {
         self.table().query(Caller::Operator, text, values).await
     }
 
-    /// Sets columns of the rows that were given up and match, or deletes them. `None` if the filter asks for rows in
-    /// another state, or if the layout has no such state.
+    /// Sets columns of the failed rows that match, or deletes these rows if `set` is `None`. Changes nothing if the
+    /// filter asks for rows in another state, or if rows of this layout cannot fail.
     async fn change_dead(
         &self,
         action: &'static str,
@@ -184,8 +184,8 @@ impl ForeignTableStore {
         Ok(rows)
     }
 
-    /// Logs a change, unless it changed no row. The log is the only record of it. It has its own target, so that a log
-    /// filter for other targets does not drop it by accident.
+    /// Logs a change, unless it changed no row. The log is the only record of the change. The log line has its own
+    /// target, so that a log filter for other targets does not drop it by accident.
     fn note(&self, actor: &str, action: &'static str, target: &dyn std::fmt::Display, rows: u64) {
         if rows > 0 {
             let table = self.layout().table_name();

@@ -1,4 +1,4 @@
-//! The SQL of MySQL for operator calls.
+//! SQL statements for operator calls on MySQL.
 
 use sqlx::mysql::MySqlQueryResult;
 use sqlx::{MySql, MySqlConnection};
@@ -31,7 +31,7 @@ const REVIVE: &str = "UPDATE `{table}` SET status = 0, available_at = UTC_TIMEST
   progress = IF(?, NULL, progress)
 WHERE seq IN ({keys}) AND phase = 3";
 
-/// A route that is paused already keeps its time and its operator.
+/// If the route is already paused, the time and the operator of that pause stay.
 const PAUSE: &str = "INSERT INTO `{table}_control` (route, paused_at, paused_by)
 SELECT ?, UTC_TIMESTAMP(6), ? FROM (SELECT 1) AS one
 WHERE NOT EXISTS (SELECT 1 FROM `{table}_control` WHERE route = ?)";

@@ -179,7 +179,8 @@ pub(crate) async fn extreme_counts_in_the_middle_of_a_batch_do_no_harm() {
     within_timeout("the engine is idle", outbox.idle()).await.unwrap();
     assert_eq!(recorder.count(), 98);
     assert_eq!(db.count(Status::Done).await, 97);
-    for (id, why) in [("full", "no"), ("negative", "negative attempts: -7"), ("lost", "its owner died")] {
+    for (id, why) in [("full", "no"), ("negative", "negative attempts: -7"), ("lost", "its leases were lost")]
+    {
         let row = db.store.get(&EventId::from(id)).await.unwrap().unwrap().row;
         assert_eq!(row.status, Status::Dead, "{id}: {row:?}");
         assert!(row.last_error.as_deref().unwrap().contains(why), "{id}: {row:?}");

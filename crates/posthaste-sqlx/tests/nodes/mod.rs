@@ -1,6 +1,6 @@
-//! Node tests: processes with an engine and a writer each, and journals that show the fate of every event. A test
-//! program starts itself again for each node: its test `node` calls [`run_node`]. The parts of one database are in its
-//! module `support`.
+//! Node tests: processes that each have an engine and a writer, and journals that show what happened to every event. A
+//! test program starts itself again for each node: its test `node` calls [`run_node`]. What depends on the database is
+//! in the module `support` of the test program.
 
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "every test file uses a part of it")]
 
@@ -20,7 +20,7 @@ pub use crate::support::child::{Child as Node, ChildOutput as NodeOutput, counts
 pub use load::{Journal, Load, write_as_service};
 pub use program::run_node;
 
-/// The variable that turns the test `node` into a node.
+/// The environment variable that makes the test `node` run as a node. It contains the [`Config`].
 const NODE_VAR: &str = "POSTHASTE_TEST_NODE";
 
 /// The configuration of a node.
@@ -87,7 +87,7 @@ pub fn delayed_event(id: &str, delay: Duration) -> Event {
     Event::builder("Tested").id(id).json(id).deliver_after(delay).build().expect("a good event")
 }
 
-/// The duration of a delivery. It is part of the load, and no test waits for it.
+/// Takes as long as a slow delivery. This is part of the load; no test uses it to wait for a result.
 pub async fn spend(time: Duration) {
     let mut moment = tokio::time::interval(time);
     moment.tick().await;

@@ -1,12 +1,13 @@
 //! The circuit breaker of a route: decides whether its destination can be reached.
 //!
 //! A pure state machine: the caller reports results, and the breaker returns what to do. It opens immediately when a
-//! connection fails. Otherwise it opens when three different events got no reply with no success in between. While it
-//! is open, one event at a time is sent as a probe, after 1 s, then 2 s, up to 10 s; any reply closes it.
+//! connection fails. Otherwise it opens when three different events in a row get no reply, or the reply that the
+//! destination is busy. While it is open, one event at a time is sent as a probe, after 1 s, then 2 s, up to 10 s; any
+//! other reply closes it.
 //!
-//! A single event that makes a healthy destination look unreachable must not close the route for all events. An event
-//! that is unreachable again after other events were delivered is an *outlier*. An outlier cannot open the breaker by
-//! itself, waits longer each time, and spends attempts after ten times.
+//! A single event that makes a healthy destination look unreachable must not close the route for all events. If the
+//! destination is unreachable for an event again after other events were delivered, that event is an *outlier*. An
+//! outlier cannot open the breaker by itself and waits longer each time. After ten such results it spends attempts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,22 +16,23 @@ use tokio::time::Instant;
 
 use crate::event::EventId;
 
-/// Different events without a reply that open the breaker.
+/// How many different events without a reply open the breaker.
 const OPEN_AFTER_EVENTS: usize = 3;
 const FIRST_PROBE_DELAY: Duration = Duration::from_secs(1);
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(10);
 /// After this many unreachable results with deliveries in between, an event spends attempts.
 const MAX_UNREACHABLE_TIMES: u32 = 10;
-/// The most outliers remembered. A forgotten one counts from the beginning, which only delays its end.
+/// The most events remembered. Beyond that, all are forgotten and counted from the beginning, which only delays when an
+/// outlier spends attempts.
 const MAX_OUTLIERS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     /// `Some` while the breaker is open.
     open: Option<Open>,
-    /// Events that got no reply since the last success. At most [`OPEN_AFTER_EVENTS`].
+    /// Events that got no reply, or were refused as busy, since the last other reply. At most [`OPEN_AFTER_EVENTS`].
     streak: Vec<EventId>,
-    /// Every event that was unreachable and has not been delivered since.
+    /// Every event for which the destination was unreachable or busy, and that has not been delivered since.
     outliers: HashMap<EventId, Outlier>,
     /// Counts deliveries, to know whether there was one between two failures.
     delivered: u64,
@@ -46,18 +48,18 @@ struct Open {
 
 #[derive(Debug)]
 struct Outlier {
-    /// Unreachable results that had deliveries of other events in between.
+    /// Unreachable results. Those without a delivery of another event in between count once.
     times: u32,
-    /// Unreachable results in total.
+    /// Unreachable and busy results in total.
     tries: u32,
-    /// The count of deliveries at the last of them.
+    /// The number of deliveries (`delivered` of the breaker) at the last of these results.
     delivered: u64,
 }
 
-/// How an event could not be delivered.
+/// How the delivery of an event failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
-    /// There was no connection, as opposed to no reply on one.
+    /// There was no connection, as opposed to a connection without a reply.
     pub(crate) connection: bool,
     /// The event was a probe.
     pub(crate) probe: bool,
@@ -71,10 +73,10 @@ pub(crate) enum Advice {
     /// The event showed that the destination is unreachable. Wait until the route reopens, apart from the other events,
     /// so that the next probe is another event.
     ParkProbed,
-    /// The event showed that more than once and may be the cause. Wait for a time of its own, even if the route
-    /// reopens.
+    /// The event showed that the destination is unreachable, not for the first time, and may be the cause. Wait for its
+    /// own delay, even if the route reopens.
     PostponeProbed,
-    /// The route is fine. Wait for a time of its own; this is the n-th time.
+    /// The breaker is closed, or the event is an outlier. Wait for the event's own delay, for the n-th time.
     Postpone(u32),
     /// The event is the cause: it spends an attempt.
     Spend,
@@ -109,12 +111,13 @@ impl Breaker {
         }
     }
 
-    /// There was no event to probe with: the next probe is due as after one that failed.
+    /// There was no event to probe with: the next probe is delayed as it is after a failed probe.
     pub(crate) fn postpone_probe(&mut self, now: Instant) {
         if self.is_open() {
             self.open(now);
         }
-        // Out of step with other nodes, or one of them could take the only event just before, each time.
+        // Random, so that nodes do not keep in step. Otherwise another node could take the only event just before this
+        // one does, each time.
         if let Some(open) = &mut self.open {
             open.next_probe = now + open.wait.mul_f64(0.5 + fastrand::f64() / 2.0);
         }
@@ -143,10 +146,10 @@ impl Breaker {
         self.advise(id, failed, now, (times, tries))
     }
 
-    /// The destination is overloaded and asks for a pause. One event by itself does not close the route, because one of
-    /// several queues may be full. No event spends an attempt.
+    /// The destination is overloaded and asks for a pause. One event by itself does not close the route, because
+    /// perhaps only one of several queues is full. No event spends an attempt.
     pub(crate) fn busy(&mut self, id: &EventId, failed: Failed, pause: Duration, now: Instant) -> Advice {
-        // Counts as a try, but not against the event: an outage afterwards must not treat it as an outlier.
+        // Counts as a try, but not against the event: it must not be an outlier in an outage that follows.
         let (times, tries) = self.count(id);
         if let Some(outlier) = self.outliers.get_mut(id) {
             outlier.times = 1;
@@ -184,8 +187,7 @@ impl Breaker {
         self.open = Some(Open { next_probe: now + wait, wait });
     }
 
-    /// Counts an unreachable result. Returns how many this event had with deliveries of other events in between, and in
-    /// total.
+    /// Counts an unreachable or busy result. Returns `times` and `tries` of the event (see [`Outlier`]).
     fn count(&mut self, id: &EventId) -> (u32, u32) {
         if self.outliers.len() >= MAX_OUTLIERS && !self.outliers.contains_key(id) {
             self.outliers.clear();

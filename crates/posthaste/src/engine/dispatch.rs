@@ -15,7 +15,7 @@ use crate::store::{Claimed, Lease, Leased, MAX_LOST_LEASES, Malformed, Settlemen
 /// The result of placing a claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Placed {
-    /// Some events were released because there was no room.
+    /// Some events were released: there was no room, or, in strict mode, an event before them has to wait.
     pub(super) full: bool,
     /// There were events and all of them were parked, so this engine can do nothing with them now.
     pub(super) all_parked: bool,
@@ -78,7 +78,10 @@ impl Placement {
             return;
         }
         if leased.lost_leases >= MAX_LOST_LEASES {
-            let reason = format!("its owner died {} times", leased.lost_leases);
+            let reason = format!(
+                "its leases were lost {} times; its delivery may crash the process",
+                leased.lost_leases
+            );
             self.given_up.push(dead(leased.lease, reason));
             return;
         }
@@ -88,7 +91,7 @@ impl Placement {
             self.park_or_release(engine, route, leased.lease);
             return;
         }
-        // Entered before it is queued, because a worker may take it immediately.
+        // Registered as in flight before it is queued, because a worker may take it immediately.
         if !engine.inflight.admit(&leased.lease, until) {
             engine.inflight.adopt(&leased.lease, until);
             return;
@@ -115,7 +118,7 @@ impl Placement {
         }
     }
 
-    /// Puts a suspect into its slot, where it waits until this engine has lived long enough.
+    /// Puts a suspect into the queue's slot for one, where it waits until this engine has run long enough.
     fn add_suspect(&mut self, engine: &EngineState, item: QueuedEvent, lease: Lease) {
         let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
         match engine.queue.push_suspect(item, not_before) {
@@ -134,7 +137,7 @@ impl Placement {
         }
     }
 
-    /// Strict mode parks nothing: an event that has to wait is released and stays the first.
+    /// Strict mode parks nothing: an event that has to wait is released and stays first in the order.
     fn park_or_release(&mut self, engine: &EngineState, route: usize, lease: Lease) {
         if engine.settings.is_strict() {
             self.to_release.push(lease);

@@ -137,7 +137,7 @@ pub struct Leased {
     pub attempts: u32,
     /// How often its handler deferred it so far.
     pub deferrals: u32,
-    /// How often its owner died, including what this claim found.
+    /// How many of its leases were lost, including what this claim found.
     pub lost_leases: u32,
     /// How often an operator has replayed it.
     pub replays: u32,

@@ -257,7 +257,10 @@ async fn event_that_kills_its_owner_twenty_times_is_dead() {
     assert_eq!(crashes, MAX_LOST_LEASES as usize);
     let row = row(&store, &id);
     assert_eq!((row.status, row.lost_leases, row.attempts), (Status::Dead, 20, 0));
-    assert_eq!(row.last_error.as_deref(), Some("its owner died 20 times"));
+    assert_eq!(
+        row.last_error.as_deref(),
+        Some("its leases were lost 20 times; its delivery may crash the process")
+    );
 }
 
 #[tokio::test(start_paused = true)]

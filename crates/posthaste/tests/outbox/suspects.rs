@@ -86,7 +86,10 @@ async fn poison_dies_alone(processes: usize) {
     let deaths = supervise(&store, &taken, processes).await;
     let dead: Vec<_> = store.rows().into_iter().filter(|row| row.status == Status::Dead).collect();
     assert_eq!(dead.iter().map(|row| &row.id).collect::<Vec<_>>(), [&poison]);
-    assert_eq!(dead[0].last_error.as_deref(), Some("its owner died 20 times"));
+    assert_eq!(
+        dead[0].last_error.as_deref(),
+        Some("its leases were lost 20 times; its delivery may crash the process")
+    );
     assert_eq!((dead[0].lost_leases, dead[0].attempts), (MAX_LOST_LEASES, 0));
     assert_eq!(deaths, MAX_LOST_LEASES as usize);
     assert_eq!(count_in(&store, Status::Done), healthy.len(), "every other event was delivered");

@@ -36,7 +36,7 @@ async fn race<C: ConnectionLike + Clone>(fixture: Fixture<C>, elsewhere: &RedisS
         }
     };
     let revocations = stream::iter(tickets.iter().rev()).map(revoke).buffer_unordered(32);
-    let (near, far, revocations) = within_timeout("all are decided", async {
+    let (near, far, revocations) = within_timeout("every ticket is expired or revoked", async {
         tokio::join!(work(near), work(far), revocations.collect::<Vec<_>>())
     })
     .await;
