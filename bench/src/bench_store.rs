@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::foreign_preset::ForeignPreset;
 use super::progress::Progress;
 use super::workload::Load;
-use posthaste_console::Quantiles;
+use posthaste_measurements::Quantiles;
 use posthaste_stores::OutboxRef;
 
 /// A store that can be benchmarked.

@@ -13,7 +13,7 @@ use super::bench_store::{BenchTables, BenchWriter as _, CrossProcessLatency};
 use super::instrumented_engine;
 use super::store_round::CommitClock;
 use super::workload::{EVENT_TYPE, Load};
-use posthaste_console::Histogram;
+use posthaste_measurements::Histogram;
 
 /// Commits of the measurement, and the longest pause between two.
 const LATENCY_COMMITS: u64 = 500;

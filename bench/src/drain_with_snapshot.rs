@@ -8,7 +8,7 @@ use super::bench_store::{BenchStore, BenchTables};
 use super::progress::Progress;
 use super::table_size::{HandDrivenTable, backlog};
 use super::workload::Load;
-use posthaste_console::{Histogram, Quantiles};
+use posthaste_measurements::{Histogram, Quantiles};
 
 /// Events per claim.
 const CLAIM_EVENTS: u64 = 100;

@@ -13,7 +13,7 @@ use posthaste::{Config, Delivery, Outbox, Route, Routes, Store, StoreError, Time
 use tokio::sync::Notify;
 
 use super::workload::{EVENT_TYPE, Load};
-use posthaste_console::Histogram;
+use posthaste_measurements::Histogram;
 
 /// Events per claim: as many as a relay claims.
 pub(super) const CLAIM_EVENTS: usize = 500;

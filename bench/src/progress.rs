@@ -1,7 +1,7 @@
 //! Progress bar that names the current measurement.
 
 use indicatif::ProgressBar;
-use posthaste_console::progress_bar;
+use posthaste_measurements::progress_bar;
 
 /// Rows that count as one step while a table is filled.
 const ROWS_PER_STEP: u64 = 10_000;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use posthaste_console::count;
+use posthaste_measurements::count;
 use serde::Serialize;
 
 use super::BenchArgs;

@@ -12,7 +12,7 @@ use super::instrumented_engine::{self, MeasuredStore};
 use super::process_memory;
 use super::progress::Progress;
 use super::workload::{EVENT_TYPE, Load};
-use posthaste_console::Quantiles;
+use posthaste_measurements::Quantiles;
 
 /// Events per transaction and interval between transactions: 2,000 events per second.
 const TRANSACTION_EVENTS: u64 = 10;

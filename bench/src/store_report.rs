@@ -13,7 +13,7 @@ use super::soak::SteadyLoad;
 use super::statistics::{Ratio, median, rounded};
 use super::store_round::{DeliveryRate, StoreRound};
 use super::table_size::TableSizeComparison;
-use posthaste_console::Quantiles;
+use posthaste_measurements::Quantiles;
 
 /// Results. Rates are per second and medians of the rounds; ratios are medians of the ratios within each round.
 #[derive(Debug, Serialize)]

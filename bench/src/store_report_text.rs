@@ -10,7 +10,7 @@ use super::statistics::Ratio;
 use super::store_report::{ByHandReport, StoreReport};
 use super::store_round::{BATCH_EVENTS, FEW_EVENTS};
 use super::table_size::{TableSample, TableSizeComparison};
-use posthaste_console::{Quantiles, count, micros};
+use posthaste_measurements::{Quantiles, count, micros};
 
 impl StoreReport {
     /// The report as text.

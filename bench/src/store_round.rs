@@ -12,7 +12,7 @@ use super::instrumented_engine::{self, CountingEngine};
 use super::progress::Progress;
 use super::workload::{EVENT_TYPE, Load};
 use crate::statistics::per_second;
-use posthaste_console::{Histogram, Quantiles};
+use posthaste_measurements::{Histogram, Quantiles};
 
 /// Events per transaction of the batch variants.
 pub(super) const BATCH_EVENTS: u64 = 1_000;

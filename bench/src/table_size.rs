@@ -12,7 +12,7 @@ use super::bench_store::{BenchStore, BenchTables, BenchWriter, TableFill};
 use super::progress::Progress;
 use super::statistics::rounded;
 use super::workload::Load;
-use posthaste_console::{Histogram, Quantiles};
+use posthaste_measurements::{Histogram, Quantiles};
 
 /// Rows of the small table.
 const SMALL_TABLE_ROWS: u64 = 1_000;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::BenchArgs;
 use crate::report_format::{Setup, counted, rate, write_rows};
 use crate::statistics::{Ratio, median};
-use posthaste_console::count;
+use posthaste_measurements::count;
 use posthaste_stores::SecretUrl;
 
 /// Results of one round: events per second, and memory.

@@ -49,13 +49,13 @@
     allow(dead_code)
 )]
 
-mod address;
 #[cfg(feature = "amqp")]
 pub mod amqp;
 mod check_error;
 mod error;
 mod format;
 mod from_url;
+mod host_port;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "kafka")]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::host_port::Address;
 use crate::redacted::Redacted;
 use crate::template::Template;
 use crate::unsendable::Unsendable;

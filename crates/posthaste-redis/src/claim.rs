@@ -6,11 +6,11 @@ use posthaste::{StoreError, Timestamp};
 use redis::Value;
 
 use crate::RedisStore;
+use crate::clock_and_pauses::ServerState;
 use crate::event_body::{self, Extent};
 use crate::field_escape::{escape, unescape};
 use crate::keys::Shard;
 use crate::row_state::RowState;
-use crate::server_state_cache::ServerState;
 use crate::shard_calls::within_bodies_timeout;
 use crate::store::{micros, shares};
 

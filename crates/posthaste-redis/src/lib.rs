@@ -35,6 +35,7 @@ mod admin;
 mod backlog;
 mod builder;
 mod claim;
+mod clock_and_pauses;
 mod connection;
 mod diagnose;
 mod error;
@@ -49,7 +50,6 @@ mod row_state;
 #[cfg(test)]
 mod script_fault_tests;
 mod scripts;
-mod server_state_cache;
 mod shard_backoff;
 mod shard_calls;
 mod stats;
@@ -93,7 +93,7 @@ struct Inner {
     scripts: Scripts,
     metrics: metrics::Metrics,
     /// Paused and parked routes of each shard, as of the last claim that read them.
-    server_state: server_state_cache::ServerStateCache,
+    server_state: clock_and_pauses::ServerStateCache,
     /// Shards that did not reply and are skipped for a while.
     backoffs: shard_backoff::ShardBackoffs,
     /// The server may be a replica; see [`RedisStoreBuilder::read_only`].
@@ -241,7 +241,7 @@ impl Inner {
         Self {
             connections,
             metrics: metrics::Metrics::new(keys.name().to_string()),
-            server_state: server_state_cache::ServerStateCache::default(),
+            server_state: clock_and_pauses::ServerStateCache::default(),
             backoffs: shard_backoff::ShardBackoffs::of(keys.count()),
             keys,
             scripts: Scripts::after(""),

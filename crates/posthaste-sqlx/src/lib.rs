@@ -20,6 +20,7 @@ mod cancel_safety;
 mod claim_byte_limit;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
+mod clock_and_pauses;
 mod error;
 mod filter;
 mod findings;
@@ -38,7 +39,6 @@ mod queries;
 mod row;
 mod row_estimate;
 mod schema_state;
-mod server_state_cache;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod settle_throttle;
 mod sql;

@@ -32,7 +32,7 @@ pub mod memory;
 mod metrics;
 mod mutex;
 mod outbox;
-mod recorder;
+mod recording_destination;
 mod route;
 mod row;
 pub mod store;
@@ -61,7 +61,7 @@ pub use memory::{MemoryStore, MemoryWriter};
 pub use outbox::{Outbox, ShutdownReport, StartError};
 /// Makes a type an event: see [`TypedEvent`].
 pub use posthaste_macros::Event;
-pub use recorder::Recorder;
+pub use recording_destination::Recorder;
 pub use route::{Route, Routes};
 pub use row::{EventDetail, EventRow, Status, decode_headers};
 pub use store::Store;

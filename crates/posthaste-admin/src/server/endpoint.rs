@@ -18,7 +18,7 @@ pub(super) struct Endpoint {
     pub(super) required_role: RequiredRole,
     /// The `operationId` in the OpenAPI document, and the name in log lines.
     pub(super) id: &'static str,
-    /// The summary in the OpenAPI document and in `docs/api.md`.
+    /// The summary in the OpenAPI document and in `docs/admin-api.md`.
     pub(super) summary: &'static str,
     /// The parameters of the query.
     pub(super) query: &'static [Param],

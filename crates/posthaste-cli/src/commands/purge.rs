@@ -8,7 +8,7 @@ use clap::Args;
 use posthaste::admin::{Admin, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
-use posthaste_console::progress_bar;
+use posthaste_measurements::progress_bar;
 
 use super::shared::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
 use super::shared::bulk_change::{self, BulkChange, Decision};

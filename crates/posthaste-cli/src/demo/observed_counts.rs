@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use posthaste::{Delivery, Event, EventId, Source, WriterHook};
 
-use posthaste_console::{Histogram, Quantiles};
+use posthaste_measurements::{Histogram, Quantiles};
 use serde::Serialize;
 
 /// Counts that the service and the destinations share. The lock is never held across an await.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::observed_counts::TallySnapshot;
 use super::shop::pending;
 use crate::output;
-use posthaste_console::{count, micros};
+use posthaste_measurements::{count, micros};
 
 /// The counts: `observed` by the service and the destinations, `dead` and `pending` from the store.
 #[derive(Debug, Serialize)]

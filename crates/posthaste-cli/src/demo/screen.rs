@@ -12,7 +12,7 @@ use posthaste::admin::Stats;
 use super::observed_counts::TallySnapshot;
 use super::shop::pending;
 use crate::output::Output;
-use posthaste_console::{Quantiles, count, micros};
+use posthaste_measurements::{Quantiles, count, micros};
 
 /// The window over which the delivery rate is averaged.
 const RATE_WINDOW: Duration = Duration::from_secs(2);

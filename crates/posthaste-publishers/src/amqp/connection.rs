@@ -18,8 +18,8 @@ use posthaste::Outcome;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::settings::Settings;
-use crate::address::Address;
 use crate::check_error::UNREACHABLE_ADVICE;
+use crate::host_port::Address;
 use crate::operator_text::one_line;
 use crate::shared_connection::SharedConnection;
 

@@ -4,7 +4,7 @@ use lapin::tcp::RustlsConnector;
 
 use super::login::Login;
 use super::management::Management;
-use crate::address::Address;
+use crate::host_port::Address;
 use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::template::Template;

@@ -7,9 +7,9 @@ use redis::{Client, ConnectionAddr, IntoConnectionInfo as _, RedisConnectionInfo
 use super::allowed_topics::AllowedTopics;
 use super::settings::Settings;
 use super::{BROKER, RedisStreamPublisher};
-use crate::address::Address;
 use crate::error::PublisherError;
 use crate::format::Format;
+use crate::host_port::Address;
 use crate::redacted::Redacted;
 use crate::settings::CommonSettings;
 use crate::tls;

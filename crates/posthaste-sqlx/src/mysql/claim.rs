@@ -19,9 +19,9 @@ use super::row::event_columns;
 use super::value::{self, MAX_KEYS, MySqlQuery, at, bind_all, clock, delay, micros, placeholder_count};
 use crate::claim_byte_limit::rows_within_limit;
 use crate::claim_floor::{ClaimRange, IndexPosition};
+use crate::clock_and_pauses::ServerState;
 use crate::parked_routes_cache;
 use crate::row::RowReader;
-use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
 /// The server's clock and the paused routes, in one round trip.

@@ -12,8 +12,8 @@ use sqlx::mysql::MySqlRow;
 use sqlx::{MySql, Row as _};
 
 use super::MySqlStore;
+use super::adaptive_batch::RowSteps;
 use super::connection::MAX_TRIES;
-use super::row_steps::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::store::lease::LeaseDialect;
 

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+mod adaptive_batch;
 mod admin;
 mod backlog;
 mod claim;
@@ -34,7 +35,6 @@ mod migrate;
 mod plan_tests;
 mod purge;
 mod row;
-mod row_steps;
 mod settle;
 mod stats;
 mod store;

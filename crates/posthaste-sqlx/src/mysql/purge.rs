@@ -5,7 +5,7 @@ use posthaste::{StoreError, Timestamp};
 use sqlx::{MySql, MySqlConnection, Row as _};
 
 use super::MySqlStore;
-use super::row_steps::RowSteps;
+use super::adaptive_batch::RowSteps;
 use super::value::{self, MAX_KEYS, MySqlQuery, bind_all, clock, delay, now, placeholder_count};
 use crate::sql::Sql;
 use crate::store::purge::PurgeDialect;

@@ -14,8 +14,8 @@ use super::PgStore;
 use super::row::event_columns;
 use super::value::{self, Time, interval};
 use crate::claim_floor::{ClaimRange, IndexPosition};
+use crate::clock_and_pauses::ServerState;
 use crate::row::RowReader;
-use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
 /// The clock and the paused routes, in one round trip.

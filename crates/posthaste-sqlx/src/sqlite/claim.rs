@@ -14,8 +14,8 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 use super::row::event_columns;
 use super::{SqliteStore, value};
 use crate::claim_byte_limit::rows_within_limit;
+use crate::clock_and_pauses::ServerState;
 use crate::row::{ReadValues as _, RowReader};
-use crate::server_state_cache::ServerState;
 use crate::store::claim::ClaimDialect;
 
 const PAUSED: &str = r#"SELECT json_group_array(route) FROM "{table}_control""#;

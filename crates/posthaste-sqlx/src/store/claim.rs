@@ -6,7 +6,7 @@ use posthaste::store::{Claim, Claimed};
 use posthaste::{StoreError, Timestamp};
 
 use super::{SqlStore, StoreDialect};
-use crate::server_state_cache::ServerState;
+use crate::clock_and_pauses::ServerState;
 
 /// The SQL of one database for claims.
 pub(crate) trait ClaimDialect: StoreDialect {

@@ -24,8 +24,8 @@ use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::OpenError;
+use crate::clock_and_pauses::ServerStateCache;
 use crate::parked_routes_cache::ParkedNames;
-use crate::server_state_cache::ServerStateCache;
 use crate::sql::Sql;
 use crate::tx::TxDialect;
 use crate::writer::{Statements, Writer};

@@ -9,7 +9,7 @@ use crate::error::BoxError;
 use crate::event::{Event, EventId};
 use crate::mutex::lock;
 use crate::outbox::Outbox;
-use crate::recorder::Recorder;
+use crate::recording_destination::Recorder;
 use crate::route::{Route, Routes};
 use crate::row::EventDetail;
 use crate::store::Store;

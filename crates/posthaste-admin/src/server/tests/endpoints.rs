@@ -120,7 +120,7 @@ fn document_refers_only_to_schemas_that_it_has() {
 /// The page has a line for each endpoint, with the role and the summary of the table.
 #[test]
 fn manual_lists_every_endpoint_with_its_role() {
-    let manual = include_str!("../../../../../docs/api.md");
+    let manual = include_str!("../../../../../docs/admin-api.md");
     for endpoint in ENDPOINTS {
         let role = match endpoint.required_role {
             RequiredRole::Nothing => "none",
@@ -128,6 +128,6 @@ fn manual_lists_every_endpoint_with_its_role() {
             RequiredRole::Operator => "operator",
         };
         let line = format!("| `{} {}` | {role} | {} |", endpoint.method, endpoint.path, endpoint.summary);
-        assert!(manual.contains(&line), "docs/api.md lacks the line\n{line}");
+        assert!(manual.contains(&line), "docs/admin-api.md lacks the line\n{line}");
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use posthaste::EventId;
 use posthaste::admin::{Admin, Filter, Replay};
 use posthaste_admin::{DeadAction, terminal_escape};
-use posthaste_console::progress_bar;
+use posthaste_measurements::progress_bar;
 use serde::Serialize;
 use tokio::time::Instant;
 

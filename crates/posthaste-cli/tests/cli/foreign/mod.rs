@@ -3,8 +3,8 @@
 mod custom_table;
 mod kafka;
 mod layout_errors;
+mod standby_takes_over;
 mod statuses;
-mod takeover;
 
 use crate::binary;
 use crate::command_output::CommandOutput;
