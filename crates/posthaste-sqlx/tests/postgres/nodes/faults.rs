@@ -132,7 +132,8 @@ async fn however_transactions_interleave_everything_committed_is_delivered() {
     println!("{} committed, {} rolled back, {longest:?} at most", committed.len(), rolled_back.len());
     assert!(rolled_back.iter().all(|id| arrivals.at(id).is_none()), "no rolled-back event is delivered");
     assert_eq!(arrivals.recorder.count(), committed.len(), "each exactly once");
-    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    // A row that the claims passed would wait for minutes; on a busy machine the rest is waiting for a processor.
+    assert!(longest < Duration::from_secs(20), "{longest:?}");
     drop_schema(&db.schema).await;
 }
 
