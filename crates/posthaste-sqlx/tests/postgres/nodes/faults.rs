@@ -221,7 +221,8 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
         committed.len()
     );
     assert!(journal.committed.iter().all(|id| arrivals.at(id).is_some()));
-    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    // Without sweeps they would wait for their leases of 30 s at least.
+    assert!(longest < Duration::from_secs(20), "{longest:?}");
     drop_schema(&db.schema).await;
 }
 
