@@ -31,7 +31,7 @@ pub(crate) struct RelayReport {
     relay_to_library: Option<Ratio>,
 }
 
-/// `None` if the system does not report it.
+/// What an idle relay used. A figure is `None` if the system does not report it.
 #[derive(Debug, Serialize)]
 struct IdleUsage {
     seconds: u64,

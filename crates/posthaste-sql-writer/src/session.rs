@@ -1,4 +1,4 @@
-//! `Session`: what the statements of every Writer need from a connection of a driver.
+//! `Session`: what statements shared by several Writers need from a driver's connection.
 
 use std::collections::HashMap;
 

@@ -17,9 +17,9 @@ use crate::trace::TraceContext;
 ///
 /// `deliver` gets at least one event and returns one [`Outcome`] per event, in the same order. [`Outcome::done`] means
 /// that the destination has the event permanently: acknowledged, not only sent. Delivery is at least once, so the
-/// receiver recognises repeats by [`Event::id`], which a publisher carries in a header or in the body. It may be called
-/// from several tasks at the same time. It may be dropped at any await when the timeout of its route ends, and a panic
-/// counts as a failed attempt.
+/// receiver recognises repeats by [`Event::id`], which a publisher carries in a header or in the body. `deliver` may be
+/// called from several tasks at the same time. Its future may be dropped at any await when the timeout of the route
+/// ends, and a panic counts as a failed attempt.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a destination",
     note = "wrap an async function in `handler(…)`, build a publisher, or implement `Destination`"
@@ -155,7 +155,8 @@ pub enum Outcome {
     /// The event can never be sent, and the destination was not called: DEAD immediately, with this reason. Unlike
     /// [`Dead`](Self::Dead) it says nothing about the destination.
     Unsendable(String),
-    /// The destination could not be reached. Spends no attempt, and may open the route's circuit breaker.
+    /// The destination could not be reached. May open the route's circuit breaker. Spends no attempt, unless the same
+    /// event gets this outcome more than ten times while other events are delivered in between.
     Unreachable(Unreachable),
     /// The destination is overloaded: its queue is full or its rate limit is reached. Spends no attempt and slows the
     /// route down. Only time ends it: an event that had no other outcome for the configuration's `busy_grace` is DEAD.
@@ -210,7 +211,7 @@ impl Outcome {
         }
     }
 
-    /// The destination did not reply: opens the route's circuit breaker when it happens to three events.
+    /// The destination did not reply: opens the route's circuit breaker when it happens to three events in a row.
     pub fn no_answer(error: impl Into<BoxError>) -> Self {
         Self::Unreachable(Unreachable { error: error.into(), connection_failed: false })
     }

@@ -39,7 +39,7 @@ const WATCHED_ORDERS_PER_SECOND: u64 = 100;
 /// "latency_us": {"p50", "p99", "count"} or null, "polled_latency_us", "inherited", "database": path or null,
 /// "problems": [text]}
 ///
-/// Exit code 1 if they do not add up.
+/// Exit code 1 if the counts do not add up.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// Stop after N orders [default: until Ctrl-C, or 1000 with --once]
@@ -107,7 +107,7 @@ fn exit_code(good: bool) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The name under which this program was started, for commands to copy.
+/// The name under which this program was started, for the commands that the demo suggests.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "posthaste".to_owned())
 }

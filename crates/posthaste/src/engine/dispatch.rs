@@ -118,7 +118,7 @@ impl Placement {
         }
     }
 
-    /// Puts a suspect into the queue's slot for one, where it waits until this engine has run long enough.
+    /// Puts a suspect into the queue's only slot for suspects, where it waits until this engine has run long enough.
     fn add_suspect(&mut self, engine: &EngineState, item: QueuedEvent, lease: Lease) {
         let not_before = engine.started + proving_time(item.lost_leases, engine.settings.lease.duration);
         match engine.queue.push_suspect(item, not_before) {

@@ -20,7 +20,7 @@ const MAX_UNPARKED_ROWS: usize = 512;
 /// deliver them; if that woke this engine, the two could hand the same events to each other without end.
 const IGNORE_HINTS_FOR: Duration = Duration::from_millis(500);
 
-/// The pause between two pages of rows that are parked under names of no route of this engine.
+/// The pause between two pages of parked rows whose park reason names no route of this engine.
 pub(super) const OTHERS_UNPARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A probe that is overdue by this much is looked for even while there is a backlog.
@@ -75,8 +75,8 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     }
 }
 
-/// The pause, shortened by up to a quarter. A hint wakes every node at the same moment: with equal pauses, one of them
-/// would be the first at each poll from then on, and take every event for which only another node has a route.
+/// The pause, shortened by up to a quarter. A hint wakes every node at the same moment. With equal pauses, the same
+/// node could then be the first at every poll, and always claim events for which only another node has a route.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 4.0)
 }
@@ -161,11 +161,11 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     })
 }
 
-/// Brings back one parked event for each probe that found none. Returns whether there is one.
+/// Brings back one parked event for each route whose probe is due and has no event yet. Returns whether any was found.
 async fn find_probes(engine: &EngineState) -> Result<bool, StoreError> {
     let mut found = false;
     for route in engine.routes_to_probe() {
-        // If no other event waits, one that was a probe before is the probe again.
+        // An event whose probe failed is used again only if no other event of the route is parked.
         let [waiting, probed] = ParkReason::of_route(engine.route_name(route));
         if unpark_one(engine, waiting).await? || unpark_one(engine, probed).await? {
             found = true;
@@ -180,8 +180,8 @@ async fn unpark_one(engine: &EngineState, reason: ParkReason<'_>) -> Result<bool
     Ok(engine.unpark(&reason.to_string(), 1).await? > 0)
 }
 
-/// How many events to claim. While every route is closed, only a probe is claimed. Strict mode claims nothing else
-/// while any route is closed, because no event may be overtaken.
+/// How many events to claim. While every route is closed, events are claimed only to find a probe. In strict mode this
+/// already applies while any route is closed, because no event may be overtaken.
 fn limit(engine: &EngineState, room: usize) -> usize {
     let batch = rounded_limit(engine.settings.poller.batch.min(room), engine.settings.poller.batch);
     let closed = engine.closed_routes();
@@ -223,9 +223,9 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
     Ok(total)
 }
 
-/// Brings back what is parked under names of no route of this engine, each name once: the route may have been renamed,
-/// or the event may have a route now. One page per second, because another engine that has the route and finds it
-/// closed may park the events again.
+/// Brings back parked rows whose park reason names no route of this engine, once for each name: the route may have been
+/// renamed, or the event may have a route now. One page per second, because another engine that has the route and finds
+/// it closed may park the events again.
 async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };
