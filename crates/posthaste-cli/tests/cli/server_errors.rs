@@ -15,7 +15,7 @@ const SENTINEL: &str = "sEnt1nel";
 /// either.
 const CORRECT_PASSWORD: &str = "the-right-one";
 
-/// Every command that opens a store.
+/// Commands that open a store.
 const COMMANDS: [&str; 14] = [
     "status",
     "doctor",
@@ -33,7 +33,7 @@ const COMMANDS: [&str; 14] = [
     "migrate print",
 ];
 
-/// Runs every command with full logging: none prints a password.
+/// Runs all [`COMMANDS`] with full logging: none prints a password.
 fn assert_no_password_is_shown(shop: &Shop) {
     for args in COMMANDS {
         for format in ["text", "json"] {

@@ -119,8 +119,8 @@ fn pending(resolved: &ResolvedLayout, columns: &str, keys: &[RowKey]) -> BoundQu
     with_keys(resolved, text, keys, Vec::new())
 }
 
-/// A statement that sets columns of pending rows, or deletes them, and returns their ids. `others` are further values
-/// per row, with their types.
+/// A statement that sets columns of pending rows, or deletes them, and returns their ids. `others` are the names and
+/// types of further values per row.
 pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, others: &[(&str, &str)]) -> String {
     let (table, list, is_listed) = (&resolved.table, list(resolved, others), is_listed(resolved));
     let (id, pending) = (resolved.text(crate::foreign::Field::Id), resolved.is(State::Pending));
@@ -131,7 +131,7 @@ pub(super) fn end(resolved: &ResolvedLayout, set: Option<&str>, others: &[(&str,
     format!("{what} WHERE {is_listed} AND {pending} RETURNING {id} AS event_id")
 }
 
-/// A statement about these keys: one list per key column, one with the times of writing, and the other lists.
+/// A statement about these keys. It binds one list per key column, one with the times of writing, and then `others`.
 pub(super) fn with_keys(
     resolved: &ResolvedLayout,
     text: String,
