@@ -87,7 +87,7 @@ pub enum CommitError {
     RolledBack(#[source] StoreError),
 
     /// The reply to COMMIT was lost. If the transaction took effect, the poller delivers its events. Repeating it with
-    /// the same event ids is safe.
+    /// the same event ids does not write the events twice, but the statements of the service run again.
     #[error("the reply to COMMIT was lost: repeat the transaction with the same event ids to be sure")]
     Unknown(#[source] StoreError),
 }
