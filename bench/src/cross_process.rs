@@ -19,7 +19,7 @@ use posthaste_measurements::Histogram;
 const LATENCY_COMMITS: u64 = 500;
 const MAX_COMMIT_PAUSE_MS: u64 = 20;
 
-/// The default. It is so long that an event whose notification was lost is clearly late.
+/// The default of the engine. It is so long that an event whose notification was lost is clearly late.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const LATE_THRESHOLD: Duration = Duration::from_secs(1);
 

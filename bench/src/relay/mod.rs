@@ -1,6 +1,6 @@
 //! `posthaste bench --relay`: the cost of a relay as a separate process.
 //!
-//! Each round starts a relay and observes it while it is idle. Then it drains the same events twice, in alternating
+//! Each round starts a relay and observes it while it is idle. Then the same events are drained twice, in alternating
 //! order: by an engine in this process, and by a relay.
 
 mod drain;

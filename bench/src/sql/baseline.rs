@@ -1,5 +1,5 @@
 //! Baseline for SQL: what a service could write by hand for these tables. It has an INSERT with a proof, and relays
-//! without failures, retries, pauses and fencing.
+//! that support neither failures, nor retries, pauses or fencing.
 
 use std::time::{Duration, Instant};
 

@@ -68,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The URL is not an HTTP URL.
+    /// The URL is not an HTTP URL, or the HTTP client cannot be created.
     pub fn new(url: &str, token: Option<Secret>) -> Result<Self, ClientError> {
         let url: Url = url.parse().map_err(|_| ClientError::InvalidUrl)?;
         if !["http", "https"].contains(&url.scheme()) {

@@ -1,7 +1,7 @@
 //! HTTP administration of a Posthaste outbox: health, metrics, and a JSON API with tokens and roles.
 //!
 //! [`router`] builds an [`axum::Router`] that any axum service can mount beside its own routes. The relay serves the
-//! same router with [`serve`]. [`Client`] calls either. [`wire`] has the documents that both exchange.
+//! same router with [`serve`]. [`Client`] calls either. [`wire`] has the documents that client and router exchange.
 //!
 //! ```
 //! use std::sync::Arc;

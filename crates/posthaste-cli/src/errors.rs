@@ -94,8 +94,8 @@ pub(crate) fn in_a_line(error: &anyhow::Error) -> String {
     causes(error).join(": ") + &advice
 }
 
-/// The error and its causes. Many errors repeat their source in their own text, so a cause that the text before it ends
-/// with is left out.
+/// The error and its causes. Many errors repeat their source in their own text, so a cause is left out if the text
+/// before it already ends with that cause.
 fn causes(error: &anyhow::Error) -> Vec<String> {
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {

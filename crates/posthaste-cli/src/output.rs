@@ -42,7 +42,7 @@ impl Output {
         self.print_after("", report)
     }
 
-    /// Prints one of several results: on a terminal it replaces the one before, otherwise it follows it.
+    /// Prints one of several results. A text on a terminal replaces the previous one; all other output is appended.
     pub(crate) fn print_again(self, report: &impl Report, first: bool) -> anyhow::Result<()> {
         self.print_after(self.between(io::stdout().is_terminal(), first), report)
     }

@@ -116,7 +116,7 @@ impl<C: OutboxConnection + AsyncConnection> AsyncTx<'_, C> {
     /// Runs `work` in a savepoint: what it wrote belongs to this transaction when it returns `Ok`, and is rolled back
     /// when it returns `Err`. Savepoints may be nested.
     ///
-    /// If it panics or the call is dropped, the savepoint cannot be rolled back alone: every later call on the
+    /// If `work` panics or this call is dropped, the savepoint cannot be rolled back alone: every later call on the
     /// transaction is refused, and its commit rolls everything back.
     pub async fn savepoint<T, E>(
         &mut self,

@@ -28,8 +28,8 @@
 //! ```
 //!
 //! With diesel-async the same is `writer.transaction(connection, async |tx| { … }).await`. Into a transaction that the
-//! service began itself, events are inserted with `writer.insert(connection, event)`. Give its receipt to
-//! [`Outbox::committed`](posthaste::Outbox::committed) after the commit.
+//! service began itself, events are inserted with `writer.insert(connection, event)`, which returns a receipt. Give it
+//! to [`Outbox::committed`](posthaste::Outbox::committed) after the commit.
 //!
 //! # Features
 //!

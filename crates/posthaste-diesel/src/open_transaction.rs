@@ -16,8 +16,8 @@ pub(crate) struct OpenTransaction<'c, C: OutboxConnection> {
     context: WriterContext<C::Database>,
     /// What was written in the innermost savepoint, or in the transaction if no savepoint is open.
     ledger: Ledger,
-    /// The ledgers around the innermost savepoint, that of the transaction first. Its length is the number of open
-    /// savepoints.
+    /// The ledgers around the innermost savepoint, that of the transaction first. The length of this list is the number
+    /// of open savepoints.
     around: Vec<Ledger>,
     /// Whether no proof is needed before COMMIT: the caller has not borrowed the connection since the first event was
     /// written, and the last write succeeded. No savepoint can then have rolled a row back.
@@ -61,8 +61,8 @@ impl<'c, C: OutboxConnection> OpenTransaction<'c, C> {
 
     pub(crate) async fn write(&mut self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
         self.expect_open()?;
-        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
-        // them still exist.
+        // Rows may be born leased even inside a savepoint that an SQL text opened: the proof before COMMIT shows which
+        // of these rows still exist.
         let nothing_between = self.is_proven || self.has_written_nothing();
         let was_doubtful = std::mem::replace(&mut self.is_doubtful, true);
         self.is_proven = false;
@@ -196,7 +196,7 @@ pub(crate) async fn insert_into_own<C: OutboxConnection>(
     C::Database::expect_database(connection, context.statements()).await?;
     expect_transaction(connection, context).await?;
     let scope = match connection.depth().map_err(C::Database::failed)? {
-        // Diesel counts only transactions that it began itself; 0 is one begun by an SQL text.
+        // Diesel counts only transactions that it began itself; 0 means that an SQL text began this one.
         0 | 1 => Scope::Transaction,
         _ => Scope::ForeignSavepoint,
     };

@@ -212,7 +212,8 @@ impl RedisStore {
         Ok(Timestamp::from_micros(secs * 1_000_000 + micros / 1000 * 1000))
     }
 
-    /// The time before which a row must have ended, if the filter limits the age.
+    /// The time by which a row must have ended or, if it is pending, have been inserted; `None` if the filter does not
+    /// limit the age.
     async fn cutoff(&self, filter: &Filter) -> Result<Option<Timestamp>, StoreError> {
         match filter.older_than {
             Some(age) => Ok(Some(self.clock().await? - age)),
@@ -299,8 +300,8 @@ impl RedisStore {
         Ok(changed)
     }
 
-    /// The actor that a script records in the audit. Empty with several shards: a change is one audit entry, which
-    /// [`record_audit`](Self::record_audit) then writes.
+    /// The actor that a script records in the audit. Empty with several shards: then
+    /// [`record_audit`](Self::record_audit) writes one audit entry for the whole change.
     pub(crate) fn audited_inside<'a>(&self, actor: &'a str) -> &'a str {
         if self.keys().count() == 1 { actor } else { "" }
     }

@@ -198,7 +198,8 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Stores the number of shards. If another process stored a different one first, opening fails.
+    /// Stores the number of shards and the layout version, unless they are stored already. If another process stored a
+    /// different number of shards first, opening fails.
     async fn settle_shards(&self, connections: &RedisConnections, keys: &Keys) -> Result<(), OpenError> {
         for (field, value) in [("shards", u32::from(keys.count())), ("layout", LAYOUT_VERSION)] {
             let mut set = redis::cmd("HSETNX");

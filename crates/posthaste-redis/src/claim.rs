@@ -93,10 +93,10 @@ impl RedisStore {
 
     /// Claims in rounds, until the claim is full or no shard has more.
     ///
-    /// The first round claims from one shard only, a different one in each claim. Its first row is claimed whatever its
-    /// size, so that even the largest row is claimed at some time. Later rounds divide the rest of the limit among all
-    /// open shards, which are called concurrently. If a round claimed nothing because a share was too small for a row,
-    /// that row's shard alone gets all that is left.
+    /// The first round claims from one shard only, a different one in each claim. The first row of that shard is
+    /// claimed whatever the row's size, so that even the largest row is claimed at some time. Later rounds divide the
+    /// rest of the limit among all open shards, which are called concurrently. If a round claimed nothing because a
+    /// share was too small for a row, that row's shard alone gets all that is left.
     async fn claim_rounds(&self, claim: &Claim<'_>) -> ClaimProgress {
         let mut open: Vec<OpenShard<'_>> = self
             .responding_shards_in_turn()
@@ -121,7 +121,7 @@ impl RedisStore {
         progress
     }
 
-    /// The first shard in turn. Other shards only get a call without rows, if their route state is old.
+    /// The first shard in turn. Other shards get a call without rows, and only if their route state is old.
     fn first_round<'k>(&self, open: &[OpenShard<'k>], claim: &Claim<'_>) -> Vec<ShardClaim<'k>> {
         let mut claims = next_round(open, claim, &ClaimProgress::default());
         claims.truncate(1);

@@ -158,7 +158,8 @@ pub(crate) struct ServerConnections {
     client: Client,
     /// Held while connecting, so that concurrent callers share one attempt.
     current: Mutex<CurrentPair>,
-    /// Generation of the newest pair that was lost. Calls that wait for bodies on it read this to end.
+    /// Generation of the newest pair that was lost. Calls that wait for bodies on that pair or an older one end when
+    /// they read this.
     lost: AtomicU64,
     /// Generation of the newest pair on which a caller stopped waiting for bodies. The next call replaces that pair.
     given_up: AtomicU64,

@@ -24,8 +24,8 @@ pub(crate) fn is_whole_kind(filter: &Filter) -> bool {
     *filter == by_kind
 }
 
-/// Whether a row matches. `before`: the filter's age as a time of the server's clock; the row must have ended, or if
-/// pending have been inserted, by then.
+/// Whether a row matches. `before`: the filter's age limit as a time of the server's clock. By then the row must have
+/// ended or, if it is pending, have been inserted.
 pub(crate) fn matches(row: &EventRow, filter: &Filter, before: Option<Timestamp>) -> bool {
     fn is_or_any(wanted: Option<&String>, value: Option<&str>) -> bool {
         wanted.is_none_or(|wanted| value == Some(wanted))

@@ -110,7 +110,7 @@ struct Inner {
     remote_notifier: OnceLock<Notifier>,
     /// Cancelled when the store is closed or dropped. Ends the task that listens for wake-ups.
     stop: CancellationToken,
-    /// Set when the store is closed or dropped. The other tasks check it.
+    /// Set when the store is closed or dropped. The tasks that wake other processes and that repair check it.
     is_closed: AtomicBool,
 }
 
@@ -163,8 +163,8 @@ impl RedisStore {
         tx::insert_rows(self, connection, rows).await
     }
 
-    /// Ends the background tasks of the store. Wake-ups of other processes that are due are sent first, so call it
-    /// before a process that only writes ends.
+    /// Ends the background tasks of the store. A last wake-up is sent to other processes first, so a process that only
+    /// writes events should call this before it ends.
     pub async fn close(&self) {
         if self.0.remote_notifier.get().is_some() {
             wake_up::wake_others_once(self).await;

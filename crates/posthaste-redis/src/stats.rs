@@ -11,7 +11,8 @@ use crate::keys::Shard;
 
 impl RedisStore {
     pub(crate) async fn read_stats(&self) -> Result<Stats, StoreError> {
-        // Above this number the result is an estimate anyway, so indexing all arrivals first would only cost time.
+        // Above `MAX_EXACT_COUNT` the result is an estimate anyway, so indexing all arrivals first would only cost
+        // time.
         let (waiting, arrivals) = self.count_pending().await?;
         if waiting + arrivals <= Stats::MAX_EXACT_COUNT {
             self.index_all_arrivals().await?;
@@ -92,7 +93,7 @@ struct ShardCounts {
     done: u64,
     dead: u64,
     archived: u64,
-    /// Events that are not indexed: more than are waited for, or on a read-only server.
+    /// Events that are not indexed, because there are too many to wait for, or because the server is read-only.
     arrivals: u64,
     /// Numbers of pending rows: new, retried, due, leased, parked, scheduled.
     states: [u64; 6],

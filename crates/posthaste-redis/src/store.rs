@@ -75,7 +75,7 @@ impl Store for RedisStore {
         if count > 0 {
             self.notify_due();
         }
-        // Rows parked in a shard that failed: its parked routes are read again when it replies.
+        // Rows of a failed shard may stay parked. When the shard replies again, its parked routes are read again.
         successful(results).map(|_| count)
     }
 

@@ -22,7 +22,7 @@ use crate::writer::{RedisWriter, arrival_field, commit, ids_of};
 /// as usual. If it is dropped, nothing is sent.
 ///
 /// Send it with [`commit`](Self::commit) only. The driver's own `query_async` and `exec_async` would send the events
-/// too, but hooks would be told of a rollback, and the engine would find the events only by polling. The driver's
+/// too, but hooks would see a rollback, and the engine would find the events only by polling. The driver's
 /// `ignore` has no effect: `commit` returns the replies to all commands.
 #[derive(Debug)]
 #[must_use = "nothing is sent when this is dropped"]

@@ -24,7 +24,7 @@ pub(crate) struct RelayOutbox {
     /// The outbox as the API sees it.
     admin: Arc<AdminOutbox>,
     /// The newest plan. A reload writes it in [`adopt`](Self::adopt), before the engine follows in
-    /// [`replace`](Self::replace). Locked only for a copy, also while `running` is locked.
+    /// [`replace`](Self::replace). Locked only to copy or replace the plan, also while `running` is locked.
     plan: StdMutex<OutboxPlan>,
     /// `None` before the store is open and after the stop. Locked while an engine is replaced, so that reloads follow
     /// each other.
@@ -188,8 +188,8 @@ impl RelayOutbox {
     /// Replaces the engine by one with the current plan.
     ///
     /// The new engine starts first. Then the old one finishes the deliveries that it has begun and releases its other
-    /// events, so no event is lost and none waits. In strict mode the old engine ends before the new one starts. After
-    /// an error no engine runs.
+    /// events, so no event is lost and none waits. In strict mode the old engine ends before the new one starts. If the
+    /// new engine cannot start, no engine runs in strict mode, and the old one keeps running otherwise.
     pub(crate) async fn replace(&self) -> Result<(), RelayError> {
         let mut running = self.running.lock().await;
         let plan = self.plan();

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Savepoint, Transaction};
 /// A transaction that the service began itself: a [`Transaction`], a [`Savepoint`], or a [`Connection`] on which the
 /// service has executed a `BEGIN`.
 ///
-/// Only the receipt of a [`Transaction`] is more than a wake-up. On the two others a savepoint may be open, which can
-/// be rolled back later without notice: SQLite does not report how many savepoints are open.
+/// Only the receipt of a [`Transaction`] is more than a wake-up. With a [`Savepoint`] or a [`Connection`], a savepoint
+/// may be rolled back later without notice: SQLite does not report how many savepoints are open.
 #[diagnostic::on_unimplemented(
     message = "an event cannot be inserted into `{Self}`: it is not a transaction of rusqlite",
     label = "not a transaction of rusqlite",

@@ -76,8 +76,8 @@ impl<'c> SqliteTx<'c> {
 
     /// Writes events in one statement and returns their ids, without those that a hook suppressed.
     pub fn write_all(&self, events: Vec<Event>) -> Result<Vec<EventId>, WriteError> {
-        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
-        // them still exist.
+        // Rows may be born leased even inside a savepoint that an SQL text opened: the proof before COMMIT shows which
+        // of these rows still exist.
         let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction)?;
         self.ledger.borrow_mut().record(receipt);
         Ok(ids)
@@ -166,7 +166,7 @@ fn prove(
 }
 
 /// The error for a transaction that ended before its commit, because SQLite rolled it back or an SQL text ended it.
-/// Whether its rows exist shows how it ended.
+/// If none of its rows exists, it was rolled back. Otherwise its outcome is unknown.
 fn ended_before(ledger: Ledger, present: &HashSet<i64>) -> CommitError {
     if present.is_empty() {
         ledger.rolled_back();

@@ -35,8 +35,8 @@ pub struct SeaTx {
 }
 
 impl SeaWriter {
-    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open in the pool, as it
-    /// does with `db.begin()`. On SQLite the transaction holds the write lock from its start (`BEGIN IMMEDIATE`).
+    /// Begins a transaction. Unlike with `db.begin()`, no transaction stays open in the pool if the caller is dropped
+    /// before this returns. On SQLite the transaction holds the write lock from its start (`BEGIN IMMEDIATE`).
     ///
     /// A connection to another kind of database than that of the outbox is refused, and so is another SQLite file. On a
     /// server, the first write in another database is refused.
@@ -91,8 +91,8 @@ impl SeaTx {
             self.context.expect_open(&self.tx).await?;
         }
         let write_guard = UnprovenWrite(&self.lent);
-        // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of
-        // them still exist.
+        // Rows may be born leased even inside a savepoint that an SQL text opened: the proof before COMMIT shows which
+        // of these rows still exist.
         let (ids, receipt) = write(&self.context, &self.tx, events, Scope::Transaction).await?;
         write_guard.succeeded();
         self.ledger().record(receipt);
@@ -108,10 +108,10 @@ impl SeaTx {
 
     /// Commits, and hands the events to the engine.
     ///
-    /// Events of a savepoint that was rolled back are not dispatched. A transaction that the database has ended by
-    /// itself (after a failed statement on PostgreSQL, by a deadlock on MySQL, for a full disk on SQLite) returns an
-    /// error, although the driver's own commit may return `Ok`. If it wrote no events, its outcome may be unknown: the
-    /// error is then [`CommitError::Unknown`].
+    /// Events of a savepoint that was rolled back are not dispatched. A transaction that the database has aborted or
+    /// ended by itself (after a failed statement on PostgreSQL, a deadlock on MySQL, a full disk on SQLite) returns an
+    /// error, although the driver's own commit may return `Ok`. If such a transaction wrote no events, its outcome may
+    /// be unknown: the error is then [`CommitError::Unknown`].
     ///
     /// This takes one statement before COMMIT, unless only the Writer has used the transaction.
     pub async fn commit(self) -> Result<(), CommitError> {

@@ -33,8 +33,8 @@ impl SeaWriter {
     ///
     /// A transaction that the database has ended by itself is refused.
     ///
-    /// In a nested transaction, which is a savepoint, use [`insert_nested`](Self::insert_nested): SeaORM does not show
-    /// the difference. If you use this method there and the savepoint is rolled back, its events are still not
+    /// In a nested transaction, which is a savepoint, use [`insert_nested`](Self::insert_nested): this method cannot
+    /// tell the two apart. If you use it in a savepoint that is rolled back, the savepoint's events are still not
     /// delivered, but an engine holds them for a second.
     pub async fn insert(&self, tx: &DatabaseTransaction, event: Event) -> Result<Receipt, WriteError> {
         self.insert_all(tx, vec![event]).await

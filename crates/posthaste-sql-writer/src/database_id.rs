@@ -3,7 +3,7 @@
 //! A Writer works on pools and connections of the service, and one of them may lead to another database: another
 //! tenant's, or another shard. The engine would then look for the event in a table that does not contain it. A store
 //! therefore reads the identity when it is opened, and every Writer refuses a connection whose database has another
-//! one.
+//! identity.
 //!
 //! On a server the identity has two parts: the time at which the outbox was created, in microseconds, and the name of
 //! the database. Both are data. They are therefore the same on every node of a cluster, stay the same after a failover

@@ -224,7 +224,7 @@ impl Statements {
 /// Whether an error with this SQLSTATE proves that a COMMIT was not executed: a deferred constraint or trigger, a
 /// conflict with another transaction, or a transaction that was aborted before.
 ///
-/// After every other error the outcome is unknown. A server that is shutting down may report that after it has
+/// After every other error the outcome is unknown. A server that is shutting down may report the shutdown after it has
 /// committed, and a pooler reports errors for a server that it has lost, PgBouncer with 08P01 for example.
 pub fn proves_rollback(sqlstate: &str) -> bool {
     const COMPLETION_UNKNOWN: &str = "40003";

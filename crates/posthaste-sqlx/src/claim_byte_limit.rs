@@ -1,4 +1,4 @@
-//! The byte limit of a claim: chooses how many of the rows that it found it takes.
+//! The byte limit of a claim: how many of the rows that were found are taken.
 
 /// Returns how many of the first rows fit into `max_bytes` together. The first row always counts: a row that is larger
 /// than the limit would otherwise wait for ever.

@@ -44,8 +44,8 @@ const MAX_LOST_SWEEP_TIME: Duration = Duration::from_secs(30);
 const FIRST_SLICE_SPAN: Duration = Duration::from_secs(60);
 const LAST_SLICE_SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The shortest slice. If a slice of this length never ends either, the next round skips it: a shorter one reads next
-/// to nothing, and would be repeated for ever.
+/// The shortest slice. If a slice of this length never ends either, it is skipped, and the next slice begins below it:
+/// a shorter one would read next to nothing, and would be repeated for ever.
 const MIN_SLICE_SPAN: Duration = Duration::from_secs(1);
 
 /// After a quicker slice the next one is larger, after a slower one it is smaller.

@@ -40,7 +40,7 @@ pub(crate) trait FilterDialect: Queries {
 /// The FROM clause and the conditions of a query.
 pub(crate) struct Conditions {
     from: &'static str,
-    /// All conditions but the first have a value.
+    /// Only the first condition may be without a value.
     conditions: Vec<(&'static str, Option<Value>)>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct ParkedRoutes {
 }
 
 impl ParkedRoutes {
-    /// The name after which to look for the next route. `None` if all routes were read.
+    /// The name after which to look for the next route. `None` if all routes were read, or as many as are examined.
     pub(crate) fn last(&self) -> Option<String> {
         let last = self.found.last().map(|parked| parked.route.clone()).unwrap_or_default();
         (!self.is_complete && self.found.len() < MAX_PARKED_ROUTES).then_some(last)

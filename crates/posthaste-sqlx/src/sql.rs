@@ -16,7 +16,7 @@ use crate::{SchemaName, TableName};
 pub(crate) struct Sql {
     table_ref: TableRef,
     persistent: bool,
-    /// Texts that were put together before, by the address and length of their template. Clones share them.
+    /// Texts that were put together before, keyed by the address and length of their template. Clones share them.
     known: Arc<Mutex<Known>>,
 }
 

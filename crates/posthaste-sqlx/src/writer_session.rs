@@ -8,7 +8,7 @@ use crate::sql::ready;
 
 /// What a Writer's session needs to know of the result of an INSERT.
 pub(crate) trait WriterSessionDialect: Queries {
-    /// The number of inserted rows, and the number that the last of them got.
+    /// The number of inserted rows, and the `seq` that the last of them got.
     fn inserted(result: &Self::QueryResult) -> (u64, Option<i64>);
 }
 

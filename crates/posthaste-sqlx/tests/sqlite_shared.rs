@@ -302,13 +302,13 @@ async fn two_processes_share_a_file_and_each_event_is_delivered_once() {
     let write = async |writer: &SqliteWriter, id: &str| {
         db.write(writer, &[id]).await;
     };
-    // Part of it while no other process runs: on a busy machine this one may get no turn later.
+    // One event while only the second process has an engine, which may get no turn later on a busy machine.
     let mut committed = BTreeSet::from(["alone".to_owned()]);
     write(&db.plain_writer(), "alone").await;
     db.until_nothing_waits().await;
     let recorder = Recorder::new();
     let outbox = start_engine(&db.store, SlowDestination(recorder.clone()));
-    // Half of them take the hot path here; the other half is for any engine.
+    // Half of the events take the hot path in this process; the other half is for any engine.
     let (hot, cold) = (Writer::new(&db.store, &outbox), db.plain_writer());
     for n in 0..300 {
         let ids = [format!("hot{n}"), format!("cold{n}")];

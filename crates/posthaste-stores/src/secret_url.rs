@@ -49,7 +49,7 @@ impl fmt::Debug for SecretUrl {
 /// Returns the URL without user and password, without the query, and without the path of a webhook.
 ///
 /// A password may contain any character, so everything before the last `@` is hidden. If that `@` may be part of the
-/// query, only the scheme is shown.
+/// query, only the scheme is shown. A URL of SQLite is returned unchanged.
 pub fn redact(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
@@ -76,7 +76,7 @@ pub fn is_webhook(url: &str) -> bool {
 }
 
 /// Shows scheme, host and port only, because many receivers identify the caller by a secret in the path. An `@` after
-/// the host means that the text is not a host but the beginning of a password.
+/// the host means that what looks like a host is the beginning of a password.
 fn redact_webhook(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     let rest = rest.trim_start_matches('/');

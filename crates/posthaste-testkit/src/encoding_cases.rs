@@ -32,7 +32,7 @@ pub fn odd_events() -> Vec<Event> {
         bytes("not-utf-8", "text/plain", b"\xff\xfe{}".to_vec()),
         bytes("looks-like-hex", "text/plain", "00ff"),
         bytes("large", "application/octet-stream", vec![0xab; 300_000]),
-        // Without a media type, which only a transforming hook can produce.
+        // Only a transforming hook can produce an event without a media type.
         untyped("untyped-nul", b"{\"a\":\"\0\"}"),
         untyped("untyped-binary", b"\x00\xff"),
         untyped("untyped-empty", b""),

@@ -79,8 +79,8 @@ impl Log {
 ///
 /// While the process has one dispatcher, tracing asks only the subscriber of the thread that reaches a line first and
 /// caches the result for all threads. That thread may belong to a test without a log. With two dispatchers tracing asks
-/// both; this function registers the second. A test that sets a subscriber of its own must call it first. Otherwise its
-/// program cannot contain other tests.
+/// both; this function registers the second. A test that sets a subscriber of its own must call this function first, or
+/// its program cannot contain other tests.
 pub fn ask_every_subscriber() {
     static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
     LazyLock::force(&SECOND_SUBSCRIBER);

@@ -109,8 +109,8 @@ impl<'c> PgTx<'c> {
     /// Commits, and hands the events to the engine.
     ///
     /// Events of a savepoint that was rolled back are not dispatched. A transaction that a failed statement has aborted
-    /// is rolled back and returns an error, although PostgreSQL's own COMMIT would return `Ok`. The proof of both is
-    /// pipelined with the COMMIT.
+    /// is rolled back and returns an error, although PostgreSQL's own COMMIT would return `Ok`. The check for these two
+    /// cases is pipelined with the COMMIT.
     pub async fn commit(self) -> Result<(), CommitError> {
         let Self { tx, written, session } = self;
         let (ledger, certain) = unlock(written).into_parts();
@@ -210,8 +210,8 @@ async fn commit_proven(
     }
 }
 
-/// Forgets a transaction that has ended. The driver does not know that it has, and would send a ROLLBACK when it is
-/// dropped. It owns no memory, so nothing leaks.
+/// Forgets a transaction that has ended. The driver does not know that, and would send a ROLLBACK when the transaction
+/// is dropped. A `Transaction` owns no memory, so nothing leaks.
 fn forget(tx: Transaction<'_>) {
     std::mem::forget(tx);
 }

@@ -34,8 +34,8 @@ impl PgWriter {
     /// Inserts one event into a transaction that the service began itself. After the commit give the receipt to
     /// [`Outbox::committed`](posthaste::Outbox::committed).
     ///
-    /// In another database than that of the outbox it is refused. In a savepoint, which is a nested [`Transaction`] or
-    /// one that was opened by an SQL text, the receipt is only a wake-up. Outside a transaction it does not compile:
+    /// In another database than that of the outbox the call is refused. In a savepoint (a nested [`Transaction`], or
+    /// one opened by an SQL text) the receipt is only a wake-up. Outside a transaction the call does not compile:
     ///
     /// ```compile_fail,E0277
     /// # use posthaste::Event;
@@ -68,8 +68,8 @@ pub(crate) async fn write(
     events: Vec<Event>,
     into: &Mutex<TxLedger>,
 ) -> Result<Vec<EventId>, WriteError> {
-    // Rows may be born leased inside a savepoint opened by an SQL text too: the proof before COMMIT shows which of them
-    // still exist.
+    // Rows may be born leased even inside a savepoint that an SQL text opened: the proof before COMMIT shows which of
+    // these rows still exist.
     let prepared = session.context.core().prepare(events, Scope::Transaction)?;
     let ids = prepared.rows().iter().map(|row| row.event.id().clone()).collect();
     let inserted = insert(session, tx, prepared.rows()).await;

@@ -78,7 +78,7 @@ pub enum WriteError {
     Hook(#[source] BoxError),
 }
 
-/// COMMIT did not succeed for certain.
+/// COMMIT failed, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {

@@ -9,7 +9,7 @@ use crate::destination::{Delivery, Destination, IntoOutcome, Outcome, Profile};
 use crate::error::error_text;
 use crate::event::TypedEvent;
 
-/// An async function that handles one event at a time. Its last argument is the [`Delivery`]. Before it, it may take
+/// An async function that handles one event at a time. Its last argument is the [`Delivery`]. Before that, it may take
 /// the [`State`] of its routes and the payload as a [`TypedEvent`]:
 ///
 /// - `async |event: Delivery| …`

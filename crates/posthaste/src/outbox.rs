@@ -207,7 +207,7 @@ impl Outbox {
     }
 
     /// Waits until nothing is due, queued, running or on its way to the store. For tests. Does not wait for events that
-    /// are not due, because they are delayed, wait for a retry, or their route is closed.
+    /// are not due: delayed ones, ones that wait for a retry, and those of a closed route.
     pub async fn idle(&self) -> Result<(), StoreError> {
         let Some(engine) = self.delivering() else { return Ok(()) };
         loop {

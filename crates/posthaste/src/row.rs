@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 #[serde(rename_all = "UPPERCASE")]
 #[repr(i16)]
 pub enum Status {
-    /// Waiting, never failed (or deferred).
+    /// Waiting: it has not failed yet, or was deferred since.
     New = 0,
     /// Delivered.
     Done = 1,

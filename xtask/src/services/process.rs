@@ -104,8 +104,8 @@ fn cannot_start(command: &Command, error: &io::Error) -> String {
     format!("{command:?} cannot be started: {error}")
 }
 
-/// Whether the process still runs. Its command line contains the directory, which that of no other process does: the id
-/// may have been reused.
+/// Whether the process still runs. Its id may have been reused, so its command line must contain the directory; that of
+/// no other process does.
 pub(super) fn is_alive(server: &Server, directory: &Path) -> bool {
     command_line(server.pid).contains(&*directory.to_string_lossy())
 }

@@ -54,8 +54,8 @@ fn start(set: &mut ServerSet) -> Result<(), String> {
     serve(set, &program, epmd_port)
 }
 
-/// Starts epmd, Erlang's register of nodes. A node without one would start it itself, and that process would outlive
-/// the node.
+/// Starts epmd, Erlang's register of nodes. If none ran, the node would start one itself, and that process would
+/// outlive the node.
 fn serve_epmd(set: &mut ServerSet) -> Result<u16, String> {
     let program = process::find("epmd").ok_or("epmd is not on the PATH: install Erlang")?;
     // epmd accepts no other arguments, and `process::is_alive` needs the directory on the command line.

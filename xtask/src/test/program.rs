@@ -55,7 +55,7 @@ pub(super) fn build(
 }
 
 /// Takes the programs out of `held` whose package has all of its binaries. Tests run the binaries of their package, and
-/// cargo links both in any order.
+/// cargo may link a test program before them.
 fn take_ready(held: &mut Vec<Program>, missing: &[Binary]) -> Vec<Program> {
     held.extract_if(.., |program| !missing.iter().any(|(package, _)| *package == program.package)).collect()
 }

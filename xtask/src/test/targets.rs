@@ -64,7 +64,7 @@ impl Target {
         options.want_program(&self.package, &self.name)
             && match self.kind.as_str() {
                 "lib" | "proc-macro" | "test" => true,
-                // Integration tests build the binary itself, so that its warnings are seen without a test build.
+                // Building the integration tests builds the binary too and shows its warnings.
                 "bin" => has_tests(&self.source),
                 // No other step compiles them.
                 "example" => !options.quick && !options.is_narrow(),

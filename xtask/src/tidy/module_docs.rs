@@ -22,7 +22,7 @@ fn is_module(path: &str) -> bool {
     }
 }
 
-/// A Markdown file that is included as the doc comment passes.
+/// Also accepts a Markdown file that is included as the doc comment.
 fn opens_with_a_sentence(text: &str) -> bool {
     if text.starts_with("#![doc = include_str!(") {
         return true;

@@ -77,8 +77,8 @@ impl AdminApi {
         self
     }
 
-    /// Adds a token. Default: no tokens, and only requests from this machine are served, whose peer is a loopback
-    /// address. A router that is mounted in a service knows its peers only if the service uses
+    /// Adds a token. Default: no tokens; then only requests from this machine are served, that is, from a peer with a
+    /// loopback address. A router that is mounted in a service knows its peers only if the service uses
     /// `into_make_service_with_connect_info::<SocketAddr>()`.
     pub fn token(mut self, token: Token) -> Self {
         self.tokens.push(token);

@@ -1,4 +1,4 @@
-//! Crash journal: append-only files of event ids, which a test compares with the database after it killed this process.
+//! Crash journal: append-only files of event ids. A test kills this process and compares the files with the database.
 //!
 //! Each line is one unbuffered `write`, so a line that was written before the kill is in the file.
 

@@ -59,8 +59,8 @@ impl Tally {
         self.lock().rolled_back.insert(id.clone());
     }
 
-    /// Starts the clock of this event: its COMMIT succeeded, or a writer without hooks is about to send it. A requested
-    /// delay does not count as latency.
+    /// Starts the clock of this event: its COMMIT succeeded, or a writer without hooks is about to send the COMMIT. A
+    /// requested delay does not count as latency.
     pub(super) fn starts_waiting(&self, event: &Event) {
         let due = Instant::now() + event.delay().unwrap_or_default();
         self.lock().due.insert(event.id().clone(), due);

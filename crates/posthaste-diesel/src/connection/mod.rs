@@ -40,7 +40,7 @@ pub trait DieselConnection: Send + Sized {
     type Database: DieselDatabase;
 
     /// Whether the rows that an INSERT returns can be read. Diesel's blocking connection to MySQL reads the columns of
-    /// a statement when it prepares it, but MariaDB reports those of an INSERT only when it executes it.
+    /// a statement while preparing it, but MariaDB reports the columns of an INSERT only while executing it.
     const READS_INSERTS: bool;
 
     /// The number of open transactions and savepoints, as diesel counts them.

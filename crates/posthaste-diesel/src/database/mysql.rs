@@ -73,8 +73,8 @@ impl Dialect for MySql {
         Ok(present)
     }
 
-    /// A server that is shutting down may report that after it has committed. A cluster in which another node has won
-    /// reports a deadlock, which is the only refusal that can be recognized in the errors of diesel.
+    /// A server that is shutting down may report the shutdown after it has committed. A cluster reports a deadlock if
+    /// another node has won a conflict; that is the only refusal that can be recognized in the errors of diesel.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,
@@ -89,7 +89,7 @@ impl Dialect for MySql {
     }
 }
 
-/// Outside a transaction a savepoint is gone before it can be released. The error contains its name in every language.
+/// Outside a transaction a savepoint is gone before it can be released. The error always contains the savepoint's name.
 async fn can_hold_a_savepoint<C: DieselConnection>(connection: &mut C) -> QueryResult<bool> {
     match connection.execute_text(&IS_IN_TRANSACTION.join("; ")).await {
         Ok(()) => Ok(true),

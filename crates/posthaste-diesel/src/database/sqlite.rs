@@ -38,8 +38,8 @@ impl Dialect for Sqlite {
     /// Asks SQLite itself, because diesel's count misses a BEGIN or COMMIT sent as an SQL text, and the rollback after
     /// a full disk.
     ///
-    /// SQLite refuses this setting inside a transaction. Outside one it has no effect, because it belongs to the
-    /// temporary database. It must not be prepared: SQLite checks it when it parses the text.
+    /// SQLite refuses this PRAGMA inside a transaction. Outside one it has no effect, because it applies to the
+    /// temporary database. It must not be prepared, because SQLite makes this check while parsing the text.
     async fn is_safe<C: DieselConnection<Database = Self>>(
         connection: &mut C,
         _: &Statements,
@@ -82,8 +82,8 @@ impl Dialect for Sqlite {
         present.map_err(|error| CommitError::RolledBack(Self::failed(error)))
     }
 
-    /// Diesel rolls back a transaction that SQLite refuses to commit. If no transaction was open any more, whether the
-    /// rows exist shows how it ended.
+    /// Diesel rolls back a transaction that SQLite refuses to commit. If the transaction had ended before and none of
+    /// its rows exists, it was rolled back.
     async fn explain<C: DieselConnection<Database = Self>>(
         _: &mut C,
         error: Error,

@@ -74,9 +74,9 @@ async fn wait_for_confirmations<T>(
         }
     };
     if timeout_at(deadline, all).await.is_err() {
-        // lapin attaches a returned message to the next confirmation it hands out, which may be that of another
-        // message and always precedes the confirmation of the returned message itself. So poll until
-        // nothing new arrives: then every confirmation that precedes one already read has been read too.
+        // lapin attaches a returned message to the next confirmation it hands out, which may be that of another message
+        // and never comes after the confirmation of the returned message itself. So poll until nothing new arrives:
+        // then every confirmation that precedes one already read has been read too.
         while poll_pending(&mut futures, &mut confirmations) {}
     }
     confirmations

@@ -102,9 +102,8 @@ impl AmqpConnection {
     }
 }
 
-/// Parses whether a queue is durable, and its kind, from the difference that the broker names. It names one only:
-/// the leader locator if durability and type agree with the declaration, so that the queue is a durable quorum
-/// queue.
+/// Parses whether a queue is durable, and its kind, from the difference that the broker names. It names one only: the
+/// leader locator if durability and type agree with the declaration, in which case the queue is a durable quorum queue.
 fn parse_difference(refusal: &str) -> Option<(bool, &'static str)> {
     let (_, rest) = refusal.split_once("inequivalent arg '")?;
     let (argument, rest) = rest.split_once('\'')?;

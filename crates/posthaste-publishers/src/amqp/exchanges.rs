@@ -72,7 +72,8 @@ impl AmqpConnection {
         exchange.as_str().is_empty() || lock(&self.known_exchanges).contains(exchange)
     }
 
-    /// Looks the exchange up, on a channel of its own, because the broker closes the channel if it does not exist.
+    /// Looks the exchange up, on a channel of its own, because the broker closes the channel if there is no such
+    /// exchange.
     pub(super) async fn check_exchange(
         &self,
         exchange: &ShortString,

@@ -58,7 +58,7 @@ impl FromStr for Format {
 pub(crate) struct Message<'a> {
     pub(crate) body: Bytes,
     pub(crate) content_type: Cow<'a, str>,
-    /// In the case that the format writes. Names are unique, compared without case.
+    /// Names have the upper and lower case that the format writes, and are unique when compared without case.
     pub(crate) headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
@@ -137,8 +137,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Adds the event's headers, except those whose names are reserved for the format or already present. A
-    /// reserved name is left out even if this event has no such header: a consumer that copies the headers of a
+    /// Adds the event's headers, except those whose names are reserved for the format or already present. A reserved
+    /// name is left out even if the format adds no header of this name here: a consumer that copies the headers of a
     /// message into a new event must not give it the identity of the old one.
     fn add_headers_of_the_event(&mut self, delivery: &'a Delivery, reserved: Option<&str>) {
         let ours = self.headers.len();

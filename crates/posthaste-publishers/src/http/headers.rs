@@ -71,8 +71,8 @@ pub(super) fn is_forbidden(name: &HeaderName) -> bool {
     FORBIDDEN_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("proxy-")
 }
 
-/// Whether only the publisher sets this header. An event may have it, for example if a service copied the headers
-/// of an incoming request into it, so it is replaced and not refused.
+/// Whether only the publisher sets this header. An event may have such a header, for example if a service copied the
+/// headers of an incoming request into the event, so the header is replaced and not refused.
 pub(super) fn is_set_by_publisher(name: &HeaderName) -> bool {
     let name = name.as_str();
     name.starts_with("webhook-") || ["content-type", "idempotency-key", "user-agent"].contains(&name)

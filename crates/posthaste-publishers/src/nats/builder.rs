@@ -111,9 +111,9 @@ impl NatsBuilder {
         self
     }
 
-    /// Publishes with core NATS instead of JetStream, which acknowledges nothing. An event counts as delivered once
-    /// it is written to the connection. It is lost if the server or the network fails at that moment, or if there
-    /// is no subscriber. Default: off.
+    /// Publishes with core NATS, which acknowledges nothing, instead of JetStream. An event counts as delivered once it
+    /// is written to the connection. It is lost if the server or the network fails at that moment, or if there is no
+    /// subscriber. Default: off.
     pub fn without_acknowledgement(mut self) -> Self {
         self.core = true;
         self

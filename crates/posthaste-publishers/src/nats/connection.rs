@@ -59,8 +59,8 @@ struct ConnectionStatus {
     last_error: Option<String>,
 }
 
-/// The streams that store the subjects that had no responder, as far as one call has looked them up. Each subject
-/// is looked up once, and none is after a lookup has failed.
+/// The streams that store the subjects that had no responder, as far as one call has looked them up. Each subject is
+/// looked up once. After a lookup has failed, no more subjects are looked up.
 #[derive(Default)]
 pub(super) struct StreamLookups {
     /// `None` for a subject that no stream stores.
@@ -396,7 +396,7 @@ fn stream_error_outcome(error: &async_nats::jetstream::Error, subject: &str) -> 
             Outcome::Dead(format!("too large for the limit of the stream: {why}"))
         }
         // The account has reached its storage limit, or the stream is full until its consumers have caught up. The
-        // server accepts other subjects in the meantime, so the event is not counted as an attempt.
+        // server accepts other subjects in the meantime, so this does not count as an attempt.
         ErrorCode::ACCOUNT_RESOURCES_EXCEEDED => Outcome::busy(why),
         ErrorCode::STREAM_STORE_FAILED if is_stream_full(error) => Outcome::busy(why),
         // The server has no space or cannot write, or the stream has lost its servers: nothing can be stored at

@@ -28,8 +28,9 @@ pub(super) fn of_reply(reply: &Value, stream: &str) -> Outcome {
         "NOPERM" => Outcome::retry(one_line(format!(
             "the user may not add to the stream {stream}: allow XADD and the key, or use another user"
         ))),
-        // Redis refuses every write until memory is free, so smaller batches would not help and the event is not
-        // the cause. It is unreachable rather than busy: an event for a busy destination is eventually given up.
+        // Redis refuses every write until memory is free, so smaller batches would not help and the event is not the
+        // cause. The destination counts as unreachable rather than busy: an event for a busy destination is eventually
+        // given up.
         "OOM" => Outcome::no_answer("Redis is full (OOM): give it more maxmemory, or trim streams"),
         "MISCONF" => {
             Outcome::no_answer("Redis refuses writes, because it cannot write to its disk (MISCONF)")

@@ -145,7 +145,8 @@ impl ExpiryWorker {
         }
     }
 
-    /// The pause after a round. None after a full batch, unless tickets failed: their leases have to end first.
+    /// The pause after a round. There is none after a full batch, unless tickets failed or were not due. The leases of
+    /// failed tickets have to end first.
     fn pause_after(&self, round: &Round) -> Duration {
         let is_clean = round.report.failed == 0 && round.report.not_due == 0;
         if round.is_full && is_clean {

@@ -93,7 +93,7 @@ async fn claim_some(store: &RedisStore, limit: usize, skip_recent: Duration) -> 
 }
 
 /// An event stored outside a transaction is in the index before any claim has read its arrival. It must not be taken
-/// for an event of another program: that would get a new place, and a late "delivered" would not match it.
+/// for an event of another program: it would then get a new place, which a late "delivered" would not match.
 #[tokio::test]
 #[ignore = "needs Redis: cargo xtask test"]
 async fn arrivals_keep_their_places_for_any_claim_limit() {

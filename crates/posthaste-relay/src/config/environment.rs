@@ -1,4 +1,5 @@
-//! Environment: a snapshot of the variables of the process, and the files with secrets that they or a text may name.
+//! Environment: a snapshot of the variables of the process, and the secret files that variables or texts of the
+//! configuration may name.
 
 use std::env::VarError;
 use std::io::{Error, ErrorKind};

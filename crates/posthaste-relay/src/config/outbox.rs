@@ -31,7 +31,7 @@ pub(super) fn outbox<'i>(
     let routes = routes.into_iter().map(|read| read.config).collect();
     let store = store(section, layout);
     if store.is_none() {
-        // After all other checks, because the key may be there with a misspelt name, which is reported then.
+        // After all other checks, because the key may be there with a misspelt name, which has been reported by then.
         let what = "is missing: write where the outbox is, as in store = \"postgres://user@host/database\"";
         section.missing("store", what);
     }

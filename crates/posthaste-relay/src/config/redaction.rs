@@ -61,7 +61,7 @@ impl Redaction {
         }
     }
 
-    /// Shows a table header, or the name of a known key, of a file that is not TOML.
+    /// As `visible`, for a file that is not TOML: only a table header or the name of a known key may be shown.
     fn visible_of_broken(&self, line: &str) -> usize {
         let is_of_header = |c: char| c.is_ascii_alphanumeric() || "[]._- ".contains(c);
         if line.starts_with('[') && line.chars().all(is_of_header) {

@@ -69,7 +69,7 @@ impl<'r, 'i> Section<'r, 'i> {
         toml_tree::place(self.table, key, &self.span)
     }
 
-    /// Reports a problem with the value of a key, at the place of the key; with the table itself if the key is empty.
+    /// Reports a problem with the value of a key, or with the table itself if the key is empty, at its place.
     pub(super) fn wrong(&self, key: &str, what: impl Into<String>) {
         self.add(&self.place(key), key, what);
     }

@@ -46,8 +46,8 @@ pub(super) async fn present(
     sqlite::present(&mut WriterSession::new(tx), statements, written).await
 }
 
-/// Whether a transaction is open. SQLite refuses this setting inside a transaction. Outside one it has no effect,
-/// because it belongs to the temporary database.
+/// Whether a transaction is open. SQLite refuses this PRAGMA inside a transaction. Outside one it has no effect,
+/// because it applies to the temporary database.
 pub(super) async fn is_open(tx: &DatabaseTransaction) -> Result<bool, DbErr> {
     match tx.execute_unprepared("PRAGMA temp.synchronous = OFF").await {
         Ok(_) => Ok(false),

@@ -145,7 +145,7 @@ pub struct Statements {
     table_ref: TableRef,
     /// Set by a store when it is opened, or by the first write of a writer context without a store.
     flavour: OnceLock<Flavour>,
-    /// INSERTs of 1, 2, 4, … rows up to [`MAX_INSERT_ROWS`]; so are the two lists below.
+    /// INSERTs of 1, 2, 4, … rows up to [`MAX_INSERT_ROWS`], as in the next two lists.
     mariadb: Vec<Arc<str>>,
     mariadb_without_returning: Vec<Arc<str>>,
     mysql: Vec<Arc<str>>,
@@ -278,7 +278,7 @@ impl Statements {
 /// Whether an error with this number proves that a COMMIT was not executed: a deadlock, which is also what a Galera
 /// cluster reports when another node has won, and the refusal of a replication group.
 ///
-/// After every other error the outcome is unknown. A server that is shutting down may report that after it has
+/// After every other error the outcome is unknown. A server that is shutting down may report the shutdown after it has
 /// committed, and a proxy reports errors for a server that it has lost, with numbers of its own or with those of
 /// clients.
 pub fn proves_rollback(number: u16) -> bool {

@@ -6,8 +6,8 @@ use posthaste::EventId;
 
 use super::row_key::{RowKey, RowsRead};
 
-/// The fewest rows whose sizes are read in one step, and the number of the first step. To measure a row the server may
-/// have to read all of it, so a claim measures few rows beyond those that it takes.
+/// The smallest number of rows whose sizes are read in one step; the first step reads this many. To measure a row the
+/// server may have to read all of it, so a claim measures few rows beyond those that it takes.
 const MIN_STEP_ROWS: usize = 16;
 
 /// Growth of the steps while rows are small, because each step is a round trip.

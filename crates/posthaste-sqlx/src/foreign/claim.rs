@@ -12,7 +12,7 @@ use super::byte_budget::ByteBudget;
 use super::row_key::{ReadRow, RowKey, RowsRead};
 
 /// How many times one claim reads the table, at most. A row that ends after its key was read and before the row itself
-/// is read leaves a gap in the batch, and the engine takes a batch that is not full for the last one. So the claim
+/// is read leaves a gap in the batch, and the engine regards a batch that is not full as the last one. So the claim
 /// reads again.
 const MAX_PASSES: usize = 3;
 

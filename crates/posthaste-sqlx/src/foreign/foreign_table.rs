@@ -23,8 +23,8 @@ pub(crate) type ChooseKeys<'a> = dyn Fn(bool, Vec<RowKey>) -> Vec<RowKey> + Send
 
 /// A foreign table.
 ///
-/// One session holds the lock of the whole table. Calls that only the lock holder may make run in that session, so the
-/// lock exists for as long as the statement runs. While another process holds the lock, these calls return `None` and
+/// One session holds the lock of the whole table. Calls reserved for the lock holder run in that session, so the lock
+/// exists for as long as the statement runs. While another process holds the lock, these calls return `None` and
 /// change nothing. Every write-back changes pending rows only, and only rows that were written at the time that their
 /// [`RowKey`] says.
 #[derive(Debug)]

@@ -156,8 +156,8 @@ impl Leases {
         true
     }
 
-    /// True if a held row has been put off for `limit`, or for a longer limit that was used since this time began.
-    /// Starts the time if it is not running.
+    /// True if a held row has been put off for as long as the longest limit that was used meanwhile, `limit` included.
+    /// Starts that time if it is not running.
     pub(super) fn was_put_off_for(&mut self, lease: &Lease, limit: Duration, now: Instant) -> bool {
         let Some(row) = self.held(lease) else { return false };
         let put_off = row.put_off.get_or_insert(PutOff { since: now, limit });
@@ -178,7 +178,7 @@ impl Leases {
         names.into_iter().take(Claimed::MAX_PARKED_NAMES).cloned().collect()
     }
 
-    /// Makes up to `limit` rows due that were parked for this route, oldest first. Returns their number.
+    /// Makes due up to `limit` rows that were parked for this route, oldest first. Returns their number.
     pub(super) fn unpark(&mut self, route: &str, limit: usize, now: Instant) -> u64 {
         let waits = |row: &&mut RowState| row.parked.as_deref() == Some(route) && row.token.is_none();
         let mut rows: Vec<&mut RowState> = self.rows.values_mut().filter(waits).collect();

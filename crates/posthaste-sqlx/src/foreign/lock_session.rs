@@ -16,7 +16,7 @@ use super::session::Session;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of pings. The server ends a session that is silent for several times as long, so that the lock of a machine
-/// that vanished becomes free soon. A leader that polls once an hour must not look like one.
+/// that vanished becomes free soon. A leader that polls once an hour must not look as if it had vanished.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The one session that claims, and that writes back what only the lock holder may write.

@@ -86,7 +86,7 @@ pub enum Field {
     CreatedAt,
     /// When the event was delivered. In a table without a status, NULL means pending.
     SentAt,
-    /// Its status.
+    /// The event's status.
     Status,
     /// The number of failed attempts: an integer.
     Attempts,

@@ -16,7 +16,7 @@ use crate::OpenError;
 /// The SQL of one database for what a layout names.
 #[derive(Debug)]
 pub(crate) struct Dialect {
-    /// What errors call the database, and a foreign table in it.
+    /// The names that errors use for the database, and for a foreign table in it.
     pub(crate) server: &'static str,
     pub(crate) store: &'static str,
     /// The table in statements, with `{table}` for its name.
@@ -381,8 +381,8 @@ impl ResolvedLayout {
         )
     }
 
-    /// A write-back of a delivery and of a failure that matches no row. A server that refuses it would refuse the same
-    /// statement after a delivery.
+    /// A statement that writes what deliveries and failures write, but matches no row. A server that refuses it would
+    /// also refuse the write-back of a delivery.
     pub(crate) fn write_nothing(&self) -> String {
         let written = [Field::Status, Field::SentAt, Field::Error, Field::Attempts];
         let set: Vec<String> = written

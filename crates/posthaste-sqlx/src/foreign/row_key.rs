@@ -5,7 +5,7 @@ use posthaste::store::{Leased, Malformed};
 
 use super::session::{QueryRow, number};
 
-/// Identifies a row, also against rows that had the same key before it or will have it after it.
+/// Identifies a row, and tells it apart from earlier and later rows with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey {
     pub(crate) id: EventId,

@@ -281,7 +281,7 @@ impl ForeignTableStore {
         Ok(())
     }
 
-    /// Ends the time for which events were put off, for every outcome but that one.
+    /// Ends the time for which events were put off, unless they are now put off with a limit again.
     fn end_putting_off(&self, settle: &Settle<'_>) {
         let goes_on =
             |verdict: &Verdict| matches!(verdict, Verdict::Unreachable { give_up_after: Some(_), .. });

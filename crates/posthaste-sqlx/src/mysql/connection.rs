@@ -32,7 +32,7 @@ SET SESSION innodb_lock_wait_timeout = 5, SESSION lock_wait_timeout = 5,
 
 pub(crate) const SETTINGS: &str = settings!();
 
-/// Queries of operators end after fifteen seconds, when their caller has given up. Otherwise they would keep their
+/// Queries of operators end after fifteen seconds: by then their caller has given up. Otherwise they would keep their
 /// connection, and the next query would wait for it. Each of the two servers executes only its own version comment.
 const VIEWER_SETTINGS: &str = concat!(
     settings!(),

@@ -71,7 +71,7 @@ impl LeaseDialect for MySql {
         while !left.is_empty() {
             renewed.extend(store.change_held(RENEW, renew.owner, &left, bind).await?);
             left.retain(|lease| !renewed.contains(&row_id(lease)));
-            // A row that stays locked is not renewed. Its lease ends when it would have ended before.
+            // A row that stays locked is not renewed. Its lease ends at the time that was set before.
             if left.is_empty() || tries == MAX_TRIES {
                 break;
             }

@@ -111,8 +111,8 @@ WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
         Ok((server_info, DatabaseId::new(id, server(&migrations.builder.options))))
     }
 
-    /// Continues where an interrupted adoption ended. The last two steps can run twice; the first one cannot, as it
-    /// adds columns.
+    /// Continues where an interrupted adoption ended. Only the second step can run twice. The first one is skipped if
+    /// its columns exist. After the last one this is not called again, because the table is then no longer foreign.
     async fn adopt_table(migrations: &MySqlMigrations, connection: &mut MySqlConnection) -> sqlx::Result<()> {
         let columns = migrations.columns_of(connection, "{table}").await?;
         if !has(&columns, FIRST_ADOPTED) {
@@ -169,7 +169,7 @@ fn judge(version: &str) -> Result<Flavour, OpenError> {
 mod tests {
     use super::*;
 
-    // F40: the first versions with SKIP LOCKED.
+    // F40: MariaDB 10.6 is the first version with SKIP LOCKED, MySQL 8.0.13 the first with expressions as defaults.
     #[test]
     fn too_old_servers_are_refused_with_the_needed_version() {
         for good in ["10.6.0-MariaDB", "10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB-log", "12.0.1-MariaDB"] {

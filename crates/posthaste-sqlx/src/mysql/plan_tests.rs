@@ -196,7 +196,8 @@ async fn every_plan_uses_the_right_index_and_sorts_nothing() {
     run(&mut connection, store.sql(), &format!("DROP DATABASE {database}")).await;
 }
 
-/// A gauge runs it every few seconds. A temporary table with all columns would be created on disk, payloads included.
+/// A gauge runs this query every few seconds. A temporary table with all columns would be created on disk, payloads
+/// included.
 #[tokio::test]
 #[ignore = "needs MariaDB: cargo xtask test"]
 async fn age_of_the_oldest_event_is_found_without_reading_payloads() {

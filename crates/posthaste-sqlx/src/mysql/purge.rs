@@ -16,7 +16,7 @@ macro_rules! cutoff {
     };
 }
 
-/// Old rows in the order of the index, whose generated column contains the time of the end for them.
+/// Old rows in the order of the index. For rows that have ended, its column `phase_at` contains the time of the end.
 pub(super) const OLD_DONE: &str = concat!(
     "SELECT seq FROM `{table}` FORCE INDEX (`{table}_due`) WHERE phase = 1 AND phase_at <= ",
     cutoff!(),

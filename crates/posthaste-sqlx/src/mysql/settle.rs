@@ -206,7 +206,7 @@ impl MySqlStore {
         Ok(changed)
     }
 
-    /// Reads the rows that this call has settled: `all` of them, or those with its mark.
+    /// Reads the rows that this call has settled: those with its mark, or all of these rows if `all` is true.
     async fn read_settled(
         &self,
         connection: &mut MySqlConnection,
@@ -282,8 +282,8 @@ fn entry(settlement: &Settlement) -> impl serde::Serialize + '_ {
     )
 }
 
-/// The delays after the first, second, … attempt, as a list for SUBSTRING_INDEX, which returns the last element beyond
-/// the end of the list.
+/// The delays after the first, second, … attempt, as a list for SUBSTRING_INDEX, which returns the last element for a
+/// position beyond the end of the list.
 fn delays(backoff: &Backoff) -> String {
     let delays: Vec<String> = backoff.delays.iter().map(|after| delay(*after).to_string()).collect();
     if delays.is_empty() { "0".to_owned() } else { delays.join(",") }

@@ -63,7 +63,7 @@ const ARCHIVED_ROWS: SampledRows =
     SampledRows { span: span!("`{table}_archive`"), sample: sample!("", "seq", "`{table}_archive` WHERE") };
 
 /// A row has been due at least once if it is due, leased or parked, or has any attempt or deferral. The columns are
-/// listed because the server materialises the inner rows: with all columns, payloads included.
+/// listed because the server materialises the inner rows, and `SELECT *` would include the payloads.
 pub(super) const OLDEST_PENDING: &str = concat!(
     "SELECT TIMESTAMPDIFF(MICROSECOND, MIN(inserted_at), ",
     clock!(),

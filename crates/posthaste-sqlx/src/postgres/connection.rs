@@ -25,7 +25,7 @@ const ENGINE_SETTINGS: [(&str, &str); 7] = [
     ("idle_in_transaction_session_timeout", "10s"),
 ];
 
-/// The same settings for one transaction, because PgBouncer lends its server connections to other clients.
+/// Most of these settings for one transaction only, because PgBouncer lends its server connections to other clients.
 const ENGINE_BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL jit = off; \
      SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
      SET LOCAL statement_timeout = '30s'";
@@ -36,7 +36,7 @@ const RIGHTS: &str = r#"SELECT has_any_column_privilege('"{table}"', 'INSERT')
 
 pub(super) const BEGIN: &str = "BEGIN";
 
-/// Ends a query of an operator whose caller has given up. The HTTP API waits for ten seconds.
+/// Ends a slow query of an operator: by then its caller has given up. The HTTP API waits for ten seconds.
 pub(super) const VIEWER_BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '15s'";
 
 /// Ends a change of an operator that is blocked, by a lock for example.

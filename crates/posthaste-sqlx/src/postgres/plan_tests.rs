@@ -126,7 +126,7 @@ async fn check(connection: &mut PgConnection, sql: &Sql, statements: &[Expected]
     }
 }
 
-/// A store in a new schema, and its name.
+/// A store in a new schema.
 pub(super) async fn store(test: &str) -> PgStore {
     let url = posthaste_testkit::variable("POSTHASTE_TEST_POSTGRES_URL");
     let schema: SchemaName = format!("{test}_{}", std::process::id()).parse().expect("a good name");

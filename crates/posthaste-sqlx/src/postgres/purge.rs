@@ -12,7 +12,7 @@ use super::value::{interval, limit, now};
 use crate::sql::Sql;
 use crate::store::purge::PurgeDialect;
 
-/// The numbers of old rows, in the order of an index. As an array they are found once; see the statements of claims.
+/// The `seq`s of old rows, in the order of an index. As an array they are found once; see the statements of claims.
 /// Rows that another transaction has locked are left for the next purge.
 pub(super) const OLD_DONE: &str = r#"ARRAY(SELECT seq FROM "{table}"
 WHERE status = 1 AND coalesce(done_at, inserted_at) <= coalesce($1, statement_timestamp()) - $2

@@ -3,7 +3,7 @@
 //!
 //! Rows are found by `seq` and must also have the right id: after a failover or a restore, a sequence may return a
 //! number a second time. The lean statements say `NOT IN (1, 3)` and not `IN (0, 2)`, because the latter lets
-//! PostgreSQL use the indexes of pending rows: a plan made while the table was empty would read all of them.
+//! PostgreSQL use the indexes of pending rows: a plan made while the table was empty would read all pending rows.
 
 use std::collections::HashMap;
 

@@ -28,7 +28,7 @@ pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names (name) AS (
 SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text'"#;
 
 /// Tells whether a claim would find anything: one step in the index, without the write lock. An empty poll costs no
-/// more.
+/// more than that.
 pub(super) const ANYTHING_DUE: &str = r#"SELECT EXISTS (
   SELECT 1 FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2) AND available_at <= ?1)"#;
 

@@ -167,7 +167,7 @@ pub(super) fn engine_options(options: &SqliteConnectOptions) -> SqliteConnectOpt
     reader_options(options).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
 }
 
-/// Without WAL, because the mode is stored in the file.
+/// Leaves the journal mode as it is, because setting it would change the file.
 pub(super) fn reader_options(options: &SqliteConnectOptions) -> SqliteConnectOptions {
     options
         .clone()

@@ -16,7 +16,7 @@ pub(super) const OLD_DEAD: &str = r#"SELECT seq FROM "{table}" INDEXED BY "{tabl
 WHERE status = 3 AND coalesce(done_at, inserted_at) <= ?1
 ORDER BY coalesce(done_at, inserted_at), seq LIMIT ?2"#;
 
-/// Stops at the first row that is too young, because most of the table may be.
+/// Stops at the first row that is too young, because most of the table may be too young.
 pub(super) const OLD: &str = r#"SELECT seq FROM "{table}"
 WHERE seq < coalesce((SELECT seq FROM "{table}" WHERE inserted_at > ?1 ORDER BY seq LIMIT 1), 9223372036854775807)
 ORDER BY seq LIMIT ?2"#;

@@ -192,7 +192,7 @@ impl SqliteStore {
 type SettledRows = HashMap<i64, SettledRow>;
 
 fn general_row(row: &SqliteRow) -> sqlx::Result<(i64, SettledRow)> {
-    // Another program may have written anything there, and a row that is given up keeps it.
+    // Another program may have written anything into `attempts`, and a row that is given up keeps that value.
     let attempts = row.try_get(2).unwrap_or_default();
     Ok((row.try_get(0)?, SettledRow::new(row.try_get(1)?, attempts)))
 }

@@ -44,8 +44,8 @@ impl TxDialect for Sqlite {
         present.map_err(|error| CommitError::RolledBack(failed::<Self>(error)))
     }
 
-    /// A COMMIT that SQLite refused is rolled back when its guard is dropped. If no transaction was open any more,
-    /// whether the rows exist shows how it ended.
+    /// A transaction whose COMMIT SQLite refused is rolled back when its guard is dropped. If no transaction was open
+    /// any more, the outcome is a rollback if the proof found no rows, and unknown otherwise.
     fn commit_error(error: sqlx::Error, present: &HashSet<i64>) -> CommitError {
         let refused = error.as_database_error().map(|refused| refused.message().contains("no transaction"));
         match refused {

@@ -17,7 +17,7 @@ pub(crate) trait DiagnoseDialect: AdminDialect {
     /// The next route with parked events after the bound name, and their number, counted up to one more than a finding
     /// reports.
     const PARKED: &'static str;
-    /// For the oldest of them: when they were inserted, and the beginning of their last error.
+    /// For the oldest events parked for a route: when they were inserted, and the beginning of their last error.
     const PARKED_ROWS: &'static str;
     /// The paused routes, since when, and by whom.
     const PAUSED_BY: &'static str;

@@ -73,11 +73,11 @@ pub struct Tx<D: TxDialect> {
 }
 
 impl<D: TxDialect> Writer<D> {
-    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open in the pool, as it
-    /// does with `pool.begin()` of sqlx 0.9.0.
+    /// Begins a transaction. If the caller is dropped before this returns, no transaction stays open in the pool. With
+    /// `pool.begin()` of sqlx 0.9.0, one does.
     ///
-    /// On SQLite it holds the write lock from its start (`BEGIN IMMEDIATE`), so that no statement in it fails because
-    /// another connection is writing, and a pool of another file than that of the outbox is refused.
+    /// On SQLite the transaction holds the write lock from its start (`BEGIN IMMEDIATE`), so that no statement in it
+    /// fails because another connection is writing. A pool of another file than that of the outbox is refused.
     pub async fn begin(&self, pool: &Pool<D>) -> Result<Tx<D>, StoreError> {
         // Takes the connection first, so that no caller holds a permit while it waits for the pool.
         let mut connection = acquire(pool).await.map_err(failed::<D>)?;

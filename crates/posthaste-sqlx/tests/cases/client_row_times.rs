@@ -43,8 +43,8 @@ pub(crate) const MALFORMED_ON_SERVERS: &[(&str, &str, &str)] = &[
     ("schema_version", "-9223372036854775808", "schema_version is out of range"),
 ];
 
-/// Asserts that every row of [`CLASSIC_COLUMNS`] arrived with its payload unchanged. The row whose id is the JSON type
-/// of the server has what that type keeps.
+/// Asserts that every row of [`CLASSIC_COLUMNS`] arrived with its payload unchanged, except for the row
+/// `parsed_id`: its payload has passed through the server's JSON type, and must only still be JSON.
 pub(crate) fn assert_classic_rows(deliveries: &[Delivery], parsed_id: &str, micros: i64) {
     for delivery in deliveries {
         let id = delivery.id().as_str();
@@ -61,7 +61,7 @@ pub(crate) fn assert_classic_rows(deliveries: &[Delivery], parsed_id: &str, micr
 
 pub(crate) async fn times_at_and_beyond_the_ends_of_the_calendar_do_no_harm() {
     let db = Db::new().await;
-    // More than one batch has the earliest time, so the next claim has to continue after the last row it saw.
+    // More rows than one batch have the earliest time, so each claim has to continue where the previous one stopped.
     let odd = insert_odd_times(&db, 150).await;
     db.store.stats().await.expect("stats");
     db.store.oldest_pending(None).await.expect("a lag");

@@ -34,7 +34,7 @@ pub(crate) async fn deliver_all(db: &Db) -> Recorder {
     recorder
 }
 
-/// Runs it in the shell of the database, if there is one.
+/// Runs SQL in the shell of the database, or through the driver if there is no shell.
 async fn run_in_shell(db: &Db, sql: &str) {
     if !db.shell(sql) {
         db.execute(sql).await;

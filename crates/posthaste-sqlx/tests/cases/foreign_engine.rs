@@ -54,7 +54,8 @@ pub(crate) async fn engine_purges_only_if_configured() {
     close(&store, &db).await;
 }
 
-/// The engine takes a claim that is not full for the last one, and pauses. Here rows end while others are claimed.
+/// After a claim that is not full, the engine assumes that nothing more is pending, and pauses. Here some rows end
+/// while other rows are claimed.
 pub(crate) async fn claim_is_full_while_more_rows_are_pending() {
     let (db, store) = orders().await;
     write_orders(&db, 0, 4_000).await;

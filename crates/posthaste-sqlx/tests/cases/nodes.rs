@@ -59,7 +59,8 @@ impl InFlight {
         self.0.values().sum()
     }
 
-    /// Asserts that no other event is repeated, and none more often. Returns the number of repeated deliveries.
+    /// Asserts that each event is repeated at most as often as it was in flight. Returns the number of repeated
+    /// deliveries.
     fn check(&self, counts: &BTreeMap<&str, usize>) -> usize {
         let allowed = |id: &str| 1 + self.0.get(id).copied().unwrap_or(0);
         let wrong: Vec<_> = counts.iter().filter(|(id, count)| **count > allowed(id)).take(5).collect();
@@ -76,7 +77,7 @@ pub(crate) async fn four_nodes_deliver_each_event_exactly_once() {
     for _ in 0..4 {
         nodes.push(Node::start(&Config::new(&db)).await);
     }
-    // Half of them take the hot path on the nodes; the other half is for any node.
+    // Half of the events take the hot path on the nodes; the other half is for any node.
     for (n, node) in nodes.iter_mut().enumerate() {
         node.send(&format!("WRITE 2800 node{n}"));
     }
@@ -214,7 +215,7 @@ pub(crate) async fn node_stopped_past_its_lease_changes_nothing_that_another_hol
     write(&db, "Failing", (0..10).map(|n| format!("failing{n}"))).await;
     stopped.wait_for_report("DELIVERED", 10).await;
     stopped.suspend();
-    // It fails all of them at the moment it resumes, before it can notice that they are lost.
+    // When this node resumes, it fails all its events together, before it can notice that their leases are lost.
     stopped.send("GO");
     let mut next = Node::start(&config).await;
     next.wait_for_report("DELIVERED", 10).await;
@@ -276,7 +277,7 @@ pub(crate) async fn node_stopped_under_load_is_replaced_and_only_what_it_had_beg
         journal.committed.len()
     );
     assert!(repeats <= settled_without_it as usize);
-    // There are more if one of its statements was running when it was suspended: it is sent again.
+    // There are more late outcomes if the node was suspended during one of its statements, which is sent again.
     assert!(late as usize >= repeats, "every repeat is counted: {late} of {repeats}");
     db.close().await;
 }

@@ -80,7 +80,7 @@ pub(crate) async fn full_server_is_refused_with_advice() {
     login.remove().await;
 }
 
-/// As a replica, or as a database or server that is configured so.
+/// The server is read-only because it is a replica, or because the server or the database is configured so.
 pub(crate) async fn read_only_server_is_refused_unless_the_store_is_read_only() {
     let server = ReadOnlyServer::new().await;
     let errors = [

@@ -59,7 +59,7 @@ impl Fixture {
 
     /// Waits until every due event is delivered. Returns all deliveries.
     pub(crate) async fn delivered(&self) -> Vec<String> {
-        // Includes rows that are leased to an owner that no longer exists.
+        // Makes every pending row due unless it is leased.
         let due = format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL}");
         self.db.execute(&format!("{due} WHERE locked_by IS NULL AND status IN (0, 2)")).await;
         within_timeout("the engine is idle", self.outbox.idle()).await.expect("the store works");

@@ -29,7 +29,7 @@ pub const CLOCK_SQL: Option<&str> = Some("SELECT TIMESTAMPDIFF(MICROSECOND, '197
 pub const BEGIN_SQL: &str = "START TRANSACTION";
 /// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "START TRANSACTION"];
-/// All statements that end one, including one that commits implicitly.
+/// All statements that end a transaction, including one that commits implicitly.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT", "TRUNCATE orders"];
 /// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::MYSQL;
@@ -297,7 +297,7 @@ impl ReadOnlyServer {
         self.builder("fresh")
     }
 
-    /// The server ends with it.
+    /// The server ends when this value is dropped.
     pub async fn remove(self) {}
 }
 
@@ -316,7 +316,7 @@ pub async fn lines(sql: &str) -> Vec<String> {
     texts_of(&mut administrator().await, sql).await
 }
 
-/// A user name; they have at most 32 characters.
+/// A new user name. The server allows at most 32 characters.
 pub fn new_user_name() -> String {
     format!("u{:016x}", fastrand::u64(..))
 }

@@ -1,5 +1,5 @@
 //! Program of a node: it reports line by line what it does, and executes the commands that it reads from its standard
-//! input, until that ends.
+//! input, until the input ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

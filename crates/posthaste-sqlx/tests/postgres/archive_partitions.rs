@@ -42,7 +42,7 @@ async fn archive_has_partitions_for_the_days_ahead() {
     db.close().await;
 }
 
-/// While PostgreSQL attaches a partition it reads all of the default one, and nothing can be archived.
+/// While PostgreSQL attaches a partition, it reads the whole default partition, and nothing can be archived meanwhile.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn no_partition_is_attached_while_the_default_one_is_large() {
@@ -183,7 +183,7 @@ async fn without_the_right_to_create_partitions_the_default_one_takes_all_rows()
     wait_until("it is logged", async || warning().is_some()).await;
     let warning = warning().expect("a line");
     assert!(warning.contains("EXECUTE the function outbox_event_archive_day"), "{warning}");
-    // A user who may create partitions later is not affected by the rows of today in the default one.
+    // Today's row in the default partition does not keep a user with more rights from archiving afterwards.
     archive_one(&db, &db.store, "b").await;
     assert_eq!(db.store.stats().await.unwrap().archived, 2);
     store.close().await;
@@ -216,7 +216,7 @@ async fn old_partitions_are_dropped_with_their_events() {
     for day in ["2026-01-01", "2026-01-02", "2026-01-03"] {
         db.execute(&format!("SELECT outbox_event_archive_day('{day}')")).await;
     }
-    // One at each end of each day, and some without a partition.
+    // Times at the ends of the days and within one, and two times outside of them.
     let times = [
         "2026-01-01 00:00Z",
         "2026-01-01 23:59:59.999999Z",

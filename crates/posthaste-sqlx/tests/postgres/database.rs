@@ -29,7 +29,7 @@ pub const CLOCK_SQL: Option<&str> = Some("SELECT (extract(epoch FROM clock_times
 pub const BEGIN_SQL: &str = "BEGIN";
 /// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "START TRANSACTION", "BEGIN ISOLATION LEVEL SERIALIZABLE"];
-/// All statements that end one.
+/// All statements that end a transaction.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT", "END", "ABORT"];
 /// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::POSTGRES;

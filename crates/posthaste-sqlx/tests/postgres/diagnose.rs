@@ -127,7 +127,7 @@ async fn pooler_in_transaction_mode_is_found() {
     let pooled = pgbouncer().extra_float_digits(None);
     let builder = PgStore::builder(&pooled).schema(db.schema.clone()).read_only();
     let mut store = None;
-    // The session may be one in which another client has prepared its statements, which shows the pooler too.
+    // If another client has prepared its statements in the same server session, opening fails and reports the pooler.
     wait_until("it opens", async || match builder.clone().connect().await {
         Ok(opened) => store.replace(opened).is_none(),
         Err(OpenError::Pooler { .. }) => false,

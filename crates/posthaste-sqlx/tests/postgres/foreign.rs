@@ -126,7 +126,7 @@ async fn rows_are_purged_by_age_where_their_times_are_of_two_types() {
     db.close().await;
 }
 
-/// The server compares such a column in its own type only with that type, and pads it with blanks.
+/// The server uses the index of a `CHAR` column only in a comparison with a `CHAR`, and pads such values with blanks.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn rows_with_a_key_of_fixed_length_are_found_by_its_index() {

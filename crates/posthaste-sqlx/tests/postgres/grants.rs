@@ -77,7 +77,7 @@ impl Logins {
         error.as_database_error().and_then(DatabaseError::code).as_deref() == Some("42501")
     }
 
-    /// Asserts that today and a week have partitions, beside the default one.
+    /// Asserts that today and the next seven days have partitions, in addition to the default one.
     pub(crate) async fn assert_archive_is_prepared(&self) {
         let days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_event_archive'::regclass";
         wait_until("a relay has partitions made", async || self.db.int(days).await == 9).await;

@@ -33,7 +33,7 @@ impl Fixture {
         let outbox = engine(&delivering, &recorder).start().expect("a good configuration");
         let fixture = Self { writing, delivering, pool, outbox, recorder, schema, table };
         fixture.until_listening().await;
-        // An engine claims when it starts and when it begins to listen. After two more wake-ups that is over.
+        // An engine claims when it starts and when it begins to listen. Both are over after two more wake-ups.
         for id in ["first", "second"] {
             fixture.insert_by_hand(id).await;
             fixture.notify_by_hand().await;

@@ -27,7 +27,7 @@ pub const CLOCK_SQL: Option<&str> = None;
 pub const BEGIN_SQL: &str = "BEGIN IMMEDIATE";
 /// All statements that begin a transaction.
 pub const RAW_BEGINS_SQL: &[&str] = &["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT outermost"];
-/// All statements that end one.
+/// All statements that end a transaction.
 pub const RAW_ENDS_SQL: &[&str] = &["ROLLBACK", "COMMIT"];
 /// The statements of a service in the scripts of the Writers' suite.
 pub const STATEMENTS: Statements = Statements::SQLITE;

@@ -1,5 +1,5 @@
 //! Child process: this program again. It reports line by line what it does, and executes the commands that it reads
-//! from its standard input, until that ends.
+//! from its standard input, until the input ends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -20,7 +20,7 @@ pub struct Child {
     output: ChildOutput,
 }
 
-/// Everything that it has reported so far, by the first word of each line.
+/// Everything that a child process has reported so far, by the first word of each line.
 #[derive(Clone, Debug, Default)]
 pub struct ChildOutput(BTreeMap<String, Vec<String>>);
 
@@ -29,12 +29,12 @@ impl ChildOutput {
         self.0.get(word).map_or(&[], Vec::as_slice)
     }
 
-    /// The ids of its deliveries, in order, with repeats.
+    /// The ids of the child's deliveries, in order, with repeats.
     pub fn delivered(&self) -> &[String] {
         self.all("DELIVERED")
     }
 
-    /// A counter that it reported at its end.
+    /// A counter that the child reported at its end.
     pub fn counter(&self, name: &str) -> u64 {
         let line = self.all("COUNTER").iter().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no counter {name}")).trim().parse().expect("a number")
@@ -42,7 +42,7 @@ impl ChildOutput {
 }
 
 impl Child {
-    /// Starts it with this command. Returns when it has reported that it is ready.
+    /// Starts the child with this command. Returns when the child has reported that it is ready.
     pub async fn spawn(mut command: Command) -> Self {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.unwrap_or_else(|error| {
@@ -66,7 +66,7 @@ impl Child {
         writeln!(stdin, "{line}").expect("it listens");
     }
 
-    /// Waits until it has reported this word this many times. Returns what followed the word.
+    /// Waits until the child has reported this word this many times. Returns what followed the word.
     pub async fn wait_for_report(&mut self, word: &str, times: usize) -> &[String] {
         while self.output.all(word).len() < times {
             let line = within_timeout(word, self.lines.recv()).await;

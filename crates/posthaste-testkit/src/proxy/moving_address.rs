@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// Forwards each connection to the target at the time when it was made.
+/// Forwards each connection to the port that was the target when the connection was made.
 #[derive(Debug)]
 pub struct MovingAddress {
     port: u16,

@@ -21,7 +21,7 @@ pub enum PostgresShutdown {
 }
 
 impl PostgresShutdown {
-    /// Alternates between them; round 4 is `Killed`.
+    /// Alternates between `Fast` and `Immediate`; round 4 is `Killed`.
     pub fn of_round(round: usize) -> Self {
         match round {
             4 => Self::Killed,

@@ -87,7 +87,7 @@ impl RedisServer {
     }
 }
 
-/// Whether the server replies to PING. While it loads its data it returns another error; NOAUTH means that it is ready.
+/// Whether the server replies to PING, or asks for a login (NOAUTH). While loading data it returns a different error.
 async fn is_ready(running: RunningServer) -> bool {
     query(running.port, "PING").await.is_ok_and(|reply| reply == "PONG" || reply.starts_with("NOAUTH"))
 }

@@ -43,7 +43,7 @@ pub async fn longest_limit_of_putting_off_applies(h: &dyn Harness) {
     }
 }
 
-/// A limit that was interrupted does not count for what begins now.
+/// A deferral ends the putting off: its limit no longer applies, and a later putting off starts with its own.
 pub async fn interrupted_limit_of_putting_off_does_not_apply_later(h: &dyn Harness) {
     let k = StoreFixture::new(h);
     k.one().await;

@@ -1,4 +1,4 @@
-//! Values that a row can hold and that some protocols cannot carry or interpret differently.
+//! Values that a row can hold, but that some protocols cannot carry or would interpret differently.
 
 use crate::event::{Event, EventId, EventParts, Headers};
 use crate::time::Timestamp;

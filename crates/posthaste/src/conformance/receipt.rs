@@ -36,14 +36,14 @@ pub async fn dropped_receipt_is_delivered_within_the_hot_lease(h: &dyn WriterHar
 pub async fn receipt_of_a_rolled_back_transaction_delivers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let lie = h.insert(vec![event("undone")], OwnEnd::Rollback).await.expect("the insert works");
-    // Its number may be assigned again.
+    // The number of the rolled-back row may be assigned again.
     h.run(commit([write("kept")])).await.expect("the commit works");
     s.outbox().committed(lie);
     assert_eq!(s.delivered().await, ["kept"]);
     assert_eq!(s.stored().await, ["kept"]);
 }
 
-/// Its COMMIT may have returned `Ok`.
+/// The COMMIT of an aborted transaction may have returned `Ok`.
 pub async fn receipt_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHarness) {
     let s = h.scene();
     let lie = h.insert(vec![event("undone")], OwnEnd::Aborted).await.expect("the insert works");
@@ -52,13 +52,14 @@ pub async fn receipt_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHa
     assert!(s.stored().await.is_empty());
 }
 
-// T12: other code may still roll it back.
+// T12: other code may still roll the savepoint back.
 pub async fn receipt_of_a_savepoint_is_only_a_wake_up(h: &dyn WriterHarness) {
     let s = h.scene();
     let direct = h.insert(vec![event("direct")], OwnEnd::Commit).await.expect("the insert works");
     let nested = h.insert(events(&["nested-1", "nested-2"]), OwnEnd::SavepointReleased).await;
     let nested = nested.expect("the insert works");
-    // No engine holds its rows, so a poll finds them. The other rows are held for as long as their receipt exists.
+    // No engine holds the rows of the savepoint, so a poll finds them. The row of `direct` is held while its receipt
+    // exists.
     assert_eq!(s.delivered().await, ["nested-1", "nested-2"]);
     s.outbox().committed(nested);
     s.outbox().committed(direct);

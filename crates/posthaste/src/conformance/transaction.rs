@@ -82,8 +82,8 @@ pub async fn commit_of_an_aborted_transaction_delivers_nothing(h: &dyn WriterHar
     assert_eq!(s.calls_of("after_commit"), ["kept"]);
 }
 
-/// Even if no event was written, because other writes of that transaction are lost. Without events not every database
-/// can tell how it ended, but none may report it as committed.
+/// Other writes of the transaction are lost even if no event was written. Without events, not every database can tell
+/// how the transaction ended, but none may report it as committed.
 pub async fn aborted_transaction_without_events_is_not_reported_as_committed(h: &dyn WriterHarness) {
     let answer = h.run(commit([Step::Business, Step::Abort])).await;
     assert!(matches!(answer, Err(ScriptError::Commit(_))), "{answer:?}");
@@ -166,7 +166,7 @@ pub async fn write_on_another_database_is_refused(h: &dyn WriterHarness) {
         }
         assert_eq!(elsewhere.stored, 0, "{way:?}");
     }
-    // The Writer keeps nothing of it.
+    // The Writer keeps nothing of the refused write.
     h.run(commit([write("kept")])).await.expect("the commit works");
     assert_eq!(s.stored().await, ["kept"]);
     assert_eq!(s.delivered().await, ["kept"]);

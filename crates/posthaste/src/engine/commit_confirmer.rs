@@ -25,7 +25,7 @@ pub(crate) struct Confirmer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Committed events, as their callers say, each with its lease and the end of it.
+    /// Events that their callers say are committed, each with its lease and when the lease ends.
     waiting: Vec<(Event, Lease, Instant)>,
     /// Bytes of the events that wait and of those being looked up.
     bytes: usize,
@@ -34,8 +34,8 @@ struct Inner {
 }
 
 impl Confirmer {
-    /// Adds an event. Bounded like the hot queue that it feeds, and by a quarter of the queue's bytes; beyond that the
-    /// row is released to the poller.
+    /// Adds an event. The confirmer holds at most as many events as the hot queue, and at most a quarter of the queue's
+    /// bytes; beyond that the row is released to the poller.
     pub(crate) fn add(&self, engine: &EngineState, event: Event, lease: Lease, until: Instant) {
         let mut inner = self.lock();
         let limits = &engine.settings.queue;

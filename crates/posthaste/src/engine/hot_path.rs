@@ -12,7 +12,7 @@ use crate::destination::{Delivery, Source};
 use crate::event::Event;
 use crate::store::{Lease, Owner};
 
-/// How long after its receipt was dropped a row is released. Its transaction may still be open.
+/// A row is released this long after its receipt was dropped, because its transaction may still be open.
 const ABANDONED_RELEASE_DELAY: Duration = Duration::from_secs(1);
 
 /// The connection from a Writer to the engine. Empty until the outbox is started.

@@ -65,7 +65,8 @@ impl InFlight {
         }
     }
 
-    /// The lease of an event that is about to be started. `None` if it has lapsed; then the event is forgotten.
+    /// The lease of an event that is about to be started. `None` if the event is not held, or if its lease has lapsed;
+    /// a lapsed event is forgotten.
     pub(crate) fn start(&self, id: &EventId, seq: i64, now: Instant) -> Option<Lease> {
         let mut held = self.lock();
         let key = (id.clone(), seq);
@@ -135,7 +136,7 @@ impl InFlight {
         }
     }
 
-    /// Another owner holds these leases: they end now.
+    /// This engine no longer holds these leases: they end now.
     pub(crate) fn lost<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>, now: Instant) {
         self.renewed(leases, now);
     }

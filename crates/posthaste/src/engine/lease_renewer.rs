@@ -20,7 +20,7 @@ pub(crate) async fn run(engine: Arc<EngineState>) {
     }
 }
 
-/// Renews every lease with less than two thirds of its time left.
+/// Renews every lease that ends within two thirds of `lease.duration`.
 async fn renew_ending(engine: &EngineState) {
     let duration = engine.settings.lease.duration;
     let leases = engine.inflight.ending_within(duration * 2 / 3, Instant::now());
@@ -30,8 +30,8 @@ async fn renew_ending(engine: &EngineState) {
     }
 }
 
-/// Renews these leases and returns those that this engine still holds. `None` if the store failed. `start` counts the
-/// deliveries of these events as begun.
+/// Renews these leases and returns those that this engine still holds. `None` if the store failed or there are no
+/// leases to renew. `start` counts the deliveries of these events as begun.
 pub(super) async fn renew(engine: &EngineState, leases: &[Lease], start: bool) -> Option<HashSet<Lease>> {
     if leases.is_empty() {
         return None;

@@ -75,7 +75,7 @@ pub(crate) struct EngineState {
     write_back: write_back_buffer::WriteBackBuffer,
     /// Events whose commit only the caller vouches for. Filled by the hot path, emptied by the confirmer.
     confirmer: commit_confirmer::Confirmer,
-    /// When events are due again that this engine deferred or that failed here. Read by the poller.
+    /// When events that this engine deferred, or that failed here, are due again. Read by the poller.
     retry_timer: retry_timer::RetryTimer,
     /// Wakes the poller: this process knows of rows to claim, or of a route to unpark.
     poll_notifier: Notifier,
@@ -83,7 +83,7 @@ pub(crate) struct EngineState {
     polling: tokio::sync::Mutex<()>,
     /// How many bytes the next claim may return.
     claim_bytes: claim_bytes::ClaimBytes,
-    /// Reasons for which rows are parked and that belong to no route of this engine.
+    /// Park reasons of rows in the store that name a route which this engine does not have.
     others_parked: Mutex<route_state::OthersParked>,
     /// When this engine was created. A suspect is started only after the engine has lived for a while.
     started: Instant,

@@ -20,7 +20,7 @@ const MAX_UNPARKED_ROWS: usize = 512;
 /// deliver them; if that woke this engine, the two could hand the same events to each other without end.
 const IGNORE_HINTS_FOR: Duration = Duration::from_millis(500);
 
-/// The pause between two pages of parked rows whose park reason names no route of this engine.
+/// The pause between two pages of parked rows whose park reason names a route that this engine does not have.
 pub(super) const OTHERS_UNPARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A probe that is overdue by this much is looked for even while there is a backlog.
@@ -223,9 +223,9 @@ async fn unpark(engine: &EngineState) -> Result<u64, StoreError> {
     Ok(total)
 }
 
-/// Brings back parked rows whose park reason names no route of this engine, once for each name: the route may have been
-/// renamed, or the event may have a route now. One page per second, because another engine that has the route and finds
-/// it closed may park the events again.
+/// Brings back parked rows whose park reason names a route that this engine does not have, once for each name: the
+/// route may have been renamed, or the event may have another route now. One page per second, because another engine
+/// that has the route and finds it closed may park the events again.
 async fn unpark_others(engine: &EngineState) -> Result<(), StoreError> {
     let limit = rounded_limit(engine.queue.cold_room().events.min(MAX_UNPARKED_ROWS), MAX_UNPARKED_ROWS);
     let Some(name) = engine.other_parked(Instant::now()).filter(|_| limit > 0) else { return Ok(()) };

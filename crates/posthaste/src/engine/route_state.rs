@@ -58,7 +58,7 @@ impl RouteState {
     }
 }
 
-/// Names for which rows are parked and that are no route of this engine, for example after a rename.
+/// Park reasons of rows in the store that name a route which this engine does not have, for example after a rename.
 #[derive(Debug, Default)]
 pub(super) struct OthersParked {
     /// Names whose rows have to be brought back.
@@ -110,7 +110,7 @@ impl EngineState {
         self.route_states.0.get(route).is_some_and(RouteState::is_paused)
     }
 
-    /// Whether nothing of this route may start but a probe.
+    /// Whether this route is closed: at most a probe may start.
     pub(super) fn is_closed(&self, route: usize) -> bool {
         self.route_states.0.get(route).is_some_and(RouteState::is_closed)
     }
@@ -243,18 +243,18 @@ impl EngineState {
         let _ = self.call("park", self.store.park(&park)).await;
     }
 
-    /// Makes up to `limit` rows due that are parked under this name. Returns how many.
+    /// Makes up to `limit` rows that are parked under this name due now. Returns how many.
     pub(super) async fn unpark(&self, name: &str, limit: usize) -> Result<u64, StoreError> {
         self.call("unpark", self.store.unpark(&Unpark::new(name, limit))).await
     }
 
-    /// Takes the store's list of names for which rows are parked. Another engine may have parked them because it alone
-    /// cannot reach the destination: where the route is open here, they are brought back.
+    /// Takes the store's list of names for which rows are parked. Another engine may have parked the rows because it
+    /// alone cannot reach the destination: where the route is open here, the rows are brought back.
     pub(super) fn note_parked(&self, names: &BTreeSet<String>) {
         if names.is_empty() || self.settings.is_strict() {
             return;
         }
-        // The current poll brings them back, so no notification is needed.
+        // The current poll brings the rows back, so no notification is needed.
         for name in names {
             self.open_routes_of(name).for_each(|state| state.reopened.store(true, Ordering::Release));
         }
@@ -264,8 +264,8 @@ impl EngineState {
         names.iter().filter(is_others).for_each(|name| others.see(name));
     }
 
-    /// The next name that is no route here and whose rows have not been brought back yet. `None` within a second of the
-    /// last call that returned one.
+    /// The next name in [`OthersParked`] whose rows have not been brought back yet. Looks at most once a second, and
+    /// returns `None` in between.
     pub(super) fn other_parked(&self, now: Instant) -> Option<String> {
         let mut others = lock(&self.others_parked);
         if others.next.is_some_and(|next| next > now) {

@@ -19,7 +19,7 @@ use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verd
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// How long an outcome waits whose part of the store is down.
+/// How long an outcome waits if its part of the store is down.
 const UNKNOWN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// After this many failures a batch is halved.
 const HALVE_AFTER_FAILURES: u32 = 2;
@@ -160,7 +160,6 @@ impl Batch {
     }
 
     /// Leaves the event to its lease. It is delivered again after the lease has lapsed.
-    /// else goes on.
     fn give_up(&mut self, engine: &EngineState) {
         for settlement in self.settlements.drain(..) {
             tracing::error!(

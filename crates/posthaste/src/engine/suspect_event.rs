@@ -19,7 +19,7 @@ use super::queued_event::QueuedEvent;
 use crate::store::SUSPECT_LOST_LEASES;
 
 /// The longest time for which other events wait for running deliveries to end. One slow delivery and a suspect together
-/// must not keep every route idle. After that time the other events may start again for the same time.
+/// must not keep every route idle. After that time the other events may start again, for just as long.
 const MAX_BLOCK_TIME: Duration = Duration::from_secs(5);
 
 /// How long an engine must have lived before it starts an event that has lost this many leases.

@@ -70,7 +70,7 @@ fn log_failure(engine: &EngineState, item: &QueuedEvent, verdict: &Verdict) {
 fn update_breaker(engine: &EngineState, item: &QueuedEvent, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
-        // The destination was not called. If this event was the probe, another one has to be.
+        // The destination was not called, so this probe showed nothing: another event has to be the probe.
         Outcome::Unsendable(_) if item.probe => {
             engine.breaker(item.route, |breaker| breaker.probe_again(Instant::now()));
             engine.poll_notifier.notify();
@@ -165,8 +165,8 @@ fn probed_delay() -> Duration {
     MAX_PROBED_DELAY.mul_f64(1.0 - fastrand::f64() / 6.0)
 }
 
-/// In a rolling deployment an old node may claim an event of a new type: it leaves it to other nodes for a while. The
-/// store knows how long that has been going on.
+/// In a rolling deployment an old node may claim an event of a new type. For a while the old node leaves the event to
+/// other nodes. The store knows how long that has been going on.
 fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
     let grace = engine.settings.no_route_grace;
     let (aggregate, event_type) = (item.delivery.aggregate_type(), item.delivery.event_type());
@@ -177,7 +177,8 @@ fn no_route_verdict(engine: &EngineState, item: &QueuedEvent) -> Verdict {
     // A random step. With a fixed one that is a multiple of the poll interval, the same node would always claim it.
     let step = (grace / 20).clamp(Duration::from_secs(1), Duration::from_secs(30));
     let delay = step.mul_f64(0.5 + fastrand::f64()).min(grace);
-    // Parked, so that this node does not claim it again before all other nodes at the very millisecond it is due.
+    // Parked, because this node sets no timer for parked events: with one, it would poll at the very millisecond at
+    // which the event is due, and claim it before any other node.
     let park = Some(ParkReason::NoRoute.to_string());
     Verdict::Unreachable { error, delay, park, give_up_after: Some(grace) }
 }

@@ -1,6 +1,6 @@
 //! The engine's queue: bounded, hot and cold, with one [`RouteQueue`] per route.
 //!
-//! Decides which events a worker takes next. Where there are several routes, one of them gets at most half of the
+//! Decides which events a worker takes next. Where there are several routes, each of them gets at most half of the
 //! places, so that a slow, limited or closed route does not hold up the others. The bounds are global: a number of hot
 //! events, a number of cold events, and the bytes of all events that wait or are being delivered.
 
@@ -183,7 +183,7 @@ impl WorkQueue {
         inner.state != State::Open || inner.halted || inner.bytes >= self.limits.bytes
     }
 
-    /// The next events for a worker, all of one route. `None` if the worker has to stop. The route counts as running
+    /// The next events for a worker, all of one route. `None` if the worker has to stop. The delivery counts as running
     /// until [`finished`](Self::finished) is called.
     pub(crate) async fn take(&self) -> Option<Vec<QueuedEvent>> {
         loop {
@@ -465,7 +465,7 @@ impl Inner {
         self.route_queues[route].bytes -= bytes;
     }
 
-    /// Its bytes count only from here on: while a suspect waits for its time, it must not keep other events out.
+    /// The suspect begins. Its bytes count only from here on: while it waits, it must not keep other events out.
     fn begin_suspect(&mut self, item: QueuedEvent, now: Instant) -> Next {
         self.running += 1;
         self.add_bytes(item.route, item.weight());

@@ -18,7 +18,7 @@ use crate::error::BoxError;
 use crate::route::{RouteEntry, RouteTarget};
 use crate::store::{Lease, Settlement, Verdict};
 
-/// How long a suspect is put off whose start could not be counted.
+/// How long a suspect is put off if its start could not be counted.
 const UNCOUNTED_START_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue stops its workers.
@@ -101,8 +101,8 @@ async fn uncounted_start_delay(engine: &EngineState) -> Duration {
     Duration::ZERO
 }
 
-/// Counts the start of a suspect in the store before it begins. Returns `false` if that failed; the event is released
-/// then, because a start that is not counted could kill processes without end.
+/// Counts the start of a suspect in the store before it begins. Returns `false` if that failed; the event must not be
+/// delivered then, because a start that is not counted could kill processes without end.
 async fn count_suspect(engine: &EngineState, work: &[(&QueuedEvent, Lease)]) -> bool {
     let Some((item, lease)) = work.first().filter(|(item, _)| item.is_suspect()) else { return true };
     let leases = std::slice::from_ref(lease);

@@ -30,7 +30,8 @@ pub(crate) struct WriteBackBuffer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Outcomes that wait. At most one batch together with `writing`, except for what a cancelled worker hands over.
+    /// Outcomes that wait. At most one batch together with `writing`, not counting what a cancelled task hands over and
+    /// what has to be written again.
     settlements: Vec<Settlement>,
     /// Leases to park, by route index.
     parks: BTreeMap<usize, Vec<Lease>>,
@@ -56,7 +57,7 @@ impl Inner {
     }
 }
 
-/// Outcomes that did not fit into the buffer yet. Dropped, it hands them over regardless of the bound.
+/// Outcomes that did not fit into the buffer yet. Dropping this hands them over regardless of the bound.
 struct Overflow<'a> {
     buffer: &'a WriteBackBuffer,
     settlements: Vec<Settlement>,
@@ -162,7 +163,8 @@ impl WriteBackBuffer {
         }
     }
 
-    /// Everything that may be written at `now`, including the releases and repeated outcomes that are due by then.
+    /// What may be written at `now`: up to one batch of outcomes, all parks, and the releases that are due. Outcomes to
+    /// write again count as outcomes once they are due.
     pub(crate) fn take(&self, now: Instant) -> Round {
         let mut inner = self.lock();
         let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);

@@ -154,8 +154,8 @@ fn revive(row: &mut MemoryRow, forget_progress: bool, now: Timestamp) {
     }
 }
 
-/// The smallest set of rows, by insertion, that contains every match. The archive is searched only if the filter has
-/// its status.
+/// Rows that may match, by insertion: only the filter's status narrows them down. The archive is searched only if the
+/// filter has its status.
 fn candidates<'t>(
     table: &'t Table,
     filter: &Filter,

@@ -90,8 +90,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Handles events of this type with an async function, whatever their aggregate type. For events of one
     /// aggregate type only, use [`on`](Self::on), or [`Route::event`] with [`Route::aggregate`].
     ///
-    /// The function takes a [`Delivery`](crate::Delivery). Before it, it may take the [`State`](crate::State) and the
-    /// payload as a Rust type: see [`Handler`].
+    /// The function takes a [`Delivery`](crate::Delivery). Before that argument, it may take the
+    /// [`State`](crate::State) and the payload as a Rust type: see [`Handler`].
     ///
     /// # Handlers that need a pool, a client or a setting
     ///
@@ -99,7 +99,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// closure that uses a variable from outside does not compile: "async closure does not implement `Fn` because it
     /// captures state from its environment". The future of such a closure borrows from the closure itself, which the
     /// traits of Rust cannot express for a stored function today. A plain closure that clones what it needs and
-    /// returns an `async move` block compiles, and is what [`with_state`](Self::with_state) saves you:
+    /// returns an `async move` block compiles; [`with_state`](Self::with_state) saves you from writing one:
     ///
     /// ```
     /// use posthaste::{Delivery, Routes};
@@ -137,8 +137,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.handle_route(Route::event(event_type), function)
     }
 
-    /// Handles the events of a type with `#[derive(Event)]` with an async function that takes this type. The route
-    /// takes events of its event type and its aggregate type.
+    /// Handles the events of a `#[derive(Event)]` type with an async function that takes this type. The route takes
+    /// only events of the event type and the aggregate type that the derive sets.
     ///
     /// The function may take the [`State`](crate::State) first: see [`handle`](Self::handle), also for what to do
     /// instead of an `async` closure that uses a variable from outside.

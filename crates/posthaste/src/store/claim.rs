@@ -97,7 +97,7 @@ pub enum ClaimOrder {
     Due,
     /// By insertion only, and never past a leased row: while an engine works on an older event, no younger one is
     /// claimed. Rows that are not due are skipped. For strict mode. Such claims are serialised with each other, so that
-    /// two concurrent ones do not skip rows that the other is taking. A store without insertion numbers returns
+    /// no claim skips rows that a concurrent one is taking. A store without insertion numbers returns
     /// [`StoreError::Unsupported`](crate::StoreError::Unsupported).
     Seq,
 }

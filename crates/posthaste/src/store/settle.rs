@@ -68,8 +68,8 @@ impl Settlement {
 /// would lose it.
 ///
 /// After [`Failed`](Self::Failed) and [`Deferred`](Self::Deferred), `lost_leases` of a row that stays pending is set to
-/// zero: the event was delivered and its owner survived. After [`Unreachable`](Self::Unreachable) the event was not
-/// delivered, so only a counted start ([`Renew::start`](super::Renew::start)) is taken back: a number above
+/// zero: the delivery ran and its owner survived. After [`Unreachable`](Self::Unreachable) the event did not reach its
+/// destination, so only a counted start ([`Renew::start`](super::Renew::start)) is taken back: a number above
 /// [`SUSPECT_LOST_LEASES`](super::SUSPECT_LOST_LEASES) is reduced by one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -103,11 +103,11 @@ pub enum Verdict {
         /// parked.
         park: Option<String>,
         /// If the row has been put off in this way for this long, it is DEAD instead. The time counts, by the store's
-        /// clock, from the first such settlement that no other verdict followed; releases and claims do not interrupt
-        /// it. [`park`](super::Store::park) and [`unpark`](super::Store::unpark) end it, because nothing is tried while
-        /// a route is closed, and the time starts again when it opens. If the settlements since the first one had
-        /// different limits, the longest counts: an event that waits for a busy destination is not given up because a
-        /// node without a route for it would wait for a shorter time. `None`: no limit.
+        /// clock, from the first such settlement since the last one of another kind; releases and claims do not
+        /// interrupt it. [`park`](super::Store::park) and [`unpark`](super::Store::unpark) end it, because nothing is
+        /// tried while a route is closed; it starts again when the route opens. If the settlements since the first one
+        /// had different limits, the longest counts: an event that waits for a busy destination is not given up because
+        /// a node without a route for it would wait for a shorter time. `None`: no limit.
         give_up_after: Option<Duration>,
     },
 }

@@ -126,7 +126,7 @@ impl Prepared {
     }
 
     /// The same rows without their leases. For a driver that learns only from its INSERT that it ran in a [foreign
-    /// savepoint](Scope::ForeignSavepoint) and has removed the leases from the rows.
+    /// savepoint](Scope::ForeignSavepoint). The driver removes the leases from the inserted rows itself.
     pub fn unleased(mut self) -> Self {
         self.rows.iter_mut().for_each(|row| row.lease = None);
         self

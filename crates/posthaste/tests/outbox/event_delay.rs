@@ -22,7 +22,7 @@ fn delay_counts_from_the_clock_at_the_write_and_not_from_the_time_it_happened() 
     assert_eq!(over.build().expect("good").delay(), None);
 }
 
-/// Its time had come when it was written, so a destination sees the same as for a claimed event.
+/// The event was already due when it was written, so a destination sees the same as for a claimed event.
 #[tokio::test(start_paused = true)]
 async fn event_whose_delay_is_over_is_delivered_hot() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

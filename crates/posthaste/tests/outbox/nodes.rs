@@ -112,7 +112,7 @@ async fn rows_that_any_engine_parked_for_an_open_route_come_back() {
     let routes = Routes::new().add(Route::event("Made").name("mail").deliver_to(recorder.clone()));
     let builder = Outbox::builder(FaultyStore::on(&store), routes).poll_interval(HOUR / 2);
     let outbox = builder.start().expect("start");
-    // After what an engine does once, at its start.
+    // By then, the engine has done what it does only once, at its start.
     sleep(secs(60)).await;
     insert_foreign(&store, "Made", 10);
     let owner = posthaste::store::Owner::random("another engine");

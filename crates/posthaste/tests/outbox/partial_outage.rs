@@ -25,7 +25,7 @@ async fn server_of_a_store_that_is_down_stops_nothing_else() {
     drop(outbox);
 }
 
-/// A shutdown waits for a server that is down no longer than for a whole store that is down.
+/// If one server is down, a shutdown waits no longer than it would if the whole store were down.
 #[tokio::test(start_paused = true)]
 async fn shutdown_does_not_wait_for_ever_for_a_server_that_is_down() {
     let (store, recorder) = (FaultyStore::new(), Recorder::new());

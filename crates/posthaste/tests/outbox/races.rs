@@ -39,7 +39,7 @@ async fn event_that_is_claimed_again_before_the_reply_to_its_settlement_waits_fo
     assert_eq!(recorder.count(), 26);
 }
 
-// Whether the park was done by then or not.
+// The park may or may not have taken effect when the poll is dropped.
 #[tokio::test(start_paused = true)]
 async fn poll_that_is_dropped_while_it_parks_loses_nothing() {
     for fault in [Fault::AnswerLate(millis(100)), Fault::Delay(millis(100))] {

@@ -56,7 +56,7 @@ async fn event_without_a_route_here_is_delivered_by_the_node_that_has_one() {
     let waiting = row(&store.inner, &id);
     assert_eq!((waiting.status, waiting.attempts), (Status::New, 0));
 
-    // It polls in step with the other engine, and after it.
+    // The new engine polls at the same times as the old one, just after it.
     let new = Outbox::builder(store.clone(), routes_to(&recorder)).start().expect("start");
     eventually(secs(530), || status(&store.inner, &id) == Status::Done).await;
     assert_each_once(&recorder, &[id]);

@@ -15,7 +15,7 @@ const MOCK_VAR: &str = "POSTHASTE_TEST_KAFKA_MOCK";
 
 const SERVER_NAME: &str = "Kafka-mock";
 
-/// The program runs until its standard input ends. A pipe that it holds open itself never does.
+/// The program runs until its standard input ends. A pipe that the program itself holds open never ends.
 const SCRIPT: &str = r#"mkfifo kafka_mock.input && exec "$0" 0<> kafka_mock.input"#;
 
 /// Starts the mock cluster. `why` is the reason that Apache Kafka is not available.

@@ -7,7 +7,7 @@ use syn::{Attribute, Block, Generics, Ident, Item, PatIdent, PathSegment, Receiv
 use super::library::{Library, PublicPaths, Target};
 use super::lines;
 
-/// A copy of an item of `module` that does not depend on its imports, nor on the private module that contains it.
+/// A copy of an item of `module` that depends neither on the module's imports nor on a private module around the item.
 pub(super) fn write(library: &Library<'_>, public: &PublicPaths, module: &[String], item: &Item) -> Item {
     let mut item = item.clone();
     FullPaths { library, public, module }.visit_item_mut(&mut item);

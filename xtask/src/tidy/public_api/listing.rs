@@ -82,7 +82,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Adds lines, each after those of the `#[cfg]` attributes that it does not contain already.
+    /// Adds lines. Puts the `#[cfg]` attributes in `gates` before each line that does not already contain them.
     fn add(&mut self, path: &str, gates: &[String], lines: impl IntoIterator<Item = String>) {
         let add_gate = |line: String, gate| if line.contains(gate) { line } else { format!("{gate} {line}") };
         let gated = lines.into_iter().map(|line| gates.iter().rev().fold(line, add_gate));

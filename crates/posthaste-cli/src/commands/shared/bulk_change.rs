@@ -81,8 +81,8 @@ pub(in crate::commands) async fn in_batches(
     Ok(())
 }
 
-/// Restricts a filter to the events that were already DEAD at `began`. The oldest events go first, so an event that
-/// dies again immediately would be replayed repeatedly and the others never.
+/// Restricts a filter to the events that were already DEAD at `began`. The oldest events go first, so without this an
+/// event that dies again immediately would be replayed repeatedly and newer events never.
 pub(in crate::commands) fn dead_since(filter: &Filter, began: Instant) -> Filter {
     let older_than = Some(began.elapsed().max(filter.older_than.unwrap_or_default()));
     let mut filter = filter.clone();

@@ -66,7 +66,7 @@ impl Source for StoreSource {
         Ok(self.admin().await?.count(&group.filter()).await?)
     }
 
-    /// For a foreign table `since` is ignored, because it does not record when an event died.
+    /// For a foreign table `since` is ignored, because such a table does not record when an event died.
     async fn replay(&self, group: &DeadGroupKey, since: Option<Instant>, limit: u64) -> anyhow::Result<u64> {
         let (admin, limit) = (self.admin().await?, usize::try_from(limit)?);
         let filter = match since.filter(|_| self.spec.layout.is_none()) {

@@ -59,7 +59,7 @@ async fn token_and_nkey_are_accepted() {
     assert_login_accepted(&format!("{}/door.orders?nkey={}", server.url(), file.display())).await;
 }
 
-/// Asserts that the server accepts the login. It has no stream, so the event itself fails.
+/// Asserts that the server accepts the login. The server has no stream, so the event itself fails.
 async fn assert_login_accepted(url: &str) {
     let text = text_of("retry", &deliver_one(&publisher(url), order()).await);
     assert!(text.starts_with("no stream stores"), "{text}");

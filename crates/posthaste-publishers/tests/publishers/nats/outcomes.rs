@@ -108,8 +108,8 @@ async fn subject_without_a_stream_is_looked_up_once_per_call() {
     let publisher = publisher(&format!("{}/unknown", server.url()));
     let outcomes = publisher.deliver(&[order(), order(), order()]).await;
     assert_eq!(kinds(&outcomes), ["retry"; 3], "{outcomes:?}");
-    // There are two connections, so a lookup on the other one may arrive after a message that is sent on this one
-    // later.
+    // The publisher sends its lookup on another connection, so the lookup may arrive after this message, although
+    // it was sent earlier.
     client.publish("$JS.API.STREAM.NAMES", "the end".into()).await.expect("a message");
     let mut heard = [lookups.next().await.expect("a message"), lookups.next().await.expect("another")];
     heard.sort_by_key(|message| message.payload == "the end");

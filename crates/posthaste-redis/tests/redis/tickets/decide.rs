@@ -221,7 +221,7 @@ async fn hooks_see_the_events_and_can_suppress_them() {
 #[ignore = "needs Redis: cargo xtask test"]
 async fn event_of_a_decision_takes_the_hot_path() {
     let mut fixture = on_one_server(1).await;
-    // It polls once an hour.
+    // This engine polls only once an hour.
     let (outbox, recorder) = engine(&fixture.store);
     within_timeout("it is idle", outbox.idle()).await.expect("the server replies");
     fixture.expiry = fixture.store.expiry(&outbox);

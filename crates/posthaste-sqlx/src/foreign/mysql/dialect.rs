@@ -95,9 +95,9 @@ fn uuid_text(column: &str) -> String {
     format!("LOWER({text})")
 }
 
-/// The rows are picked in a derived table, because the server can neither limit a change of several tables nor read the
-/// table that it changes in a subquery. They are joined, because older servers would compare every row of the state
-/// with a list. A picked row may have changed since, so the state is checked again.
+/// The rows are picked in a derived table, because the server can neither limit a change of several tables nor, in a
+/// subquery, read the table that it changes. The picked rows are joined, because older servers would compare every row
+/// of the state with a list. A picked row may have changed since, so the state is checked again.
 fn change(resolved: &ResolvedLayout, state: State, set: Option<&str>, picked: &str) -> String {
     let (table, same, guard) = (&resolved.table, resolved.has_key_of("picked"), resolved.is(state));
     let joined = format!("{table} AS t JOIN ({picked}) AS picked ON {same}");

@@ -16,7 +16,7 @@ WHERE table_schema = DATABASE() AND table_name = '{table}'";
 const ON_MYSQL: &str = "SELECT DISTINCT index_name, is_visible = 'YES' FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = '{table}'";
 
-/// Finds nothing if the server shows no index at all, because it then shows none to this user.
+/// Finds nothing if the server shows no index at all, because it then hides the indexes from this user.
 pub(super) async fn findings(store: &MySqlStore) -> Vec<Finding> {
     let seen = store.read(async |connection: &mut MySqlConnection| read(store, connection).await);
     let found = seen.await.unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::findings::{missing_index, unused_index};
 use crate::sql::Sql;
 use crate::store::stats::StatsDialect as _;
 
-/// All indexes of the table: the name, whether it can be used, and the column if it makes a single one unique.
+/// All indexes of the table: the name, whether it can be used, and its column if it makes a single column unique.
 const FOUND: &str = r#"SELECT c.relname::text, i.indisvalid AND i.indisready,
   CASE WHEN i.indisunique AND i.indpred IS NULL AND i.indnkeyatts = 1 THEN a.attname::text ELSE '' END
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
@@ -23,7 +23,7 @@ WHERE status IN (0, 2) AND available_at <= statement_timestamp() AND (available_
 ORDER BY available_at, seq LIMIT 100"#;
 
 /// The unique keys, whose indexes have other names in an adopted table. The statement builds them CONCURRENTLY, because
-/// that takes long on a large table and must not block writers.
+/// building takes long on a large table and must not block writers.
 const KEYS: [(&str, &str, &str); 2] = [
     (
         "seq",

@@ -73,7 +73,7 @@ async fn event_of_a_transaction_that_commits_late_is_delivered_immediately() {
     let _alone = alone().await;
     let db = Db::with_pool(8).await;
     let arrivals = Arrivals::new();
-    // It does not poll: the notification of the commit must be sufficient.
+    // The engine does not poll: the notification of the commit must be sufficient.
     let outbox = start_engine(&db.store, &arrivals.recorder, HOUR);
     let writer = db.writer_elsewhere().await;
     let mut open = Vec::new();
@@ -200,7 +200,7 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
             db.schema
         );
         sqlx::raw_sql(AssertSqlSafe(claim)).execute(&mut claimer).await.expect("locked");
-        // Claims have passed them when an event with a later time has arrived.
+        // When an event with a later time has arrived, claims have passed the locked events.
         insert_raw(&mut producer, &db, &format!("past{round}"), 1, "now() + interval '250 ms'").await;
         arrivals.have(&format!("past{round}-1")).await;
         assert_eq!(arrivals.at(&format!("{prefix}-1")), None, "it is locked");
@@ -221,7 +221,7 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
         committed.len()
     );
     assert!(journal.committed.iter().all(|id| arrivals.at(id).is_some()));
-    // Without sweeps they would wait for their leases of 30 s at least.
+    // Without sweeps, the events that claims passed would wait for at least 30 s, the length of their leases.
     assert!(longest < Duration::from_secs(20), "{longest:?}");
     drop_schema(&db.schema).await;
 }
@@ -260,7 +260,7 @@ async fn forgotten_transaction_does_not_slow_the_engine_down() {
     sqlx::raw_sql("ROLLBACK").execute(&mut snapshot).await.expect("it lived to the end");
     outbox.shutdown().await;
     println!("{before:.0} events/s without a snapshot, {with:.0} with one and 200,000 dead rows");
-    // 0.5 to 1.2 of it were measured; without the floor it was 0.24 after half as many dead rows.
+    // Measured: 0.5 to 1.2 of the rate before; without the claim floor, 0.24 after half as many dead rows.
     assert!(with >= 0.35 * before, "{with:.0} of {before:.0} events/s");
     drop_schema(&db.schema).await;
 }
