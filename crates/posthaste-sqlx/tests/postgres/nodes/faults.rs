@@ -191,9 +191,10 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
     // Nodes that die while they hold leases.
     for round in 0..5 {
         let prefix = format!("held{round}");
-        insert_raw(&mut producer, &db, &prefix, 20, "now() + interval '200 ms'").await;
         let mut claimer = administrator().await;
         let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut claimer).await.unwrap();
+        // They must be locked before they are due, also on a busy machine.
+        insert_raw(&mut producer, &db, &prefix, 20, "now() + interval '2 s'").await;
         let claim = format!(
             r#"BEGIN; UPDATE "{}".outbox_event SET available_at = now() + interval '30 s', locked_by = 'gone'
                WHERE event_id LIKE '{prefix}-%'"#,
@@ -201,7 +202,7 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
         );
         sqlx::raw_sql(AssertSqlSafe(claim)).execute(&mut claimer).await.expect("locked");
         // When an event with a later time has arrived, claims have passed the locked events.
-        insert_raw(&mut producer, &db, &format!("past{round}"), 1, "now() + interval '250 ms'").await;
+        insert_raw(&mut producer, &db, &format!("past{round}"), 1, "now() + interval '2050 ms'").await;
         arrivals.have(&format!("past{round}-1")).await;
         assert_eq!(arrivals.at(&format!("{prefix}-1")), None, "it is locked");
         sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut producer).await.expect("gone");
