@@ -76,8 +76,8 @@ async fn place_order(shop: &Database) -> Result<(), BoxError> {
 /// Makes an invoice, unless the order has one because it is delivered a second time.
 async fn make_invoice(billing: &Database, order: i64) -> Result<(), BoxError> {
     let mut tx = billing.writer.begin(&billing.pool).await?;
-    let insert = sqlx::query("INSERT OR IGNORE INTO invoices (order_id) VALUES (?)").bind(order);
-    if insert.execute(&mut *tx).await?.rows_affected() == 1 {
+    let insert = "INSERT INTO invoices (order_id) VALUES (?) ON CONFLICT (order_id) DO NOTHING";
+    if sqlx::query(insert).bind(order).execute(&mut *tx).await?.rows_affected() == 1 {
         tx.write(Event::of(&InvoiceMade { order })?).await?;
     }
     Ok(tx.commit().await?)

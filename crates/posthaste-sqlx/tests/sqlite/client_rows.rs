@@ -104,6 +104,23 @@ async fn row_with_exactly_the_classic_columns_is_delivered_whatever_its_times_ar
     }
 }
 
+/// `INSERT OR IGNORE` would skip the invalid rows too.
+#[tokio::test]
+async fn on_conflict_do_nothing_skips_a_repeated_id_and_refuses_an_invalid_row() {
+    let db = Db::new().await;
+    let insert = |columns: &str, values: &str| {
+        format!("INSERT INTO outbox_event ({columns}) VALUES ({values}) ON CONFLICT (event_id) DO NOTHING")
+    };
+    for _ in 0..2 {
+        db.execute(&insert("event_id, event_type, payload", "'twice', 'T', '{}'")).await;
+    }
+    for (columns, values, why) in REFUSED_ROWS {
+        let message = run(&db.pool, &insert(columns, values)).await.expect_err(values).to_string();
+        assert!(message.contains(why), "{values}: {message}");
+    }
+    assert_eq!(db.ids().await, ["twice"]);
+}
+
 #[tokio::test]
 async fn garbage_in_place_of_a_time_is_refused_with_a_clear_message() {
     let db = Db::new().await;
