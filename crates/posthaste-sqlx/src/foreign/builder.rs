@@ -60,8 +60,8 @@ impl ForeignTableStoreBuilder {
         self
     }
 
-    /// Accepts a database that cannot be written, for a program that only reads; calls that write fail. Default: such a
-    /// database is refused when the store is opened.
+    /// Accepts a database that cannot be written, for a program that only reads; calls that write fail there. Default:
+    /// such a database is refused when the store is opened.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self

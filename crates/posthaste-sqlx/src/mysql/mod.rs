@@ -79,7 +79,8 @@ pub type MySqlSavepoint<'a> = Savepoint<'a, MySql>;
 
 impl MySqlStore {
     /// Opens the outbox `outbox_event` in the database of these options, for example those of a pool. A schema that is
-    /// missing, older or newer is an error that names the next step; nothing is changed.
+    /// missing, older, or newer and not compatible with this version is an error that says what to do; nothing is
+    /// changed.
     pub async fn connect(options: &MySqlConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }

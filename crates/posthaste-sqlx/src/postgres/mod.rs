@@ -79,7 +79,8 @@ pub type PgSavepoint<'a> = Savepoint<'a, Postgres>;
 
 impl PgStore {
     /// Opens the outbox `outbox_event` in the schema `public` of the database of these options, for example those of a
-    /// pool. A schema version that is missing, older or newer is an error that names the next step; nothing is changed.
+    /// pool. A schema that is missing, older, or newer and not compatible with this version is an error that says what
+    /// to do; nothing is changed.
     pub async fn connect(options: &PgConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }

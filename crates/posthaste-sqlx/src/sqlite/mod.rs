@@ -86,8 +86,8 @@ pub type SqliteSavepoint<'a> = Savepoint<'a, Sqlite>;
 
 impl SqliteStore {
     /// Opens the outbox `outbox_event` in the database of these options, for example those of a pool. A schema that is
-    /// missing, older or newer is an error that names the next step, and the file is not changed. Otherwise only the
-    /// journal mode is changed: it becomes WAL.
+    /// missing, older, or newer and not compatible with this version is an error that says what to do, and the file is
+    /// not changed. Otherwise only the journal mode is changed: it becomes WAL.
     pub async fn connect(options: &SqliteConnectOptions) -> Result<Self, OpenError> {
         Self::builder(options).connect().await
     }
