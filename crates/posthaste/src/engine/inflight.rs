@@ -88,8 +88,8 @@ impl InFlight {
         }
     }
 
-    /// Forgets events whose outcome is written. Returns the leases that replaced theirs in the meantime: no worker has
-    /// those, so the caller releases them.
+    /// Forgets events whose settlement is written. Returns the leases that replaced theirs in the meantime: no worker
+    /// has those, so the caller releases them.
     pub(crate) fn finish<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) -> Vec<Lease> {
         let mut held = self.lock();
         let mut newer = Vec::new();

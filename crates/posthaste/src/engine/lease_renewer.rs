@@ -1,4 +1,4 @@
-//! The lease renewer: extends the lease of every event that this engine holds, in one statement.
+//! The lease renewer: extends the leases of this engine that end soon, in one call of the store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ async fn renew_ending(engine: &EngineState) {
 }
 
 /// Renews these leases and returns those that this engine still holds. `None` if the store failed or there are no
-/// leases to renew. `start` counts the deliveries of these events as begun.
+/// leases to renew. With `start`, the store counts that the delivery of each of these events begins: see
+/// [`Renew::start`].
 pub(super) async fn renew(engine: &EngineState, leases: &[Lease], start: bool) -> Option<HashSet<Lease>> {
     if leases.is_empty() {
         return None;

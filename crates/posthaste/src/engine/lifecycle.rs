@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// Stops the hot path and claims, lets the workers continue until the drain limit, releases what is still queued,
-    /// and writes every outcome.
+    /// and writes every settlement.
     pub(crate) async fn shutdown(self) -> ShutdownReport {
         self.stop(|state| state.give_back_queued(&state.queue.drain())).await
     }

@@ -71,7 +71,7 @@ pub(crate) struct EngineState {
     queue: work_queue::WorkQueue,
     /// Every event that this engine holds, from enqueue to settlement, with the end of its lease.
     inflight: inflight::InFlight,
-    /// Outcomes, parks and releases on their way to the store. Emptied by the settler.
+    /// Settlements, parks and releases on their way to the store. Emptied by the settler.
     write_back: write_back_buffer::WriteBackBuffer,
     /// Events whose commit only the caller vouches for. Filled by the hot path, emptied by the confirmer.
     confirmer: commit_confirmer::Confirmer,
@@ -180,7 +180,8 @@ impl EngineState {
         result
     }
 
-    /// The outcomes of these events are written. An event that this engine claimed again in the meantime is released.
+    /// The settlements of these events are written. An event that this engine claimed again in the meantime is
+    /// released.
     fn finished<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
         let newer = self.inflight.finish(leases);
         if !newer.is_empty() {

@@ -14,17 +14,19 @@ pub(crate) struct QueuedEvent {
     pub(crate) delivery: Delivery,
     /// `seq` of its row.
     pub(crate) seq: i64,
-    /// How often a lease of the row lapsed; from [`SUSPECT_LOST_LEASES`] on the event is a suspect.
+    /// `lost_leases` of its row. Counts lapsed leases that another owner took over, up to [`SUSPECT_LOST_LEASES`], and
+    /// after that deliveries that began. From [`SUSPECT_LOST_LEASES`] on the event is a suspect.
     pub(crate) lost_leases: u32,
-    /// Index into the route table; the number of routes for an event without a route.
+    /// Index into the route table. For an event without a route it equals the number of routes.
     pub(crate) route: usize,
     /// Destinations of a fan-out that have the event already.
     pub(crate) progress: BTreeSet<String>,
-    /// It may pass an open breaker, to find out whether the destination is reachable again.
+    /// It is the probe: it is delivered although the breaker has closed its route.
     pub(crate) probe: bool,
-    /// When it was inserted, on the monotonic clock. The latency histogram counts from here.
+    /// When it was inserted, on the monotonic clock; for a commit that only the caller reported, when the confirmer
+    /// asked the store. The latency histogram counts from here.
     pub(crate) since: Instant,
-    /// Its number in the order of arrival. Set by the queue.
+    /// Its number in the order of arrival. Set by the queue; zero for a suspect.
     pub(crate) arrival: u64,
 }
 

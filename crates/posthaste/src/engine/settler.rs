@@ -1,7 +1,7 @@
-//! The settler: writes outcomes back to the store, many in one statement.
+//! The settler: writes settlements to the store, many in one call.
 //!
-//! Group commit: while one statement is under way, the next outcomes collect. So an idle system needs no timer, and
-//! batches are large under load. While outcomes cannot be written, no worker starts another event, because a store
+//! Group commit: while one call is under way, the next settlements collect. So an idle system needs no timer, and
+//! batches are large under load. While settlements cannot be written, no worker starts another event, because a store
 //! outage must not turn the queue into duplicates.
 
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use crate::store::{Lease, LeaseToken, Release, Settle, Settled, Settlement, Verd
 
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// How long an outcome waits if its part of the store is down.
+/// How long a settlement waits for its next try if its shard of the store is down.
 const UNKNOWN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// After this many failures a batch is halved.
 const HALVE_AFTER_FAILURES: u32 = 2;
-/// After this many failures a single outcome is written without its error text.
+/// After this many failures a single settlement is written without its error text.
 const DROP_TEXT_AFTER_FAILURES: u32 = 4;
-/// After this many failures a single outcome is given up, if the store settles other events.
+/// From this many failures of a single settlement on, each failure is followed by a test whether the store settles
+/// another event. The settlement is given up when two tests in a row succeed.
 const GIVE_UP_AFTER_FAILURES: u32 = 12;
 
 /// Runs until `stop` is cancelled, then writes what is left.
@@ -69,7 +70,7 @@ async fn write(engine: &EngineState, round: Round) {
 }
 
 /// Settles until everything is written or no longer worth it. A batch that fails again is halved and tried last, so
-/// that one outcome that the store cannot take does not keep others from being written.
+/// that one settlement that the store cannot take does not keep others from being written.
 async fn settle(engine: &EngineState, settlements: Vec<Settlement>) {
     let mut batches = vec![Batch::new(settlements, 0)];
     while let Some(batch) = batches.pop() {
@@ -101,7 +102,7 @@ async fn write_batch(engine: &EngineState, settlements: &[Settlement]) -> bool {
             tracing::warn!(
                 outbox = %engine.settings.name,
                 events = settlements.len(),
-                "outcomes could not be written back; deliveries wait until they can"
+                "outcomes could not be written back; no delivery starts until the store accepts them"
             );
             false
         }
@@ -112,11 +113,11 @@ fn pause_after(failures: u32) -> Duration {
     (FIRST_RETRY_DELAY * (1 << failures.saturating_sub(1).min(10))).min(MAX_RETRY_DELAY)
 }
 
-/// Outcomes that are written together, and how often that failed.
+/// Settlements that are written together, and how often that failed.
 struct Batch {
     settlements: Vec<Settlement>,
     failures: u32,
-    /// Whether the store settled another event before the last failure.
+    /// Whether the last test showed that the store settles another event.
     store_works: bool,
 }
 
@@ -125,8 +126,8 @@ impl Batch {
         Self { settlements, failures, store_works: false }
     }
 
-    /// Counts a failure. A single outcome that failed often is given up if the store could settle another event both
-    /// before and after the last failure: then the store refuses this outcome.
+    /// Counts a failure. A single settlement that failed often is given up if the store could settle another event both
+    /// before and after the last failure: then the store refuses this settlement.
     async fn failed_again(mut self, engine: &EngineState) -> Self {
         self.failures += 1;
         if self.settlements.len() == 1 && self.failures >= GIVE_UP_AFTER_FAILURES {
@@ -139,8 +140,9 @@ impl Batch {
         self
     }
 
-    /// The batches for the next try: first the whole batch, then halves, finally a single outcome without its error
-    /// text, because that is what a store is most likely to refuse.
+    /// The batches for the next try. After the first failure this is the whole batch again, after the second its two
+    /// halves. A single settlement that keeps failing loses its error text, because a store refuses that text more
+    /// often than anything else.
     fn smaller(mut self) -> Vec<Batch> {
         match self.settlements.len() {
             0 => Vec::new(),
@@ -185,8 +187,8 @@ async fn call_settle(engine: &EngineState, settlements: &[Settlement]) -> Result
     engine.call("settle", engine.store.settle(&request)).await
 }
 
-/// "Delivered" is always worth writing. Any other outcome only while the lease lasts, because another owner has the
-/// event afterwards.
+/// "Delivered" is always worth writing. Any other settlement is worth it only while the lease lasts, because another
+/// owner has the event afterwards.
 fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Settlement> {
     let now = Instant::now();
     let (keep, given_up): (Vec<_>, Vec<_>) = settlements.into_iter().partition(|settlement| {
@@ -196,7 +198,7 @@ fn still_worth_it(engine: &EngineState, settlements: Vec<Settlement>) -> Vec<Set
     keep
 }
 
-/// Records the results. Returns the outcomes that are not written yet.
+/// Records the results. Returns the settlements that are not written yet.
 fn settled(engine: &EngineState, settlements: &[Settlement], results: &[Settled]) -> Vec<Settlement> {
     let both = || settlements.iter().zip(results);
     let known = || both().filter(|(_, result)| **result != Settled::Unknown);
@@ -208,7 +210,7 @@ fn settled(engine: &EngineState, settlements: &[Settlement], results: &[Settled]
         .collect()
 }
 
-/// A part of the store is down. Its outcomes are written when it is back, and everything else continues.
+/// Writes these settlements again later, because their shard of the store is down. Everything else continues.
 fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     if settlements.is_empty() {
         return;
@@ -216,7 +218,7 @@ fn write_again(engine: &EngineState, settlements: Vec<Settlement>) {
     tracing::warn!(
         outbox = %engine.settings.name,
         events = settlements.len(),
-        "a part of the store is down; these outcomes are written back when it is up again"
+        "a shard of the store is down; the outcomes of its events are written back when it is up again"
     );
     engine.write_back.settle_again(still_worth_it(engine, settlements), Instant::now() + UNKNOWN_RETRY_DELAY);
 }

@@ -1,4 +1,5 @@
-//! Limits a warning that could be logged for every event to one per second.
+//! Limits warnings that could be logged for every event to one per second. An engine has one limit, which all of its
+//! warnings of this kind share.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -71,7 +71,7 @@ struct Inner {
     first: usize,
     /// Changes only forwards: open, draining, closed.
     state: State,
-    /// Set by the settler while outcomes cannot be written back: workers start nothing.
+    /// Set by the settler while settlements cannot be written back: workers start nothing.
     starts_paused: bool,
     /// Strict mode: events were taken out to be released, so no event that arrived behind them may enter until the next
     /// claim begins.
@@ -284,7 +284,7 @@ impl WorkQueue {
         (inner.hot, inner.cold)
     }
 
-    /// Pauses or resumes the start of deliveries. The settler pauses them while outcomes cannot be written back.
+    /// Pauses or resumes the start of deliveries. The settler pauses them while settlements cannot be written back.
     pub(crate) fn set_starts_paused(&self, paused: bool) {
         let mut inner = self.lock();
         if inner.starts_paused == paused {

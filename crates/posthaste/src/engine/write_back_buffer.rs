@@ -1,7 +1,7 @@
-//! The write-back buffer: outcomes, parks and releases that wait to be written back to the store.
+//! The write-back buffer: settlements, parks and releases that wait to be written back to the store.
 //!
-//! Bounded: workers wait while a whole batch of outcomes is waiting or being written. Releases beyond their bound are
-//! dropped, and those leases lapse by themselves.
+//! Bounded: workers wait while a whole batch of settlements is waiting or being written. Releases beyond their bound
+//! are dropped, and those leases lapse by themselves.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -30,22 +30,22 @@ pub(crate) struct WriteBackBuffer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Outcomes that wait. At most one batch together with `writing`, not counting what a cancelled task hands over and
-    /// what has to be written again.
+    /// Settlements that wait. At most one batch together with `writing`, not counting what a cancelled task hands over
+    /// and what has to be written again.
     settlements: Vec<Settlement>,
     /// Leases to park, by route index.
     parks: BTreeMap<usize, Vec<Lease>>,
     /// Leases to release, each not before its instant.
     releases: Vec<(Instant, Lease)>,
-    /// Outcomes that the store could not take, each to be written again not before its instant. Bounded by the number
-    /// of held events.
+    /// Settlements that the store could not take, each to be written again not before its instant. Bounded by the
+    /// number of held events.
     again: Vec<(Instant, Settlement)>,
-    /// `Some` while a round is being written: how many outcomes it has.
+    /// `Some` while a round is being written: how many settlements it has.
     writing: Option<usize>,
 }
 
 impl Inner {
-    /// How many more outcomes fit. Those that wait and those being written share one batch.
+    /// How many more settlements fit. Those that wait and those being written share one batch.
     fn room(&self) -> usize {
         Settings::SETTLE_BATCH_ROWS.saturating_sub(self.settlements.len() + self.writing.unwrap_or(0))
     }
@@ -57,7 +57,7 @@ impl Inner {
     }
 }
 
-/// Outcomes that did not fit into the buffer yet. Dropping this hands them over regardless of the bound.
+/// Settlements that did not fit into the buffer yet. Dropping this hands them over regardless of the bound.
 struct Overflow<'a> {
     buffer: &'a WriteBackBuffer,
     settlements: Vec<Settlement>,
@@ -100,8 +100,8 @@ impl Round {
 }
 
 impl WriteBackBuffer {
-    /// Hands over outcomes, as many as fit, and waits with the rest. If the future is dropped while it waits, the rest
-    /// is handed over regardless of the bound, so that no outcome is lost.
+    /// Hands over settlements, as many as fit, and waits with the rest. If the future is dropped while it waits, the
+    /// rest is handed over regardless of the bound, so that no settlement is lost.
     pub(crate) async fn settle(&self, settlements: Vec<Settlement>) {
         let mut overflow = Overflow { buffer: self, settlements };
         loop {
@@ -133,13 +133,13 @@ impl WriteBackBuffer {
         self.work.notify_one();
     }
 
-    /// Hands over outcomes that have to be written again, not before the given instant.
+    /// Hands over settlements that have to be written again, not before the given instant.
     pub(crate) fn settle_again(&self, settlements: Vec<Settlement>, not_before: Instant) {
         self.lock().again.extend(settlements.into_iter().map(|settlement| (not_before, settlement)));
         self.work.notify_one();
     }
 
-    /// Whether outcomes have to be written again.
+    /// Whether settlements have to be written again.
     pub(crate) fn has_again(&self) -> bool {
         !self.lock().again.is_empty()
     }
@@ -163,8 +163,8 @@ impl WriteBackBuffer {
         }
     }
 
-    /// What may be written at `now`: up to one batch of outcomes, all parks, and the releases that are due. Outcomes to
-    /// write again count as outcomes once they are due.
+    /// What may be written at `now`: up to one batch of settlements, all parks, and the releases that are due.
+    /// Settlements to write again are part of that batch once they are due.
     pub(crate) fn take(&self, now: Instant) -> Round {
         let mut inner = self.lock();
         let again = inner.again.extract_if(.., |(at, _)| *at <= now).map(|(_, settlement)| settlement);

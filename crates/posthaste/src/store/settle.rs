@@ -190,8 +190,8 @@ pub enum Settled {
     },
     /// Nothing changed: the lease was lost, or the row is terminal or gone.
     Stale,
-    /// The part of the store with this row cannot be reached, but other parts can. The caller tries again later. If no
-    /// part can be reached, the whole call is an error.
+    /// The shard of the store with this row cannot be reached, but other shards can. The caller tries again later. If
+    /// no shard can be reached, the whole call is an error.
     Unknown,
 }
 
