@@ -25,9 +25,9 @@
 //! # }
 //! ```
 //!
-//! The crate contains no SQL: it uses [`posthaste::Admin`]. `/health/…`, `/metrics` and `/openapi.json` need no token,
-//! and contain no payload, key or id. All other paths need a token. Without tokens in the configuration, only requests
-//! from this machine are served.
+//! The crate contains no SQL: it uses [`posthaste::Admin`]. If the configuration has tokens, every path needs one,
+//! except `/health/…`, `/metrics` and `/openapi.json`, which contain no payload, no event id and no secret. Without
+//! tokens, every path serves only requests from this machine.
 //!
 //! # Features
 //!

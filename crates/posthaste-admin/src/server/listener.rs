@@ -21,15 +21,15 @@ use super::{AdminApi, ApiState, endpoints};
 /// The maximum number of connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The maximum number from one address.
+/// The maximum number of connections from one address, not counting slots for probes.
 const MAX_CONNECTIONS_PER_PEER: usize = 64;
 
 /// The maximum number of further connections, which get `/health/…` only. They keep probes working while clients hold
-/// all other slots, so that no supervisor restarts a healthy relay. When these are taken too, further connections wait
-/// to be accepted.
+/// all other slots, so that no supervisor restarts a healthy relay. While all slots for probes are taken no connection
+/// is accepted, even if another slot is free: the listener waits for a slot for probes first.
 const MAX_PROBES: usize = 32;
 
-/// The maximum number from one address.
+/// The maximum number of slots for probes that one address can take.
 const MAX_PROBES_PER_PEER: usize = 2;
 
 /// A connection in a slot for probes is closed if it sends no request for this long. A probe is one short request.
@@ -41,11 +41,13 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that a stop waits for requests under way.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The delay after an `accept` that failed. Usually the process is out of file descriptors until some are closed.
+/// The delay after an `accept` that failed. It usually fails because the process has no free file descriptors, and the
+/// delay gives other connections time to close.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves the router until `shutdown` completes. Then requests under way are finished, for at most 10 seconds, and
-/// followers of `tail` are disconnected.
+/// Serves the router until `shutdown` completes. Then it accepts no connection, disconnects followers of `tail`, and
+/// waits at most 10 seconds for requests under way. Connections that are still open after that are not closed here:
+/// their tasks run until the request is done, an idle timeout ends them, or the process ends.
 ///
 /// Connections are bounded, in total and per address. `/health/…` has reserved slots, so that probes work while clients
 /// hold all other connections.
@@ -69,7 +71,7 @@ pub(super) async fn serve_with_idle_timeout(
     }
     drop(listener);
     stop.cancel();
-    // Connections that are not done by then are closed.
+    // Connections that are still open after that stay open in their own tasks.
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, connections.shutdown()).await;
 }
 
@@ -110,7 +112,8 @@ async fn connection(
     let _ = watcher.watch(connection).await;
 }
 
-/// The two classes of connections: with all endpoints while there is a slot, then with those of probes.
+/// The two classes of connections. A connection is in `all` if that class has a free slot for its address, and
+/// otherwise in `probes`, which serves `/health/…` only.
 struct ConnectionClasses {
     all: ConnectionClass,
     probes: ConnectionClass,
