@@ -56,11 +56,11 @@ pub struct Ready {
 pub struct OutboxReadiness {
     /// The name of the outbox.
     pub outbox: String,
-    /// Whether its store replies and no due event is older than `ready_lag`.
+    /// Whether its store replies and the lag is at most `ready_lag`.
     pub ready: bool,
     /// Why the outbox is not ready; null if it is.
     pub reason: Option<NotReady>,
-    /// The age of the oldest due event; null if there is none, or if it is unknown.
+    /// The lag: the age of the oldest pending event that has been due. Null if there is none, or if it is unknown.
     pub oldest_pending_seconds: Option<f64>,
 }
 
@@ -73,7 +73,7 @@ pub enum NotReady {
     StoreNotOpen,
     /// The store failed, or did not reply in time.
     StoreSilent,
-    /// The oldest due event is older than `ready_lag`.
+    /// The lag is more than `ready_lag`.
     Late,
     /// The process is stopping: it finishes its deliveries and claims no more events.
     Stopping,

@@ -69,7 +69,8 @@ impl AdminOutbox {
         self.store.get().map(|opened| &*opened.admin)
     }
 
-    /// The age of the oldest due event; `None` while the store is not open. The query is cheap enough for probes.
+    /// The age of the oldest pending event that has been due; `None` while the store is not open. The query is cheap
+    /// enough for probes.
     pub(crate) async fn oldest_pending(&self) -> Option<Result<Option<Duration>, StoreError>> {
         Some(self.store.get()?.store.oldest_pending(None).await)
     }

@@ -93,7 +93,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/health/ready",
         id: "ready",
-        summary: "Whether every store replies and no due event is older than `ready_lag`",
+        summary: "Whether every store replies and the lag is at most `ready_lag`",
         success: Success::Ready(schema::<wire::Ready>),
         handle: |request| Box::pin(health::ready(request)),
         ..FOR_ALL

@@ -85,7 +85,8 @@ impl AdminApi {
         self
     }
 
-    /// Sets the longest that a due event may have waited while the outbox is ready. Default: 5 minutes.
+    /// Sets the largest lag with which the outbox is ready: the age of the oldest pending event that has been due.
+    /// Default: 5 minutes.
     pub fn ready_lag(mut self, lag: Duration) -> Self {
         self.ready_lag = lag;
         self

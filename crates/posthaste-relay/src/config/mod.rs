@@ -72,7 +72,8 @@ pub struct AdminConfig {
     /// needs at least one token.
     #[serde(serialize_with = "show::or_off")]
     pub listen: Option<SocketAddr>,
-    /// The longest that a due event may have waited while the relay is ready. Default: 5 min.
+    /// The largest lag with which the relay is ready: the age of the oldest pending event that has been due. Default:
+    /// 5 min.
     #[serde(serialize_with = "serde_with::duration")]
     pub ready_lag: Duration,
     /// The tokens of the API. Default: none, and every request from this machine is accepted.
