@@ -67,7 +67,7 @@ fn findings_have_advice_and_the_worst_comes_first() {
     let lines: Vec<&str> = output.stdout.lines().collect();
     let [heading, problem, remedy, warning, second_remedy] = lines[..] else { panic!("{output}") };
     assert_eq!(heading, "outbox_event in sqlite:shop.db");
-    assert_eq!(problem, "problem: the oldest pending event was inserted 0s ago [late]");
+    assert_eq!(problem, "problem: the oldest pending event that has been due was inserted 0s ago [late]");
     assert_eq!(warning, "warning: DEAD events: 3 [dead-events]");
     assert!([remedy, second_remedy].iter().all(|line| line.starts_with("  ") && line.len() > 10), "{output}");
 

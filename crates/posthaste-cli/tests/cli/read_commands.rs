@@ -33,7 +33,7 @@ fn status_reports_the_age_of_the_oldest_event() {
     let status = shop.json("status");
     assert!(status["oldest_pending_seconds"].as_f64().unwrap() > 1e9, "{status}");
     assert_eq!(status["findings"][0]["severity"], "problem");
-    assert!(shop.run("status").stdout.contains("the oldest pending event was inserted"));
+    assert!(shop.run("status").stdout.contains("the oldest pending event that has been due was inserted"));
 }
 
 #[test]

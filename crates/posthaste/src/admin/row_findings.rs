@@ -27,7 +27,7 @@ pub struct RowObservations {
     pub unreadable: u64,
     /// Lapsed leases of the oldest pending rows.
     pub lost_leases: LostLeases,
-    /// Routes for which events are parked.
+    /// Parked events, one entry for each park reason.
     pub parked: Vec<ParkedRoute>,
     /// Routes that an operator has paused.
     pub paused: Vec<PausedRoute>,
@@ -60,8 +60,8 @@ fn late(age: Duration, tolerance: &Tolerance) -> Option<Finding> {
     (age >= tolerance.late).then(|| {
         Finding::problem(
             "late",
-            format!("the oldest pending event was inserted {} ago", format_duration(age)),
-            "check whether an engine runs, and which destination is slow or closed",
+            format!("the oldest pending event that has been due was inserted {} ago", format_duration(age)),
+            "check whether an engine runs, which destinations are slow, and which routes are closed",
         )
     })
 }

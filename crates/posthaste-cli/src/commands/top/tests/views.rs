@@ -27,13 +27,14 @@ fn before_a_replay(count: u64) -> App {
 fn overview_on_a_wide_screen_has_room_for_names_and_tenants() {
     let mut app = both();
     app.char('j');
-    assert_snapshot!(screen(&app, 132, 20), @"
+    assert_snapshot!(screen(&app, 132, 21), @"
      posthaste top: 2 outboxes, 1 late                                                                                        12:04:05Z
       outbox                                                              pending   due retry parked  dead  oldest out/s  in/s state
       sqlite:///var/lib/shop/shop.db                                            3     1     0      0     0       -  96.5  96.5 ok
     > 127.0.0.1:9911 shop                                                    1034    12   134   1000    14  1h 12m  12.5   0.0 late
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs, and which destination is slow or closed
+    the oldest pending event that has been due was inserted 1h 12m ago: check whether an engine runs, which destinations are slow, and
+    which routes are closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -80,8 +81,8 @@ fn source_without_a_reply_shows_the_error() {
      127.0.0.1:9911 shop ───────────────────────────────────────────────────────────
     no reply for 0s (the last state is below): the relay cannot be reached: see that
     it runs, and where it listens: connection refused
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
-    and which destination is slow or closed
+    the oldest pending event that has been due was inserted 1h 12m ago: check
+    whether an engine runs, which destinations are slow, and which routes are closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -96,8 +97,8 @@ fn source_without_a_reply_shows_the_error() {
 fn outbox_shows_its_groups_and_routes() {
     assert_snapshot!(screen(&at_the_relay(), 80, 24), @"
      posthaste top > 127.0.0.1:9911 shop                                  12:04:05Z
-    the oldest pending event was inserted 1h 12m ago: check whether an engine runs,
-    and which destination is slow or closed
+    the oldest pending event that has been due was inserted 1h 12m ago: check
+    whether an engine runs, which destinations are slow, and which routes are closed
     the destination cannot be reached: push
     paused by an operator: mail
     pending 1034: 12 due, 2 on lease, 1000 parked, 20 scheduled; 134 of them retry
@@ -188,15 +189,17 @@ fn help_names_every_key() {
 fn small_screen_shows_the_most_important_parts() {
     let mut app = both();
     app.char('j');
-    assert_snapshot!(screen(&app, 40, 10), @"
+    assert_snapshot!(screen(&app, 40, 12), @"
      posthaste top: 2 outboxes, 1 12:04:05Z
       outbox         pending  dead state
       …/shop/shop.db       3     0 ok
     > …0.1:9911 shop    1034    14 late
      127.0.0.1:9911 shop ───────────────────
-    the oldest pending event was inserted 1h
-    12m ago: check whether an engine runs,
-    and which destination is slow or closed
+    the oldest pending event that has been
+    due was inserted 1h 12m ago: check
+    whether an engine runs, which
+    destinations are slow, and which routes
+    are closed
     the destination cannot be reached: push
      Enter look closer  ? help  q quit
     ");
