@@ -91,7 +91,8 @@ impl AmqpBuilder {
     }
 
     /// The exchange, a template: `events`, `shop.{aggregate_type}`. Default: the default exchange, in which the
-    /// routing key is the name of a queue. The routing key must be set in that case.
+    /// routing key is the name of a queue. The routing key must be set in that case, unless the format is
+    /// [`Format::Debezium`].
     ///
     /// The exchange must exist; the publisher declares none. An event's topic changes the routing key, never the
     /// exchange.

@@ -66,7 +66,7 @@ fn log_failure(engine: &EngineState, item: &QueuedEvent, verdict: &Verdict) {
     );
 }
 
-/// Reports the outcome to the breaker. Any reply shows that the destination can be reached.
+/// Reports the outcome to the breaker. Any reply except `Busy` shows that the destination can be reached.
 fn update_breaker(engine: &EngineState, item: &QueuedEvent, outcome: &Outcome) {
     let closed = match outcome {
         Outcome::Unreachable(_) | Outcome::Busy(_) => return,
