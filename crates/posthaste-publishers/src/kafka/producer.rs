@@ -21,27 +21,27 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::secrets::Secrets;
 use crate::format::Message;
 
-/// How long no broker may be connected before in-flight events count as unreachable. librdkafka reconnects in the
+/// A producer counts as down when all of its brokers have been down for this long. librdkafka reconnects in the
 /// meantime, so a broker that is back within this time causes no failure.
 const BROKERS_DOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// The next step for an operator when brokers do not reply.
 pub(super) const BROKERS_DOWN_ADVICE: &str =
-    "check host and port, that they run, and whether they require TLS or a login";
+    "check host and port, that the brokers run, and whether they require TLS or a login";
 
 const CONTENT_TYPE: &str = "content-type";
 
 /// How long the delivery reports of purged messages may take.
 pub(super) const PURGE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The producer in use. Created with the first events, and replaced after it lost all brokers or failed
-/// permanently. The messages that the old producer still holds are purged, so that none is sent late. The new
-/// producer starts a new sequence, so a gap in the old one does not matter.
+/// The producer in use. Created on first use, and replaced after it lost all brokers or failed permanently. The
+/// messages that the old producer still holds are purged, so that none is sent late. The new producer starts a new
+/// sequence, so a gap in the old one does not matter.
 pub(super) struct CurrentProducer {
     config: ClientConfig,
     secrets: Secrets,
     is_single_message: bool,
-    /// `None` before the first call and after a producer was given up. Locked only to read or replace it.
+    /// `None` before the first use and after a producer was given up. Locked only to read or replace it.
     current: Mutex<Option<Arc<Producer>>>,
 }
 
@@ -84,7 +84,7 @@ impl CurrentProducer {
             }
         }
         let producer = Arc::clone(producer);
-        // The purge may block on librdkafka's thread while that resolves a host name.
+        // `purge` blocks while librdkafka's own thread resolves a host name.
         drop(tokio::task::spawn_blocking(move || producer.purge()));
     }
 
@@ -114,7 +114,7 @@ pub(super) struct Producer {
     is_single_message: bool,
 }
 
-/// State that the callbacks write, on librdkafka's thread, and the publisher reads.
+/// State that the callbacks write, on rdkafka's polling thread, and the publisher reads.
 struct ProducerState {
     health: watch::Sender<ProducerHealth>,
     /// Whether `health` differs from its default. An atomic, because it is read for every delivery report.
@@ -127,7 +127,8 @@ struct ProducerState {
 /// What a producer has reported about its brokers and itself. The default is healthy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProducerHealth {
-    /// Since when no broker is connected. `None` while at least one is.
+    /// Since when all brokers are down, by the error callback. `None` before the first connection fails. Stays set
+    /// until a message is delivered or a broker replies with metadata.
     down_since: Option<Instant>,
     /// Set once the producer has failed permanently. It never sends again.
     fatal: bool,
@@ -136,7 +137,7 @@ pub(super) struct ProducerHealth {
 }
 
 impl ProducerHealth {
-    /// When the producer counts as down, if its health does not change before.
+    /// When the producer will count as down if its health stays as it is. `None` while it is healthy.
     fn down_at(&self) -> Option<Instant> {
         if self.fatal {
             Some(Instant::now())
@@ -173,7 +174,8 @@ impl Producer {
 
     pub(super) fn health(&self) -> ProducerHealth {
         let mut health = self.state.health.borrow().clone();
-        // librdkafka calls the error callback only after it has returned the messages.
+        // After a fatal error librdkafka first returns the messages and calls the error callback later, so `fatal` may
+        // not be set yet.
         if let Some((_, why)) = self.rdkafka().client().fatal_error() {
             health.fatal = true;
             health.why = Some(self.state.secrets.redact(&why));
@@ -181,7 +183,8 @@ impl Producer {
         health
     }
 
-    /// Queues a message. An error other than a full queue completes the event immediately.
+    /// Queues a message. If that fails because the queue is full, the caller may try again. Any other error is the
+    /// report of the event.
     pub(super) fn send(
         &self,
         topic: &str,
@@ -204,8 +207,8 @@ impl Producer {
         Err(code)
     }
 
-    /// Waits until the producer queue may have room. Returns `false` immediately once the deadline has passed or
-    /// the producer is down, because the caller asks once per remaining event.
+    /// Waits until the producer's queue may have room. Returns `false` without waiting if the deadline has passed or
+    /// the producer is down: the caller asks for each remaining event, and would otherwise wait for each of them.
     pub(super) async fn wait_for_room(&self, deadline: Instant) -> bool {
         let now = Instant::now();
         if now >= deadline || self.health().is_down(now) {
@@ -236,7 +239,8 @@ impl Producer {
         }
     }
 
-    /// Fetches the metadata of this topic, or of all topics. Returns `None` if no broker replies.
+    /// Fetches the metadata of this topic, or of all topics. Returns `NoError`, or the error of the topic or of the
+    /// request; `None` if no broker replies in time.
     pub(super) async fn probe(self: &Arc<Self>, topic: Option<&str>, wait: Duration) -> Option<Code> {
         let topic = topic.map(str::to_owned);
         let probe = move |producer: &Self| producer.fetch_metadata(topic.as_deref(), wait, |_| Code::NoError);
@@ -315,7 +319,7 @@ fn drop_on_thread(client: impl Send + 'static) {
 
 fn headers(message: &Message<'_>) -> OwnedHeaders {
     let mut headers = OwnedHeaders::new_with_capacity(message.headers.len() + 1);
-    // The content type is that of the format, also if the event has such a header.
+    // The format determines the content type, so a header of the event with this name is left out.
     let is_kept = |name: &str| !name.eq_ignore_ascii_case(CONTENT_TYPE);
     for (name, value) in message.headers.iter().filter(|(name, _)| is_kept(name)) {
         headers = headers.insert(Header { key: name, value: Some(value.as_bytes()) });
@@ -331,7 +335,8 @@ pub(super) struct InFlightBatch {
 }
 
 struct ReportedCodes {
-    /// One entry per event of the batch; `None` until its report arrives. Written by librdkafka's thread.
+    /// One entry per event of the batch; `None` until its report arrives. Written by the delivery callback, and by the
+    /// publisher for events that could not be queued.
     codes: Vec<Option<Code>>,
     /// How many reports are outstanding.
     left: usize,
@@ -381,7 +386,7 @@ impl DeliveryReport {
     }
 }
 
-/// The callbacks of a producer. librdkafka calls them on its own thread.
+/// The callbacks of a producer. They run on rdkafka's polling thread.
 struct ProducerCallbacks(Arc<ProducerState>);
 
 impl ProducerContext for ProducerCallbacks {
@@ -414,7 +419,7 @@ impl ClientContext for ProducerCallbacks {
         }
     }
 
-    /// Logs librdkafka's statistics, if `statistics.interval.ms` is set, next to its log lines.
+    /// Logs librdkafka's statistics like its log lines. They arrive only if `statistics.interval.ms` is set.
     fn stats_raw(&self, statistics: &[u8]) {
         tracing::debug!("librdkafka: {}", String::from_utf8_lossy(statistics));
     }
@@ -430,7 +435,8 @@ impl ProducerState {
         }
     }
 
-    /// Records a delivery report. A success proves that a broker is reachable and resets the health.
+    /// Records a delivery report or a reply with metadata. A success proves that a broker is reachable and resets the
+    /// health.
     fn note_report(&self, code: Code) {
         self.queue_room.notify_waiters();
         if code == Code::NoError && self.is_unhealthy.load(Ordering::Acquire) {

@@ -45,7 +45,7 @@ impl Settings {
         headers.add("Content-Type", &message.content_type)?;
         for (name, value) in &message.headers {
             check_name(name)?;
-            // The content type is that of the format, also if the event has such a header.
+            // The format determines the content type, so a header of the event with this name is left out.
             if name.eq_ignore_ascii_case("content-type") {
                 continue;
             }
