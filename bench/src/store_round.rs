@@ -1,4 +1,5 @@
-//! One round: measures all variants one after the other, so that background load affects them equally.
+//! One round of the benchmark of a store: measures every variant once. With several rounds, background load affects all
+//! variants about equally.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub(super) const FEW_EVENTS: u64 = 10;
 /// Maximum number of variants per round.
 pub(super) const STEPS_PER_ROUND: u64 = 16;
 
-/// Maximum number of commits of the latency measurement, one every millisecond.
+/// Maximum number of commits in the measurement of latency. They are at least a millisecond apart.
 const MAX_LATENCY_COMMITS: u64 = 2_000;
 
 /// Results of one round, per second.
@@ -73,7 +74,7 @@ pub(super) async fn measure<B: BenchStore>(
     let writer_only = writer_only(&bench.fresh().await?, load).await?;
     progress.begin("business and a hand-written INSERT");
     let hand_written = hand_written(&bench.fresh().await?, load).await?;
-    progress.begin("live, one event and business per transaction");
+    progress.begin("live, business and one event per transaction");
     let live_single = live(&bench.fresh().await?, load, 1).await?;
     progress.begin("a few events by one call");
     let few_together = few(&bench.fresh().await?, load, FEW_EVENTS).await?;
@@ -192,8 +193,8 @@ pub(super) async fn backlog<T: BenchTables>(tables: &T, load: &Load) -> anyhow::
     Ok((backlog, per_second(load.events, writing + drain)))
 }
 
-/// Measures from COMMIT to the call of the handler, on the hot path of an idle engine: one event per transaction, one
-/// transaction every millisecond.
+/// Measures from COMMIT to the call of the handler, on the hot path of an idle engine. Each transaction has one event,
+/// and begins a millisecond after the event of the previous one has arrived.
 pub(super) async fn latency<B: BenchStore>(bench: &B, load: &Load) -> anyhow::Result<Option<Quantiles>> {
     let tables = bench.fresh().await?;
     let clock = CommitClock::default();

@@ -1,4 +1,4 @@
-//! The store on Redis, in outboxes of its own whose keys are removed at the end.
+//! Redis: the benchmark creates outboxes of its own, and removes their keys at the end.
 
 mod baseline;
 mod keyspace;
@@ -22,8 +22,8 @@ use keyspace::RedisTables;
 /// Maximum number of events that are settled one by one, because that is slow.
 const MAX_ONE_BY_ONE_EVENTS: u64 = 1_000;
 
-/// Response timeout of the server, which the benchmark overloads.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the client waits for a response. It is long, because the benchmark overloads the server.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Keys per SCAN and UNLINK.
 const SCAN_KEYS: usize = 1_000;
@@ -44,7 +44,7 @@ impl RedisBench {
         let prefix = format!("posthaste_bench_{:08x}", fastrand::u32(..));
         // Reports problems with the server before anything is written.
         builder.clone().name(OutboxName::new(&prefix)?).read_only().connect().await?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(DRAIN_TIMEOUT));
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPONSE_TIMEOUT));
         let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Self { builder, connection, prefix, sets: AtomicU32::new(0) })
     }
@@ -97,7 +97,8 @@ impl BenchStore for RedisBench {
         let table = backlog(self, load, singles, progress).await?;
         progress.begin("drained by hand, one by one");
         let one_by_one = per_second(singles, baseline::one_by_one(&table, singles).await?.all);
-        // The reply to EXEC proves what was stored, and every write notifies other processes.
+        // `proved` is `None` because the reply to EXEC confirms what was stored, and `notify_cost` because every write
+        // notifies other processes.
         Ok(Some(ByHand { proved: None, drain, one_by_one, notify_cost: None }))
     }
 

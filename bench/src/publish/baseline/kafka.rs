@@ -1,4 +1,4 @@
-//! Baseline for Kafka, with rdkafka: an idempotent producer, acknowledged by all replicas.
+//! Baseline for Kafka, with rdkafka: an idempotent producer whose messages all replicas in sync acknowledge.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
