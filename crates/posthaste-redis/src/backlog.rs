@@ -17,6 +17,7 @@ impl RedisStore {
             (HashMap::new(), None, ScanBudget::at_most(Backlog::MAX_ROWS));
         loop {
             let limit = PAGE_ROWS.min(Backlog::MAX_ROWS - budget.rows);
+            // `New` selects the list of all pending rows, also those that are RETRY.
             let page = self.page(&Filter::status(Status::New), after, limit, Direction::OldestFirst).await?;
             budget.add(&page);
             page.rows.iter().for_each(|row| add(&mut groups, row, by, now));

@@ -1,7 +1,8 @@
 //! `DieselConnection`: what a transaction needs from a connection of diesel or diesel-async.
 //!
-//! The code that uses this trait is written once for both kinds of connections. A call of a diesel connection has its
-//! result when it returns, so its future is ready when it is first polled: see [`expect_ready`].
+//! The code that uses this trait is written once, as async code, for both kinds of connections. A call of a diesel
+//! connection blocks until it has its result, so the future that it returns is ready when it is first polled: see
+//! [`expect_ready`].
 
 #[cfg(any(feature = "async-mysql", feature = "async-postgres", feature = "async-sqlite"))]
 mod asynchronous;

@@ -60,7 +60,7 @@ impl RouteConfig {
     }
 }
 
-/// The default name of a route: its patterns, in the form of `--publish`.
+/// The default name of a route: its pattern, written like the PATTERN of the option `--publish PATTERN=URL`.
 pub(super) fn default_name(aggregate: &str, event: &str, tenant: Option<&str>) -> String {
     let separator = if event.contains('.') { ':' } else { '.' };
     let types = match (aggregate, event) {

@@ -19,15 +19,17 @@ pub trait WriterHarness: Send + Sync {
     /// in order. Stops at the first error and rolls back.
     async fn run(&self, script: Script) -> Result<Vec<EventId>, ScriptError>;
 
-    /// Inserts events in one call into a transaction that the service began itself, which then ends as given.
+    /// Begins a transaction as a service does, inserts these events in one call of the Writer, and ends the transaction
+    /// as `end` says.
     async fn insert(&self, events: Vec<Event>, end: OwnEnd) -> Result<Receipt, WriteError>;
 
-    /// Tries to insert an event outside a transaction. `None` if that does not compile, because the Writer takes the
-    /// driver's type of a transaction; then a `compile_fail` test has to show it.
+    /// Tries to insert an event outside a transaction. `None` if the Writer takes the driver's type of a transaction,
+    /// so that such a call does not compile; then a `compile_fail` test must show that it does not.
     async fn insert_outside(&self, event: Event) -> Option<Result<Receipt, WriteError>>;
 
-    /// Writes an event with the Writer on a connection to another database that has an outbox of the same name, a copy
-    /// of this one if that is possible. `None` if a Writer cannot be given a connection.
+    /// Writes an event with the Writer on a connection to another database. That database has an outbox of the same
+    /// name, and is a copy of the Writer's own if that is possible. `None` if the Writer takes no connection in this
+    /// way.
     async fn write_elsewhere(&self, event: Event, way: Way) -> Option<Elsewhere>;
 
     /// The number of rows in the service's own table; `None` if there is no such table.
