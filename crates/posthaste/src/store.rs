@@ -95,8 +95,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Releases held rows: they are due immediately, as if they had not been claimed. Returns how many.
     async fn release(&self, release: &Release<'_>) -> Result<u64, StoreError>;
 
-    /// Keeps held rows away from claims because their route is closed: `parked` is set to the route, they are due after
-    /// `duration`, and `attempts` stays. Returns how many.
+    /// Keeps held rows away from claims, usually because their route is closed: `parked` is set to `Park::route`, which
+    /// is a park reason, they are due after `duration`, and `attempts` stays. Returns how many.
     async fn park(&self, park: &Park<'_>) -> Result<u64, StoreError>;
 
     /// Makes up to `limit` rows that are parked for this route due now, lowest `seq` first. Returns how many. A row

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   deferrals      INT          NOT NULL DEFAULT 0,
   lost_leases    INT          NOT NULL DEFAULT 0,
   replays        INT          NOT NULL DEFAULT 0,
-  -- The route for which the row is parked, and a JSON list of the destinations that have received the event.
+  -- The reason for which the row is parked, and a JSON list of the destinations that have received the event.
   parked         VARCHAR(255),
   progress       LONGTEXT,
   -- Since when the row has been put off with a limit, and the longest limit since then, in microseconds.

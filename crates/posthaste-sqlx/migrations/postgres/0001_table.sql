@@ -20,7 +20,7 @@ CREATE TABLE "{table}" (
   deferrals      integer      NOT NULL DEFAULT 0,
   lost_leases    integer      NOT NULL DEFAULT 0,
   replays        integer      NOT NULL DEFAULT 0,
-  -- The route for which the row is parked, and the destinations that have received the event.
+  -- The reason for which the row is parked, and the destinations that have received the event.
   parked         text,
   progress       text[],
   -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.

@@ -27,7 +27,7 @@ CREATE TABLE "{table}" (
   deferrals      INTEGER NOT NULL DEFAULT 0,
   lost_leases    INTEGER NOT NULL DEFAULT 0,
   replays        INTEGER NOT NULL DEFAULT 0,
-  -- The route for which the row is parked, and a JSON list of the destinations that have received the event.
+  -- The reason for which the row is parked, and a JSON list of the destinations that have received the event.
   parked         TEXT,
   progress       TEXT,
   -- Since when the row has been put off with a limit, and the longest limit since then, in microseconds.
