@@ -51,8 +51,8 @@ impl<D: BuilderDialect> StoreBuilder<D> {
     }
 
     /// Accepts a database that cannot be written, a replica for example, and a user who may only read; calls that write
-    /// fail there. It does not prevent writes to a database that can be written. On SQLite, the journal mode of the file
-    /// stays as it is. Default: such a database is refused.
+    /// fail there. It does not prevent writes to a database that can be written. On SQLite, the journal mode of the
+    /// file stays as it is. Default: such a database is refused.
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
