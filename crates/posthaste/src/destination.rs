@@ -316,7 +316,8 @@ impl IntoOutcome for () {
     }
 }
 
-/// An error is a failed attempt, unless it is an [`Unrecoverable`] or a [`RetryAfter`].
+/// An error is a failed attempt. A [`RetryAfter`] is one too, and names its own delay. An [`Unrecoverable`] makes the
+/// event DEAD immediately.
 impl<T: IntoOutcome, E: Into<BoxError>> IntoOutcome for Result<T, E> {
     fn into_outcome(self) -> Outcome {
         match self {
