@@ -30,8 +30,8 @@ impl Permission {
         match self {
             Self { is_root: true, has_apt: true } => Ok(()),
             Self { has_apt: true, .. } => Err(format!(
-                "Not installed here: {packages}. Install them; only the programs are used, so you can stop \
-                 the services that this starts:\n    sudo apt-get install --no-install-recommends {packages}"
+                "Not installed here: {packages}. Only their programs are used, so you can stop the services that \
+                 the installation starts. Install them:\n    sudo apt-get install --no-install-recommends {packages}"
             )),
             Self { has_apt: false, .. } => Err(format!(
                 "Not installed here: {packages} (Debian's names). Install them so that their programs are on the \
