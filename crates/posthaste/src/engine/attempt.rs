@@ -5,7 +5,7 @@ use crate::error::{cut_error, error_text};
 
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
-    /// The outcome with the highest [`rank`] so far. `None` if no destination was called.
+    /// The outcome with the highest [`rank`] so far. `None` before the first.
     outcome: Option<Outcome>,
     /// Destinations of a fan-out that accepted the event in this attempt.
     pub(super) delivered: Vec<String>,
