@@ -145,8 +145,9 @@ impl<C: OutboxConnection + AsyncConnection> AsyncTx<'_, C> {
     /// returns an error, although the COMMIT of PostgreSQL (after a failed statement) and of MySQL (after a deadlock)
     /// would return `Ok`.
     ///
-    /// If the last use of the connection was the successful write of an event, no proof is needed. After any other use
-    /// the proof costs a statement of its own, so write events last.
+    /// No proof is needed if the connection was used for nothing but writing events since the first event was written,
+    /// and every one of these writes returned an id. Otherwise the proof costs a statement of its own, so write all
+    /// events last.
     pub async fn commit(self) -> Result<(), CommitError> {
         self.0.commit().await
     }

@@ -159,8 +159,9 @@ impl<D: TxDialect> Tx<D> {
     /// a transaction that wrote no events, the outcome is unknown: a deadlock may have rolled it back, or a statement
     /// such as CREATE TABLE may have committed it.
     ///
-    /// If the last use of the connection was the successful write of an event, no proof is needed. After any other use
-    /// the proof costs a statement of its own, so write events last.
+    /// No proof is needed if the connection was used for nothing but writing events since the first event was written,
+    /// and every one of these writes returned an id. Otherwise the proof costs a statement of its own, so write all
+    /// events last.
     pub async fn commit(mut self) -> Result<(), CommitError> {
         self.expect_usable().map_err(CommitError::RolledBack)?;
         self.tx.interrupted = D::SPOILED_BY_DROP;
