@@ -29,11 +29,7 @@ impl StoreMigrations {
     ///
     /// The options are invalid, or they name a foreign table.
     pub fn of(spec: &StoreSpec) -> Result<Option<Self>, InvalidStore> {
-        if spec.layout.is_some() {
-            let text = "a layout describes a table of another program, which that program migrates: leave it out to \
-                        create a table of Posthaste's own";
-            return Err(InvalidStore::new(text));
-        }
+        expect_no_layout(spec)?;
         Ok(Some(Self(match resolve(spec)? {
             StoreUrl::Postgres(options) => {
                 Migrations::Postgres(Box::new(postgres_builder(&options, spec)?.migrations()))
@@ -53,8 +49,9 @@ impl StoreMigrations {
     ///
     /// # Errors
     ///
-    /// The options are invalid, or the folder of the SQLite file does not exist.
+    /// The options are invalid, or they name a foreign table, or the folder of the SQLite file does not exist.
     pub fn that_create(spec: &StoreSpec) -> Result<Option<Self>, OpenStoreError> {
+        expect_no_layout(spec)?;
         let StoreUrl::Sqlite(options) = resolve(spec)? else { return Ok(Self::of(spec)?) };
         if spec.url.expose().contains("mode=ro") {
             let text = "a migration writes, and the store URL says mode=ro: leave that out";
@@ -122,6 +119,15 @@ impl StoreMigrations {
             Migrations::Sqlite(migrations) => migrations.adopt().await,
         }
     }
+}
+
+fn expect_no_layout(spec: &StoreSpec) -> Result<(), InvalidStore> {
+    if spec.layout.is_none() {
+        return Ok(());
+    }
+    let text = "a layout describes a table of another program, which that program migrates: leave it out to \
+                create a table of Posthaste's own";
+    Err(InvalidStore::new(text))
 }
 
 fn expect_folder_of(file: &Path) -> Result<(), OpenStoreError> {

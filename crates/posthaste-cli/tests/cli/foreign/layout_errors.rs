@@ -24,13 +24,25 @@ fn layout_of_a_store_without_layouts_is_wrong_usage() {
     for (store, args, message) in [
         ("sqlite:shop.db", "status", "PostgreSQL, MySQL and MariaDB"),
         ("redis://db.example/", "status", "PostgreSQL, MySQL and MariaDB"),
-        ("postgres://db.example/shop", "migrate print", "which that program migrates"),
         ("postgres://db.example/shop", "status --pgbouncer", "session of its own"),
     ] {
         let args = format!("{args} --store {store} --layout debezium");
         let output = Shop::bare(StoreKind::Sqlite).run(&args);
         assert_eq!(output.code, 2, "{output}");
         assert!(output.stderr.contains(message), "{output}");
+    }
+}
+
+#[test]
+fn foreign_table_is_not_migrated() {
+    for store in ["sqlite:shop.db", "postgres://db.example/shop", "mysql://db.example/shop"] {
+        for args in ["apply", "apply --adopt", "print", "check"] {
+            let shop = Shop::bare(StoreKind::Sqlite);
+            let output = shop.run(&format!("migrate {args} --store {store} --layout debezium"));
+            assert_eq!(output.code, 2, "{output}");
+            assert!(output.stderr.contains("which that program migrates"), "{output}");
+            assert!(!shop.path("shop.db").exists(), "{args}");
+        }
     }
 }
 
