@@ -79,6 +79,12 @@ const IDS: Param = Param::required("ids", ParamKind::Ids(100), "The ids of DEAD 
 
 const REQUIRED_OLDER_THAN: Param =
     Param::required("older_than", ParamKind::Age, "Only events that ended at least this long ago");
+const ARCHIVED_OLDER_THAN: Param = Param::required(
+    "older_than",
+    ParamKind::Age,
+    "Only events that ended at least this long ago; in an archive table of PostgreSQL, MySQL or MariaDB, only events \
+     that were archived at least this long ago",
+);
 
 /// The table of all endpoints.
 pub(super) static ENDPOINTS: &[Endpoint] = &[
@@ -208,7 +214,7 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
             ],
             &[
                 Param::required("what", ParamKind::Choice(&["archived"]), "Events in the archive"),
-                REQUIRED_OLDER_THAN,
+                ARCHIVED_OLDER_THAN,
                 BATCH_LIMIT,
             ],
         ],

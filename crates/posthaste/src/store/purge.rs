@@ -68,7 +68,8 @@ pub enum Purgeable {
     Dead,
     /// Rows of any status, by insertion time. Only for writer-only outboxes.
     Any,
-    /// Rows in the archive, by `done_at` in the same way; always deleted. A store that keeps its archive in days drops
-    /// whole days, whatever the limit, so a row may stay a day longer.
+    /// Rows in the archive; always deleted. A store that records the time of archiving (PostgreSQL, MySQL and MariaDB,
+    /// but not a foreign table) counts the age from that time, any other store from `done_at` in the same way. A store
+    /// that keeps its archive in days drops whole days, whatever the limit, so a row may stay a day longer.
     Archived,
 }
