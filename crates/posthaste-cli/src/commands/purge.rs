@@ -9,7 +9,6 @@ use posthaste::admin::{Admin, Filter, PageRequest};
 use posthaste::store::{Purge, Purgeable};
 use posthaste::{EventRow, Status, StoreError, Timestamp};
 use posthaste_measurements::progress_bar;
-use posthaste_stores::{StoreSpec, StoreUrl};
 
 use super::shared::batch_rate::{BatchRate, MAX_BATCH_EVENTS};
 use super::shared::bulk_change::{self, BulkChange, Decision};
@@ -22,9 +21,6 @@ use crate::store_args::StoreArgs;
 /// Events that are read to count the old ones among them. A store counts by status, not by age; if there are more, the
 /// reported count is "at least".
 const MAX_SCANNED_EVENTS: usize = 100_000;
-
-/// Added to a count of archived events if the store counts their age from archiving: see [`is_old`].
-const EXCEPT_RECENTLY_ARCHIVED: &str = ", except those that were archived too recently";
 
 /// Delete old DONE, DEAD or archived events, or move them to the archive
 ///
@@ -78,31 +74,19 @@ pub(crate) async fn run(args: PurgeArgs, output: Output) -> anyhow::Result<ExitC
         PurgeStatusArgs { archived: true, .. } => Purgeable::Archived,
         PurgeStatusArgs { .. } => Purgeable::Dead,
     };
-    let store = args.store.spec()?;
-    let except = exception(&store, what);
     let purge = Purge::new(what, args.older_than, MAX_BATCH_EVENTS).with_archive(args.archive);
-    let work = async |admin: &dyn Admin| change(admin, &purge, except, &args.consent, output).await;
-    let Some(change) = connect::with_admin(&store, work).await? else {
+    let work = async |admin: &dyn Admin| change(admin, &purge, &args.consent, output).await;
+    let Some(change) = connect::with_admin(&args.store.spec()?, work).await? else {
         return Ok(ExitCode::FAILURE);
     };
     output.print(&change)?;
     Ok(change.exit_code())
 }
 
-/// Which of the counted events this store would keep: see [`is_old`].
-fn exception(store: &StoreSpec, what: Purgeable) -> &'static str {
-    let counts_from_archiving = match store.url.expose().parse() {
-        Ok(StoreUrl::Postgres(_) | StoreUrl::MySql(_)) => store.layout.is_none(),
-        _ => false,
-    };
-    if what == Purgeable::Archived && counts_from_archiving { EXCEPT_RECENTLY_ARCHIVED } else { "" }
-}
-
 /// Returns `None` if the user declined.
 async fn change(
     admin: &dyn Admin,
     purge: &Purge,
-    except: &'static str,
     consent: &ConsentArgs,
     output: Output,
 ) -> anyhow::Result<Option<BulkChange>> {
@@ -114,9 +98,9 @@ async fn change(
     if matched == 0 && exact {
         return Ok(Some(BulkChange { dry_run: consent.dry_run, ..done }));
     }
-    match bulk_change::decide(consent, &plan(purge, &counted, except))? {
+    match bulk_change::decide(consent, &plan(purge, &counted))? {
         Decision::No => return Ok(None),
-        Decision::Dry => return Ok(Some(BulkChange { dry_run: true, except, ..done })),
+        Decision::Dry => return Ok(Some(BulkChange { dry_run: true, ..done })),
         Decision::Go => {}
     }
     let agreed = exact.then_some(matched);
@@ -130,10 +114,10 @@ async fn change(
     Ok(Some(done))
 }
 
-fn plan(purge: &Purge, counted: &OldEventCount, except: &str) -> String {
+fn plan(purge: &Purge, counted: &OldEventCount) -> String {
     let verb = if purge.archive { "move to the archive" } else { "delete" };
     let at_least = if counted.exact { "" } else { "at least " };
-    format!("{verb} {at_least}{} ({purge}){except}", events(counted.old))
+    format!("{verb} {at_least}{} ({purge})", events(counted.old))
 }
 
 /// How many events a purge would affect.
@@ -169,8 +153,8 @@ async fn count_old(
 }
 
 /// The age rule of [`Purgeable`], by `done_at` also for archived rows. PostgreSQL, MySQL and MariaDB count the age of
-/// an archived row from archiving, but a listed row does not contain that time. No row is archived before it ends, so
-/// the count is never too low.
+/// an archived row from archiving, which a listed row does not show. No row is archived before it ends, so the count
+/// is never too low.
 fn is_old(row: &EventRow, now: Timestamp, older_than: Duration) -> bool {
     row.done_at.unwrap_or(row.inserted_at) <= now - older_than
 }
@@ -179,8 +163,6 @@ fn is_old(row: &EventRow, now: Timestamp, older_than: Duration) -> bool {
 mod tests {
     use posthaste::MemoryStore;
     use posthaste::memory::RawRow;
-    use posthaste_sqlx::Layout;
-    use posthaste_stores::SecretUrl;
 
     use super::*;
     use crate::output::Report;
@@ -207,7 +189,7 @@ mod tests {
     }
 
     async fn run(store: &MemoryStore, purge: &Purge, consent: ConsentArgs) -> BulkChange {
-        change(store, purge, "", &consent, Output::Json).await.unwrap().expect("it goes ahead")
+        change(store, purge, &consent, Output::Json).await.unwrap().expect("it goes ahead")
     }
 
     #[tokio::test]
@@ -221,44 +203,13 @@ mod tests {
         assert_eq!(store.stats().await.unwrap().archived, 1);
     }
 
-    #[test]
-    fn count_has_an_exception_where_the_age_counts_from_archiving() {
-        let store = |url: &str| StoreSpec::new(SecretUrl::new(url));
-        let layout = Layout::preset("order-service");
-        let layout = store("postgres://db.example/shop").with_layout(layout);
-        for (store, what, expected) in [
-            (store("postgres://db.example/shop"), Purgeable::Archived, EXCEPT_RECENTLY_ARCHIVED),
-            (store("mysql://db.example/shop"), Purgeable::Archived, EXCEPT_RECENTLY_ARCHIVED),
-            (store("postgres://db.example/shop"), Purgeable::Done, ""),
-            (store("sqlite:shop.db"), Purgeable::Archived, ""),
-            (store("redis://db.example/"), Purgeable::Archived, ""),
-            (layout, Purgeable::Archived, ""),
-        ] {
-            assert_eq!(exception(&store, what), expected, "{store:?} {what:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn dry_run_names_the_exception() {
-        let store = store(3);
-        let archive = done_older_than(ONE_DAY).with_archive(true);
-        run(&store, &archive, ConsentArgs { yes: true, ..ConsentArgs::default() }).await;
-        let purge = Purge::new(Purgeable::Archived, ONE_DAY, MAX_BATCH_EVENTS);
-        let dry = ConsentArgs { dry_run: true, ..ConsentArgs::default() };
-        let done = change(&store, &purge, EXCEPT_RECENTLY_ARCHIVED, &dry, Output::Json).await.unwrap();
-        assert_eq!(
-            done.expect("it goes ahead").text(),
-            "2 events would be deleted, except those that were archived too recently; nothing was changed"
-        );
-    }
-
     #[tokio::test]
     async fn long_tables_are_counted_in_part() {
         let store = store(2500);
         let counted = count_old(&store, &done_older_than(Duration::ZERO), 2000).await.unwrap();
         assert_eq!(counted, OldEventCount { old: 2000, exact: false });
         assert_eq!(
-            plan(&done_older_than(ONE_DAY), &counted, ""),
+            plan(&done_older_than(ONE_DAY), &counted),
             "delete at least 2000 events (DONE older than 1day)"
         );
     }

@@ -120,10 +120,6 @@ pub(in crate::commands) struct BulkChange {
     /// The action in the past tense, such as `replayed`, for the text.
     #[serde(skip)]
     pub(in crate::commands) past: &'static str,
-    /// Which of the matched events would not be changed, such as `, except the last one`, for the text of a dry run.
-    /// Empty if `matched` contains none of them.
-    #[serde(skip)]
-    pub(in crate::commands) except: &'static str,
 }
 
 /// Why a change ended early.
@@ -155,10 +151,9 @@ impl BulkChange {
 impl Report for BulkChange {
     fn text(&self) -> String {
         let at_least = if self.exact { "" } else { "at least " };
-        let (matched, Self { past, except, .. }) = (events(self.matched), self);
         let mut text = match self.dry_run {
-            true => format!("{at_least}{matched} would be {past}{except}; nothing was changed"),
-            false => format!("{} {past}", events(self.changed)),
+            true => format!("{at_least}{} would be {}; nothing was changed", events(self.matched), self.past),
+            false => format!("{} {}", events(self.changed), self.past),
         };
         if self.stopped == Some(StopReason::Interrupted) {
             text += ", then interrupted";
