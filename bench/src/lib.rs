@@ -93,7 +93,7 @@ type NumberParser = clap::builder::RangedU64ValueParser<usize>;
 /// With --layout it measures how fast a table of that preset is drained instead, compared with Posthaste's own table.
 ///
 /// JSON with --layout: {"store", "layout", "events", "rounds", "workers", "payload_bytes", "own_events_per_s",
-/// "layout_events_per_s", "layout_to_own": the same three}
+/// "layout_events_per_s", "layout_to_own": {"median", "lowest", "highest"}}
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     /// The store: postgres://…, mysql://…, redis://…, memory: or sqlite:PATH; a missing file is created and removed

@@ -181,8 +181,8 @@ impl<'a> DeadRowChange<'a> {
 }
 
 impl RedisStore {
-    /// Indexes all arrivals, so that lists and counts contain them. On a read-only store this fails silently: arrivals
-    /// that no engine has indexed are then not shown.
+    /// Indexes all arrivals, so that lists contain them. On a read-only store this fails silently: arrivals that no
+    /// engine has indexed are then not listed. Statistics count them in any case.
     pub(crate) async fn index_all_arrivals(&self) -> Result<(), StoreError> {
         self.index_arrivals_up_to(usize::MAX).await
     }

@@ -15,7 +15,7 @@ use posthaste_admin::terminal_escape;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RouteArgs {
-    /// The name of the route, as `posthaste status` shows it
+    /// The name of the route, as in the configuration, the metrics and the logs
     #[arg(value_name = "ROUTE", value_parser = parse_route)]
     name: String,
 

@@ -1,4 +1,4 @@
-//! Leases of tickets: a worker holds the tickets it is about to decide for a while. Also removes old decisions.
+//! Leases of tickets: a worker holds tickets for a while, until it has decided them. Also removes old decisions.
 
 use std::time::Duration;
 

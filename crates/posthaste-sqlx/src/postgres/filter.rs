@@ -28,7 +28,7 @@ impl FilterDialect for Postgres {
         pattern(text)
     }
 
-    /// Text of PostgreSQL contains no NUL, so no column can equal a text with one.
+    /// Text of PostgreSQL cannot contain NUL, so each NUL is replaced as when a text is stored.
     fn text(text: &str) -> String {
         value::text(text).into_owned()
     }

@@ -17,8 +17,8 @@ pub struct Claim<'a> {
     pub token: LeaseToken,
     /// How long the lease lasts.
     pub lease: Duration,
-    /// The most rows. The engine uses whole batches or powers of two, so that a store may write the number into its
-    /// statement.
+    /// The most rows. The engine uses only whole batches and powers of two, so a store that writes the number into its
+    /// statement has few different statements.
     pub limit: usize,
     /// The most bytes of the payloads and headers of all rows together, as they are stored. The first row is claimed
     /// whatever its size.
