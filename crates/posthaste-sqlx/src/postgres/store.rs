@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ConnectionPath, Connections, Login, named};
 use super::{PgStore, PgStoreBuilder, Settings, wake_up};
-use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
 use crate::sql::Sql;
 use crate::store::builder::BuilderDialect;
@@ -21,7 +20,6 @@ use crate::store::{Inner, StoreDialect};
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(super) claim_floor: ClaimFloor,
     pub(super) settle_throttle: SettleThrottle,
     /// Set once the partition of the archive for today was checked. The first call that archives waits for it.
     pub(super) todays_partition: OnceCell<()>,
@@ -38,7 +36,6 @@ impl State {
     pub(super) fn new(listen: Option<Login>, notify: Notify) -> Self {
         let listener = |login: Login| Login::new(named(&login, ConnectionPath::Direct, "posthaste listen"));
         Self {
-            claim_floor: ClaimFloor::new(),
             settle_throttle: SettleThrottle::default(),
             todays_partition: OnceCell::new(),
             next_partition_check: Mutex::new(None),
@@ -53,8 +50,8 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notify {
-    /// Right after the commit, from a connection of the store, once for all commits within ten milliseconds. The
-    /// default: it costs the writers nothing.
+    /// Right after the commit, from a connection of the store. While commits do not stop, one notification is for all
+    /// commits of up to ten milliseconds. The default: it costs the writers nothing.
     #[default]
     AfterCommit,
     /// By the commit itself. Other processes are woken even if the writing process ends at that moment. But all

@@ -10,14 +10,17 @@ use std::time::Duration;
 use posthaste::store::Notifier;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{Executor as _, Postgres};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::PgStore;
 use crate::store::{Inner, SqlStore};
 
-/// All commits within this time cause one NOTIFY.
-const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
+/// The pause after a NOTIFY: all commits within it cause one NOTIFY together. The first pause is short, so that an
+/// event that follows another one closely is not late. While commits do not stop, each pause is twice as long as the
+/// one before, because a listener that is busy learns nothing from more notifications.
+const MIN_NOTIFY_PAUSE: Duration = Duration::from_millis(1);
+const MAX_NOTIFY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Time limit of the last NOTIFY when a store is closed.
 pub(super) const LAST_NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,11 +35,14 @@ const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(5);
 
 /// Wakes other processes whenever `notifier` was notified in this one. Ends with the store.
 pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: CancellationToken, notifier: Notifier) {
+    let mut pause = MIN_NOTIFY_PAUSE;
     loop {
+        let waiting = Instant::now();
         tokio::select! {
             () = stop.cancelled() => return,
             () = notifier.notified() => {}
         }
+        pause = if waiting.elapsed() < pause { (pause * 2).min(MAX_NOTIFY_PAUSE) } else { MIN_NOTIFY_PAUSE };
         let Some(inner) = store.upgrade() else { return };
         if inner.connections.is_closed() {
             return;
@@ -48,7 +54,7 @@ pub(super) async fn wake_others(store: Weak<Inner<Postgres>>, stop: Cancellation
             tracing::debug!(%error, "other processes could not be woken");
         }
         drop(store);
-        sleep(NOTIFY_INTERVAL).await;
+        sleep(pause).await;
     }
 }
 
