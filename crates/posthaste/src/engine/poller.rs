@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::EngineState;
 use super::dispatch::place;
+use super::work_queue::Room;
 use crate::error::StoreError;
 use crate::route::ParkReason;
-use crate::store::{Claim, Notifier};
+use crate::store::{Claim, Claimed, Notifier};
 
 /// The most parked events that one statement brings back.
 const MAX_UNPARKED_ROWS: usize = 512;
@@ -22,6 +24,10 @@ const IGNORE_HINTS_FOR: Duration = Duration::from_millis(500);
 
 /// The pause between two pages of parked rows whose park reason names a route that this engine does not have.
 pub(super) const OTHERS_UNPARK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the poller waits for room for a whole batch. A claim of a few rows costs the store nearly as much as one of
+/// a whole batch. But events that no worker can start now may keep the room small, and others must not wait for them.
+const MAX_WAIT_FOR_ROOM: Duration = Duration::from_millis(2);
 
 /// A probe that is overdue by this much is looked for even while there is a backlog.
 const PROBE_OVERDUE_AFTER: Duration = Duration::from_secs(10);
@@ -39,12 +45,14 @@ pub(crate) struct Polled {
     pub(crate) all_parked: bool,
 }
 
-/// Runs until `stop` is cancelled. A poll that has begun is finished, so that no claim is lost.
+/// Runs until `stop` is cancelled. A claim that has begun is finished, so that none is lost.
 pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
     let wake = engine.store.wake();
     let (busy, idle) = (engine.settings.busy_interval(), engine.settings.poller.interval);
     let mut pause = busy;
     let mut ignore_hints_until = Instant::now();
+    // The lock is held as long as a claim is under way: until then the engine is not idle.
+    let (mut next, mut alone) = (None, None);
     while !stop.is_cancelled() {
         if engine.settings.is_strict() {
             // Nothing may be claimed while an older event is still on its way.
@@ -54,7 +62,16 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
                 () = engine.quiet() => {}
             }
         }
-        let polled = poll(&engine).await;
+        if next.is_none() {
+            let _ = timeout(MAX_WAIT_FOR_ROOM, engine.queue.room_for(wanted_room(&engine))).await;
+        }
+        if alone.is_none() {
+            alone = Some(engine.polling.lock().await);
+        }
+        let polled = poll_ahead(&engine, &mut next).await;
+        if next.is_none() {
+            alone = None;
+        }
         pause = match polled {
             Ok(Polled { claimed: 1.., .. }) => busy,
             _ => (pause * 2).min(idle),
@@ -62,7 +79,8 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
         if let Ok(Polled { all_parked: true, .. }) = polled {
             ignore_hints_until = Instant::now() + jittered(idle.min(IGNORE_HINTS_FOR));
         }
-        if let Ok(Polled { again: true, .. }) = polled {
+        let again = matches!(polled, Ok(Polled { again: true, .. }));
+        if again || next.is_some() {
             // A store that returns immediately must not keep other tasks from running.
             tokio::task::yield_now().await;
             continue;
@@ -73,6 +91,16 @@ pub(crate) async fn run(engine: Arc<EngineState>, stop: CancellationToken) {
             () = wait(&engine, jittered(pause), wake.as_ref(), polled, ignore_hints_until) => {}
         }
     }
+    if let Some(last) = next {
+        // The queue refuses its events, so they are released.
+        let _ = take_in(&engine, last.answer().await).await;
+    }
+}
+
+/// The room for a whole batch, but at most half of the queue: the other half keeps the workers busy during the claim.
+fn wanted_room(engine: &EngineState) -> usize {
+    let settings = &engine.settings;
+    settings.poller.batch.min(settings.queue.cold.div_ceil(2))
 }
 
 /// The pause, shortened by up to a quarter. A hint wakes every node at the same moment. With equal pauses, the same
@@ -115,36 +143,136 @@ async fn woken(wake: Option<&Notifier>) {
     }
 }
 
+/// A claim that the store works on while the events of the one before are delivered. Dropping it stops it; the leases
+/// of its events lapse then.
+struct ClaimAhead(AbortOnDropHandle<Answer>);
+
+impl ClaimAhead {
+    /// Begins the next claim, if the last one shows that more events are due and the queue has room for both. It is a
+    /// task of its own, so that it proceeds while the events of the last one are placed.
+    fn begin(engine: &Arc<EngineState>, last: &Answer) -> Option<Self> {
+        if engine.settings.is_strict() || engine.is_stopping() || !last.may_be_more() {
+            return None;
+        }
+        let request = Request::behind(engine, last)?;
+        let engine = Arc::clone(engine);
+        Some(Self(AbortOnDropHandle::new(tokio::spawn(async move { request.send(&engine).await }))))
+    }
+
+    async fn answer(self) -> Answer {
+        self.0.await.unwrap_or_else(|_| Answer::failed("the task of a claim ended"))
+    }
+}
+
+/// The size of a claim.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    events: usize,
+    bytes: usize,
+}
+
+impl Request {
+    /// A claim of what fits into the queue. `None` if there is no room.
+    fn for_room(engine: &EngineState, room: Room) -> Option<Self> {
+        (room.events > 0).then(|| Self {
+            events: limit(engine, room.events),
+            bytes: room.bytes.min(engine.claim_bytes.limit()),
+        })
+    }
+
+    /// A claim of what fits beside the events of this one, which are not in the queue yet. `None` if that is too little
+    /// for a claim of its own.
+    fn behind(engine: &EngineState, last: &Answer) -> Option<Self> {
+        let claimed = last.claimed.as_ref().ok()?;
+        let held: usize = claimed.events.iter().map(|leased| leased.event.weight()).sum();
+        let room = engine.queue.cold_room();
+        let room = Room {
+            events: room.events.saturating_sub(claimed.events.len()),
+            bytes: room.bytes.saturating_sub(held),
+        };
+        let wanted = room.events >= wanted_room(engine) && room.bytes >= held;
+        Self::for_room(engine, room).filter(|request| wanted && request.events > 0)
+    }
+
+    async fn send(self, engine: &EngineState) -> Answer {
+        let asked_at = Instant::now();
+        let claim = Claim::new(&engine.owner, engine.settings.lease.duration, self.events)
+            .with_max_bytes(self.bytes)
+            .with_order(engine.settings.order)
+            .with_skip_recent(engine.settings.poller.skip_recent);
+        let claimed = engine.call("claim", engine.store.claim(&claim)).await;
+        match &claimed {
+            Ok(claimed) if claimed.cut => {
+                engine.claim_bytes.was_full(self.bytes, asked_at.elapsed(), engine.settings.store_timeout);
+            }
+            Err(StoreError::Timeout(_)) => engine.claim_bytes.was_lost(self.bytes),
+            _ => {}
+        }
+        Answer { request: self, asked_at, claimed }
+    }
+}
+
+/// What a claim returned.
+struct Answer {
+    request: Request,
+    asked_at: Instant,
+    claimed: Result<Claimed, StoreError>,
+}
+
+impl Answer {
+    fn failed(reason: &'static str) -> Self {
+        let claimed = Err(StoreError::backend("engine", reason));
+        Self { request: Request { events: 0, bytes: 0 }, asked_at: Instant::now(), claimed }
+    }
+
+    /// How many rows were claimed.
+    fn count(&self) -> usize {
+        self.claimed.as_ref().map_or(0, |claimed| claimed.events.len() + claimed.malformed.len())
+    }
+
+    /// Whether the claim may have left rows that are due.
+    fn may_be_more(&self) -> bool {
+        let cut = self.claimed.as_ref().is_ok_and(|claimed| claimed.cut);
+        self.request.events > 0 && (self.count() >= self.request.events || cut)
+    }
+}
+
 /// Polls once: claims what fits, places it, and brings parked events of reopened routes back.
 pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let _alone = engine.polling.lock().await;
+    match request(engine) {
+        Some(request) => take_in(engine, request.send(engine).await).await,
+        None => Ok(Polled { full: true, ..Polled::default() }),
+    }
+}
+
+/// The same, and begins the next claim before it places the events. Takes the claim that was begun by the last call.
+/// The caller holds the lock.
+async fn poll_ahead(engine: &Arc<EngineState>, next: &mut Option<ClaimAhead>) -> Result<Polled, StoreError> {
+    let answer = match (next.take(), request(engine)) {
+        (Some(ahead), _) => ahead.answer().await,
+        (None, Some(request)) => request.send(engine).await,
+        (None, None) => return Ok(Polled { full: true, ..Polled::default() }),
+    };
+    *next = ClaimAhead::begin(engine, &answer);
+    take_in(engine, answer).await
+}
+
+/// What to claim now. `None` if there is no room, or, in strict mode, if an event is still on its way.
+fn request(engine: &EngineState) -> Option<Request> {
     if engine.settings.is_strict() && !engine.is_quiet() {
-        return Ok(Polled { full: true, ..Polled::default() });
+        return None;
     }
     engine.queue.admit_again();
-    let room = engine.queue.cold_room();
-    if room.events == 0 {
-        return Ok(Polled { full: true, ..Polled::default() });
-    }
-    let limit = limit(engine, room.events);
-    let (asked_at, max_bytes) = (Instant::now(), room.bytes.min(engine.claim_bytes.limit()));
-    let claim = Claim::new(&engine.owner, engine.settings.lease.duration, limit)
-        .with_max_bytes(max_bytes)
-        .with_order(engine.settings.order)
-        .with_skip_recent(engine.settings.poller.skip_recent);
-    let claimed = engine.call("claim", engine.store.claim(&claim)).await;
-    match &claimed {
-        Ok(claimed) if claimed.cut => {
-            engine.claim_bytes.was_full(max_bytes, asked_at.elapsed(), engine.settings.store_timeout);
-        }
-        Err(StoreError::Timeout(_)) => engine.claim_bytes.was_lost(max_bytes),
-        _ => {}
-    }
-    let claimed = claimed?;
-    let count = claimed.events.len() + claimed.malformed.len();
-    let full_batch = limit > 0 && (count >= limit || claimed.cut);
+    Request::for_room(engine, engine.queue.cold_room())
+}
+
+/// Places the events of a claim, and brings parked events of reopened routes back.
+async fn take_in(engine: &EngineState, answer: Answer) -> Result<Polled, StoreError> {
+    let (count, full_batch) = (answer.count(), answer.may_be_more());
+    let claimed = answer.claimed?;
     let suspects = claimed.parked.contains(&ParkReason::Suspect.to_string());
-    let placed = place(engine, claimed, asked_at + engine.settings.lease.duration).await;
+    let placed = place(engine, claimed, answer.asked_at + engine.settings.lease.duration).await;
     let mut unparked = unpark(engine).await?;
     unpark_others(engine).await?;
     if suspects && engine.queue.wants_suspect() {

@@ -44,7 +44,7 @@ pub(crate) struct WorkQueue {
     routes: usize,
     /// Wakes one worker that waits in [`take`](Self::take); all of them when the queue changes state.
     work: Notify,
-    /// Wakes the poller, which waits for room, whenever events leave the queue.
+    /// Wakes the poller, which waits for room.
     space: Notify,
 }
 
@@ -73,6 +73,8 @@ struct Inner {
     state: State,
     /// Set by the settler while settlements cannot be written back: workers start nothing.
     starts_paused: bool,
+    /// How many places must be free before the poller, which waits for room, is woken.
+    awaited_room: usize,
     /// Strict mode: events were taken out to be released, so no event that arrived behind them may enter until the next
     /// claim begins.
     halted: bool,
@@ -120,6 +122,7 @@ impl WorkQueue {
             first: 0,
             state: State::Open,
             starts_paused: false,
+            awaited_room: 1,
             halted: false,
         };
         Self {
@@ -268,6 +271,25 @@ impl WorkQueue {
         self.space.notified().await;
     }
 
+    /// Waits until this many places are free, or the queue is shutting down.
+    pub(crate) async fn room_for(&self, events: usize) {
+        let _awaited = AwaitedRoom::set(self, events);
+        loop {
+            let space = self.space.notified();
+            tokio::pin!(space);
+            space.as_mut().enable();
+            if self.has_room_for(events) {
+                return;
+            }
+            space.await;
+        }
+    }
+
+    fn has_room_for(&self, events: usize) -> bool {
+        let inner = self.lock();
+        inner.state != State::Open || inner.free(self.limits.cold) >= events
+    }
+
     /// Whether the hot queue, the route's share of it, or the bytes are more than three quarters used. Then new rows
     /// are better left to the poller than born leased to this engine.
     pub(crate) fn hot_is_crowded(&self, route: usize) -> bool {
@@ -355,9 +377,12 @@ impl WorkQueue {
             SuspectTurn::Others(suspect_at) => self.next_of_others(&mut inner, now).or_at(suspect_at),
         };
         let more = inner.hot + inner.cold > 0;
+        let has_room = inner.free(self.limits.cold) >= inner.awaited_room;
         drop(inner);
         if let Next::Take(_) = &next {
-            self.space.notify_one();
+            if has_room {
+                self.space.notify_one();
+            }
             if more {
                 self.work.notify_one();
             }
@@ -406,7 +431,28 @@ impl WorkQueue {
     }
 }
 
+/// Sets how much room the poller waits for, and resets it when it is dropped.
+struct AwaitedRoom<'a>(&'a WorkQueue);
+
+impl<'a> AwaitedRoom<'a> {
+    fn set(queue: &'a WorkQueue, events: usize) -> Self {
+        queue.lock().awaited_room = events;
+        Self(queue)
+    }
+}
+
+impl Drop for AwaitedRoom<'_> {
+    fn drop(&mut self) {
+        self.0.lock().awaited_room = 1;
+    }
+}
+
 impl Inner {
+    /// How many of these places for cold events are free.
+    fn free(&self, cold: usize) -> usize {
+        cold.saturating_sub(self.cold)
+    }
+
     /// How many events of this source wait.
     fn count(&mut self, source: Source) -> &mut usize {
         match source {

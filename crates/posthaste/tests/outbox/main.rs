@@ -4,6 +4,7 @@
 mod acceptance;
 mod breaker;
 mod busy_destinations;
+mod claims_ahead;
 mod compile_errors;
 mod config;
 mod delivery_outcomes;
