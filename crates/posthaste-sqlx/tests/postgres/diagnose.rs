@@ -97,6 +97,25 @@ async fn dead_rows_without_vacuum_are_found_and_the_advice_repairs_it() {
     db.close().await;
 }
 
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn claims_that_write_index_entries_are_found_and_the_advice_repairs_it() {
+    let db = Db::new().await;
+    db.execute(
+        "ALTER TABLE outbox_event RESET (fillfactor);
+         CREATE INDEX of_an_operator ON outbox_event (status, locked_by)",
+    )
+    .await;
+    let findings = diagnosed(&db.store).await;
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    for finding in &findings {
+        assert_eq!((finding.code, finding.severity), ("expensive-claims", Severity::Warning));
+        db.execute(finding.advice.rsplit(": ").next().unwrap()).await;
+    }
+    assert!(diagnosed(&db.store).await.is_empty());
+    db.close().await;
+}
+
 /// The server's clock, as this store sees it, is an hour ahead.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]

@@ -1,5 +1,6 @@
 //! Diagnosis of an outbox on PostgreSQL. Every query reads a bounded number of rows.
 
+mod heap_only;
 mod indexes;
 mod pooler;
 pub(super) mod rows;

@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Postgres, Row as _};
 
 use super::super::PgStore;
 use super::super::value::interval;
+use super::heap_only;
 use crate::row::ReadValues as _;
 use crate::store::diagnose::clock_skew;
 
@@ -61,6 +62,7 @@ pub(super) async fn findings(store: &PgStore, tolerance: &Tolerance) -> Vec<Find
         store.check_server(async |on| dead_rows(store, on, tolerance).await).await,
         store.check_server(async |on| connections(on, tolerance).await).await,
         store.check_server(async |on| notify_queue(on, tolerance).await).await,
+        store.check_server(async |on| heap_only::findings(store.sql(), on).await).await,
     ];
     found.concat()
 }
