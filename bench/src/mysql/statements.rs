@@ -65,7 +65,7 @@ pub(crate) struct MySqlStatements {
 
 /// The columns that the Writer fills for an event with a lease.
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
-                       lease_token, inserted_at, locked_at";
+                       lease_token, lease_until, inserted_at, locked_at";
 
 /// Maximum number of rows per INSERT. `NUMBERS` generates as many numbers from 0 on.
 const FILL_BATCH_ROWS: u64 = 100_000;
@@ -87,8 +87,8 @@ impl MySqlStatements {
         Ok(Self {
             business: format!("INSERT INTO {business} (number, body) VALUES (?, ?)").into(),
             event: format!(
-                "INSERT INTO {outbox} ({COLUMNS}) VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6),
-                   UTC_TIMESTAMP(6) + INTERVAL 10 SECOND, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+                "INSERT INTO {outbox} ({COLUMNS}) VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ?, ?,
+                   UTC_TIMESTAMP(6) + INTERVAL 10 SECOND, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
             )
             .into(),
             present: format!("SELECT seq FROM {outbox} WHERE seq = ?").into(),
@@ -96,17 +96,18 @@ impl MySqlStatements {
                 "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, headers, payload,
                    attempts, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at)
                  FROM {outbox} FORCE INDEX (`{table}_due`) WHERE phase = 0 AND phase_at <= UTC_TIMESTAMP(6)
+                   AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(6))
                  ORDER BY phase_at, seq LIMIT {CLAIM_EVENTS} FOR UPDATE SKIP LOCKED"
             )
             .into(),
             lease: format!(
                 "UPDATE {outbox} SET locked_by = ?, locked_at = UTC_TIMESTAMP(6), lease_token = ?,
-                   available_at = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND WHERE seq IN "
+                   lease_until = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND WHERE seq IN "
             )
             .into(),
             settle: format!(
                 "UPDATE {outbox} SET status = 1, done_at = UTC_TIMESTAMP(6), locked_by = NULL, locked_at = NULL,
-                   lease_token = 0 WHERE status IN (0, 2) AND seq IN "
+                   lease_until = NULL, lease_token = 0 WHERE status IN (0, 2) AND seq IN "
             )
             .into(),
             fill: format!(

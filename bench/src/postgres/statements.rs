@@ -61,7 +61,7 @@ pub(crate) struct PgStatements {
 
 /// The columns that the Writer fills for an event with a lease.
 const COLUMNS: &str = "event_id, event_type, aggregate_type, payload, created_at, available_at, locked_by, \
-                       lease_token, inserted_at, locked_at";
+                       lease_token, lease_until, inserted_at, locked_at";
 
 impl PgStatements {
     pub(super) async fn create(pool: &PgPool, schema: &SchemaName, table: &TableName) -> Result<Self> {
@@ -70,7 +70,8 @@ impl PgStatements {
         run(pool, format!("CREATE TABLE {business} (number bigint PRIMARY KEY, body text NOT NULL)")).await?;
         let event = format!(
             "INSERT INTO {outbox} ({COLUMNS}) VALUES ($1, $2, $3, $4, statement_timestamp(), \
-             statement_timestamp() + interval '10s', $5, $6, statement_timestamp(), statement_timestamp())"
+             statement_timestamp(), $5, $6, statement_timestamp() + interval '10s', statement_timestamp(), \
+             statement_timestamp())"
         );
         Ok(Self {
             business: format!("INSERT INTO {business} (number, body) VALUES ($1, $2)").into(),
@@ -80,9 +81,10 @@ impl PgStatements {
             claim: format!(
                 "WITH picked AS MATERIALIZED (SELECT seq FROM {outbox}
                    WHERE status IN (0, 2) AND available_at <= statement_timestamp()
+                     AND (lease_until IS NULL OR lease_until <= statement_timestamp())
                    ORDER BY available_at, seq LIMIT {CLAIM_EVENTS} FOR UPDATE SKIP LOCKED)
                  UPDATE {outbox} AS o SET locked_by = $1, locked_at = statement_timestamp(), lease_token = $2,
-                   available_at = statement_timestamp() + interval '30s'
+                   lease_until = statement_timestamp() + interval '30s'
                  FROM picked WHERE o.seq = picked.seq
                  RETURNING o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id,
                    o.headers, o.payload, o.attempts, o.created_at::text"
@@ -90,7 +92,7 @@ impl PgStatements {
             .into(),
             settle: format!(
                 "UPDATE {outbox} SET status = 1, done_at = statement_timestamp(), locked_by = NULL,
-                   locked_at = NULL, lease_token = 0
+                   locked_at = NULL, lease_until = NULL, lease_token = 0
                  WHERE seq = ANY ($1) AND status NOT IN (1, 3)"
             )
             .into(),

@@ -276,7 +276,7 @@ pub struct Row {
     pub parked: Option<String>,
     /// The destinations of a fan-out that have the event already.
     pub progress: BTreeSet<String>,
-    /// When the event is due: the end of its lease, its retry time or its delay.
+    /// When the event is due: when it was inserted, after its delay, or at its next attempt.
     pub available_at: Time,
     /// When the event happened, by the clock of the producer.
     pub created_at: Time,
@@ -290,6 +290,8 @@ pub struct Row {
     pub locked_by: Option<String>,
     /// The start of the lease.
     pub locked_at: Option<Time>,
+    /// The end of the lease.
+    pub lease_until: Option<Time>,
     /// What in this row cannot be decoded; null if all of it can.
     pub malformed: Option<String>,
 }
@@ -318,6 +320,7 @@ impl From<&EventRow> for Row {
             last_error: row.last_error.clone(),
             locked_by: row.locked_by.clone(),
             locked_at: row.locked_at.map(Time),
+            lease_until: row.lease_until.map(Time),
             malformed: row.malformed.clone(),
         }
     }

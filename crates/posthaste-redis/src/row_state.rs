@@ -112,6 +112,8 @@ impl AdminRow {
         row.replays = state.replays;
         let due = self.due.map(Timestamp::from_micros).or(state.done_at);
         row.available_at = due.unwrap_or(state.inserted_at());
+        // One score per row: the due time, or the end of the lease.
+        row.lease_until = due.filter(|_| state.owner.is_some());
         row.inserted_at = state.inserted_at();
         row.done_at = state.done_at;
         row.malformed = state.defect().or(defect);

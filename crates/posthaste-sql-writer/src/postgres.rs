@@ -21,7 +21,7 @@ macro_rules! insert_into {
     () => {
         r#"INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
   content_type, schema_version, headers, payload, payload_bytes, created_at, available_at,
-  locked_by, lease_token, inserted_at, locked_at) "#
+  locked_by, lease_token, lease_until, inserted_at, locked_at) "#
     };
 }
 
@@ -57,7 +57,8 @@ macro_rules! one {
                $10::text, $11::bytea, ",
             time!("$12::int8"),
             ", statement_timestamp() + $13::int8 * interval '1 microsecond', $14::text, $15::int8,
-               statement_timestamp(), CASE WHEN $14::text IS NOT NULL THEN statement_timestamp() END)
+               statement_timestamp() + $16::int8 * interval '1 microsecond', statement_timestamp(),
+               CASE WHEN $14::text IS NOT NULL THEN statement_timestamp() END)
              ON CONFLICT (event_id) DO NOTHING ",
             returning!()
         )
@@ -72,12 +73,13 @@ macro_rules! many {
                v.version, v.headers, v.payload, v.bytes, ",
             time!("v.created_at"),
             ", statement_timestamp() + v.due * interval '1 microsecond', v.owner, v.token,
-               statement_timestamp(), CASE WHEN v.owner IS NOT NULL THEN statement_timestamp() END
+               statement_timestamp() + v.lease * interval '1 microsecond', statement_timestamp(),
+               CASE WHEN v.owner IS NOT NULL THEN statement_timestamp() END
              FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                $8::int8[], $9::text[], $10::text[], $11::bytea[], $12::int8[], $13::int8[],
-               $14::text[], $15::int8[]) WITH ORDINALITY
+               $14::text[], $15::int8[], $16::int8[]) WITH ORDINALITY
                AS v (id, type, aggregate_type, aggregate_id, tenant, topic, content_type, version, headers,
-                 payload, bytes, created_at, due, owner, token, n)
+                 payload, bytes, created_at, due, owner, token, lease, n)
              ORDER BY v.n
              ON CONFLICT (event_id) DO NOTHING ",
             returning!()
@@ -99,11 +101,11 @@ pub const DATABASE_ID: &str = database_id!();
 /// text by casting it to another type: the message then quotes the value.
 const OTHER_DATABASE: &str = "this posthaste writer is for another database than ";
 
-/// The id of the row, or an error that names the database if it is not the one identified by `$16`.
+/// The id of the row, or an error that names the database if it is not the one identified by `$17`.
 macro_rules! guarded_id {
     ($id:literal) => {
         concat!(
-            "CASE WHEN $16::text = (",
+            "CASE WHEN $17::text = (",
             database_id!(),
             ") THEN ",
             $id,
@@ -123,19 +125,19 @@ macro_rules! notifying {
 const PRESENT: &str = r#"SELECT seq FROM "{table}" WHERE seq = ANY ($1::int8[])"#;
 
 /// Reads only columns that the role of a writer may read.
-const UNLEASE: &str = r#"UPDATE "{table}" SET available_at = statement_timestamp(), locked_by = NULL,
-  locked_at = NULL, lease_token = 0 WHERE seq = ANY ($1::int8[])"#;
+const UNLEASE: &str = r#"UPDATE "{table}" SET locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0
+  WHERE seq = ANY ($1::int8[])"#;
 
 /// The statements of a Writer for one table in PostgreSQL.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statements {
-    /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$15`, and
-    /// [`database_id`](Self::database_id) is `$16` if there is one. Returns `seq` and `event_id`, or no row if the id
+    /// Inserts one row: the fields of [`RowValues`] in their order are `$1` to `$16`, and
+    /// [`database_id`](Self::database_id) is `$17` if there is one. Returns `seq` and `event_id`, or no row if the id
     /// existed already.
     pub insert_one: Arc<str>,
-    /// Inserts many rows: the fields of [`InsertColumns`] in their order are `$1` to `$15`, and
-    /// [`database_id`](Self::database_id) is `$16` if there is one. Returns `seq` and `event_id` of each row that was
+    /// Inserts many rows: the fields of [`InsertColumns`] in their order are `$1` to `$16`, and
+    /// [`database_id`](Self::database_id) is `$17` if there is one. Returns `seq` and `event_id` of each row that was
     /// inserted, in no order.
     pub insert_many: Arc<str>,
     /// As [`insert_one`](Self::insert_one), and returns a third column: whether a savepoint is open. It is for drivers
@@ -265,6 +267,7 @@ pub struct InsertColumns<'r> {
     pub due_in: Vec<i64>,
     pub owner: Vec<Option<&'r str>>,
     pub token: Vec<i64>,
+    pub lease_for: Vec<Option<i64>>,
 }
 
 impl<'r> InsertColumns<'r> {
@@ -291,6 +294,7 @@ impl<'r> InsertColumns<'r> {
         self.due_in.push(row.due_in);
         self.owner.push(row.owner);
         self.token.push(row.token);
+        self.lease_for.push(row.lease_for);
     }
 }
 

@@ -44,6 +44,8 @@ pub struct RowValues<'r> {
     pub owner: Option<&'r str>,
     /// The token of that lease; zero without one.
     pub token: i64,
+    /// The time from the statement until that lease ends, in microseconds; `None` without a lease.
+    pub lease_for: Option<i64>,
 }
 
 impl<'r> RowValues<'r> {
@@ -63,9 +65,10 @@ impl<'r> RowValues<'r> {
             payload_text: text,
             payload_bytes: text.is_none().then_some(&*parts.payload),
             created_at: parts.occurred_at.as_micros(),
-            due_in: due_in(row),
+            due_in: bounded_micros(row.delay.unwrap_or_default()),
             owner: row.lease.as_ref().map(|lease| lease.owner.as_str()),
             token: row.lease.as_ref().map_or(0, |lease| lease.token.as_i64()),
+            lease_for: row.lease.as_ref().map(|lease| bounded_micros(lease.duration)),
         }
     }
 }
@@ -105,7 +108,7 @@ impl From<i64> for RowValue<'_> {
 
 impl<'r> RowValues<'r> {
     /// The fields in their order, as the statements of every database take them.
-    pub fn in_order(self) -> [RowValue<'r>; 15] {
+    pub fn in_order(self) -> [RowValue<'r>; 16] {
         [
             self.event_id.into(),
             self.event_type.into(),
@@ -122,6 +125,7 @@ impl<'r> RowValues<'r> {
             self.due_in.into(),
             self.owner.into(),
             self.token.into(),
+            RowValue::Int(self.lease_for),
         ]
     }
 }
@@ -133,13 +137,9 @@ pub fn seqs_by_id(rows: &[NewRow], mut inserted: HashMap<String, i64>) -> Vec<Op
     rows.iter().map(|row| inserted.remove(row.event.id().as_str())).collect()
 }
 
-fn due_in(row: &NewRow) -> i64 {
-    const MAX_DUE_IN_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
-    let due_in: Duration = match &row.lease {
-        Some(lease) => lease.duration,
-        None => row.delay.unwrap_or_default(),
-    };
-    i64::try_from(due_in.as_micros()).map_or(MAX_DUE_IN_MICROS, |micros| micros.min(MAX_DUE_IN_MICROS))
+fn bounded_micros(time: Duration) -> i64 {
+    const MAX_MICROS: i64 = 1000 * 365 * 24 * 3600 * 1_000_000;
+    i64::try_from(time.as_micros()).map_or(MAX_MICROS, |micros| micros.min(MAX_MICROS))
 }
 
 /// The payload as text, if it is text without a media type: then it stays readable in a database shell. A media type

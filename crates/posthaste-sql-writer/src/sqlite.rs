@@ -23,15 +23,15 @@ macro_rules! insert_into {
     () => {
         r#"INSERT INTO "{table}" (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
   content_type, schema_version, headers, payload, created_at, inserted_at, available_at,
-  locked_by, locked_at, lease_token) "#
+  locked_by, locked_at, lease_token, lease_until) "#
     };
 }
 
 /// `payload` holds text or a blob, so `?10` and `?11` go to the same column.
 const ONE: &str = concat!(
     insert_into!(),
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, ?11), ?12, ?16, ?16 + ?13,
-       ?14, iif(?14 IS NULL, NULL, ?16), ?15)
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, ?11), ?12, ?17, ?17 + ?13,
+       ?14, iif(?14 IS NULL, NULL, ?17), ?15, ?17 + ?16)
      ON CONFLICT (event_id) DO NOTHING"
 );
 
@@ -40,7 +40,7 @@ const ONE: &str = concat!(
 const MANY_UNIFORM: &str = concat!(
     insert_into!(),
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, NULL, NULL, NULL, NULL, NULL,
-       value ->> 4, value ->> 5, ?2, ?2 + ?3, ?4, iif(?4 IS NULL, NULL, ?2), ?5
+       value ->> 4, value ->> 5, ?2, ?2 + ?3, ?4, iif(?4 IS NULL, NULL, ?2), ?5, ?2 + ?6
      FROM jsonb_each(?1) WHERE true
      ON CONFLICT (event_id) DO NOTHING"
 );
@@ -51,7 +51,8 @@ const MANY: &str = concat!(
     "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 6, value ->> 7, value ->> 8,
        value ->> 9, value ->> 10, coalesce(value ->> 4, unhex(value ->> 11)), value ->> 5, ?2,
        ?2 + coalesce(value ->> 12, ?3), coalesce(value ->> 13, ?4),
-       iif(coalesce(value ->> 13, ?4) IS NULL, NULL, ?2), coalesce(value ->> 14, ?5)
+       iif(coalesce(value ->> 13, ?4) IS NULL, NULL, ?2), coalesce(value ->> 14, ?5),
+       ?2 + coalesce(value ->> 15, ?6)
      FROM jsonb_each(?1) WHERE true
      ON CONFLICT (event_id) DO NOTHING"
 );
@@ -126,7 +127,7 @@ fn name(file: &str) -> String {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Statements {
-    /// Inserts one row, unless its id exists. The fields of [`RowValues`] in their order are `?1` to `?15`, and `?16`
+    /// Inserts one row, unless its id exists. The fields of [`RowValues`] in their order are `?1` to `?16`, and `?17`
     /// is the current time in microseconds since 1970. The row id is the `seq`.
     pub insert_one: Arc<str>,
     insert_uniform: Arc<str>,
@@ -203,6 +204,7 @@ impl Statements {
                 due_in: first.due_in,
                 owner: first.owner,
                 token: first.token,
+                lease_for: first.lease_for,
             },
             None => InsertBatch {
                 statement: &self.insert_mixed,
@@ -210,6 +212,7 @@ impl Statements {
                 due_in: 0,
                 owner: None,
                 token: 0,
+                lease_for: None,
             },
         }
     }
@@ -220,8 +223,8 @@ pub fn values(row: &NewRow) -> RowValues<'_> {
     RowValues::of(row)
 }
 
-/// An INSERT of many rows: `?1` is `rows`, `?2` is the current time in microseconds since 1970, and `due_in`, `owner`
-/// and `token` are `?3` to `?5`.
+/// An INSERT of many rows: `?1` is `rows`, `?2` is the current time in microseconds since 1970, and `due_in`, `owner`,
+/// `token` and `lease_for` are `?3` to `?6`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InsertBatch<'s> {
@@ -235,12 +238,15 @@ pub struct InsertBatch<'s> {
     pub owner: Option<&'s str>,
     /// The token of that lease.
     pub token: i64,
+    /// The time until that lease ends, in microseconds from now.
+    pub lease_for: Option<i64>,
 }
 
 impl<'s> InsertBatch<'s> {
     /// The values in the order of the statement's parameters.
-    pub fn in_order(self, now: i64) -> [RowValue<'s>; 5] {
-        [self.rows.into(), now.into(), self.due_in.into(), self.owner.into(), self.token.into()]
+    pub fn in_order(self, now: i64) -> [RowValue<'s>; 6] {
+        let lease_for = RowValue::Int(self.lease_for);
+        [self.rows.into(), now.into(), self.due_in.into(), self.owner.into(), self.token.into(), lease_for]
     }
 
     /// The `seq`s of `rows`, if all of them were inserted. SQLite has one writer at a time, so one statement numbers
@@ -353,6 +359,7 @@ fn uniform<'a, 'r>(rows: &'a [RowValues<'r>]) -> Option<&'a RowValues<'r>> {
             && row.headers.is_none()
             && row.payload_text.is_some()
             && (row.due_in, row.owner, row.token) == (first.due_in, first.owner, first.token)
+            && row.lease_for == first.lease_for
     };
     rows.iter().all(is_uniform).then_some(first)
 }
@@ -383,6 +390,7 @@ fn all_columns<'a>(row: &'a RowValues<'_>) -> impl Serialize + use<'a> {
         row.due_in,
         row.owner,
         row.token,
+        row.lease_for,
     )
 }
 

@@ -1,15 +1,16 @@
 //! The claim floor: the position in the index at which most claims begin to read.
 //!
-//! A claimed or delivered row leaves a dead entry in the index that claims read. While any transaction on the server
-//! holds an old snapshot, the server cannot remove such entries, and a claim that begins at the start of the index
-//! steps over every event of the last hours. So most claims begin at the floor: above the rows that earlier claims have
-//! seen.
+//! Leased rows stay in the index that claims read, and a delivered row leaves a dead entry in it. While any transaction
+//! on the server holds an old snapshot, the server cannot remove dead entries, and a claim that begins at the start of
+//! the index steps over every event of the last hours. So most claims begin at the floor: above the rows that earlier
+//! claims have seen.
 //!
-//! A row below the floor is delivered late, but not lost. Such a row was committed long after it became due, or was
-//! locked by another process when the floor passed it. Sweeps find it: a sweep is a claim from the start of the index.
-//! Sweeps use at most a tenth of the time. On a healthy server there is one every few milliseconds; on a server with a
-//! forgotten transaction they cost a tenth of the claims. After a claim from the floor that was not full, the store
-//! wakes the engine for the next sweep, because otherwise the engine may not claim again for a whole poll interval.
+//! A row below the floor is delivered late, but not lost. Such a row was committed long after it became due, was locked
+//! by another process when the floor passed it, or was leased by a process that died. Sweeps find it: a sweep is a
+//! claim from the start of the index. Sweeps use at most a tenth of the time. On a healthy server there is one every
+//! few milliseconds; on a server with a forgotten transaction they cost a tenth of the claims. After a claim from the
+//! floor that was not full, the store wakes the engine for the next sweep, because otherwise the engine may not claim
+//! again for a whole poll interval.
 //!
 //! A sweep can take longer than its caller waits. A whole sweep that never ended, or failed after a long time, is not
 //! repeated. Instead each sweep reads a slice of time, from now downwards, and slices grow or shrink depending on how
@@ -101,7 +102,6 @@ impl ClaimRange {
         Self { from: IndexPosition::BOTTOM, until: None, sweep: Some(Sweep::Whole) };
 
     /// True if a due row may lie outside the range.
-    #[cfg(feature = "postgres")]
     pub(crate) fn is_partial(&self) -> bool {
         self.sweep != Some(Sweep::Whole)
     }
@@ -194,11 +194,16 @@ impl ClaimFloor {
     /// Plans a wake-up for the next sweep, after a claim from the floor that was not full: the rows that caused the
     /// claim may lie outside its range, and the engine waits for the next notification or poll. Returns the time of the
     /// wake-up; `None` if one is planned already.
-    #[cfg(feature = "postgres")]
     pub(crate) fn plan_wake_up(&self) -> Option<Instant> {
         let mut state = self.lock();
         let is_planned = std::mem::replace(&mut state.wake_up_planned, true);
         (!is_planned).then_some(state.next_sweep)
+    }
+
+    /// The floor.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn position(&self) -> IndexPosition {
+        self.lock().position
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -326,7 +331,6 @@ mod tests {
         assert_eq!(floor.begin(NOW).from, IndexPosition::BOTTOM);
     }
 
-    #[cfg(feature = "postgres")]
     #[test]
     fn one_wake_up_is_planned_for_each_sweep() {
         let floor = ClaimFloor::new();

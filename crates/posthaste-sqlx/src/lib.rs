@@ -18,7 +18,6 @@
 mod cancel_safety;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 mod claim_byte_limit;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod claim_floor;
 mod clock_and_pauses;
 mod error;

@@ -216,6 +216,7 @@ pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
     view.last_error = owned(reader.text("last_error"));
     view.locked_by = owned(reader.text("locked_by"));
     view.locked_at = reader.time("locked_at");
+    view.lease_until = reader.time("lease_until");
     view.malformed = reader.defect;
     view
 }

@@ -13,6 +13,7 @@ mod cases {
     pub(crate) mod foreign_engine;
     pub(crate) mod foreign_open;
     pub(crate) mod grants;
+    pub(crate) mod leases;
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
@@ -43,6 +44,10 @@ mod mysql {
 
     mod foreign_engine {
         crate::cases::foreign_engine::foreign_engine_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
+    }
+
+    mod leases {
+        crate::cases::leases::lease_tests!(#[ignore = "needs MariaDB: cargo xtask test"]);
     }
 
     mod payloads {

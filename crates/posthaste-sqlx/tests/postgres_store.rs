@@ -13,6 +13,7 @@ mod cases {
     pub(crate) mod foreign_engine;
     pub(crate) mod foreign_open;
     pub(crate) mod grants;
+    pub(crate) mod leases;
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
@@ -35,6 +36,7 @@ mod postgres {
     pub(crate) mod foreign;
     pub(crate) mod foreign_open;
     pub(crate) mod grants;
+    mod heap_only_claims;
     mod open;
     mod pgbouncer;
     mod query_timeout;
@@ -48,6 +50,10 @@ mod postgres {
 
     mod foreign_engine {
         crate::cases::foreign_engine::foreign_engine_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
+    }
+
+    mod leases {
+        crate::cases::leases::lease_tests!(#[ignore = "needs PostgreSQL: cargo xtask test"]);
     }
 
     mod payloads {

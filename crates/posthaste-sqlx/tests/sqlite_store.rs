@@ -8,6 +8,7 @@ mod cases {
     pub(crate) mod client_rows;
     pub(crate) mod conformance;
     pub(crate) mod diagnose;
+    pub(crate) mod leases;
     pub(crate) mod open;
     pub(crate) mod payloads;
     pub(crate) mod purge;
@@ -28,6 +29,10 @@ mod sqlite {
 
     mod cancel {
         crate::cases::cancel::cancel_tests!();
+    }
+
+    mod leases {
+        crate::cases::leases::lease_tests!();
     }
 
     mod payloads {

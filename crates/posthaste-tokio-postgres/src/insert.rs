@@ -11,10 +11,10 @@ use tokio_postgres::{Client, Error, Row, Transaction};
 use crate::writer_session::WriterSession;
 
 /// The types of the values of one row, then of the database id.
-const ONE_ROW_TYPES: [Type; 16] = {
+const ONE_ROW_TYPES: [Type; 17] = {
     const TEXT: Type = Type::TEXT;
     const INT: Type = Type::INT8;
-    [TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT, TEXT, TEXT, Type::BYTEA, INT, INT, TEXT, INT, TEXT]
+    [TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT, TEXT, TEXT, Type::BYTEA, INT, INT, TEXT, INT, INT, TEXT]
 };
 
 /// The result of an INSERT.

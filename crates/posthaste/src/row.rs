@@ -98,8 +98,11 @@ pub struct EventRow {
     pub parked: Option<String>,
     /// Destinations of a fan-out that have it already.
     pub progress: BTreeSet<String>,
-    /// When it is due: the end of its lease, its retry time or its delay.
+    /// When it is due: when it was inserted, after its delay, or at its next attempt. On Redis, a held row shows the
+    /// end of its lease here, because the store keeps one time only.
     pub available_at: Timestamp,
+    /// When the lease of the owner that holds it ends. `None` if no owner holds it.
+    pub lease_until: Option<Timestamp>,
     /// When it happened, by its producer's clock.
     pub created_at: Timestamp,
     /// When it was inserted, by the store's clock.
@@ -135,6 +138,7 @@ impl EventRow {
             parked: None,
             progress: BTreeSet::new(),
             available_at: Timestamp::default(),
+            lease_until: None,
             created_at: Timestamp::default(),
             inserted_at: Timestamp::default(),
             done_at: None,

@@ -33,9 +33,10 @@ pub const MAX_LOST_LEASES: u32 = 20;
 ///
 /// # Contract
 ///
-/// **A lease is a due time.** A row is *pending* while its status is NEW or RETRY, and *due* when its `available_at`
-/// has passed. Claiming moves `available_at` to the end of the lease; renewing moves it further; releasing sets it to
-/// now. A lapsed lease needs no second condition.
+/// **A row is claimable if it is due and not leased.** It is *pending* while its status is NEW or RETRY, *due* when its
+/// `available_at` has passed, and *leased* until its `lease_until` has passed. Claiming and renewing set `lease_until`
+/// only, so that a claim changes no index. Every other change of a held row clears it, and decides when the row is due.
+/// A lapsed lease needs no cleaning up.
 ///
 /// **A row is held** by the owner and token of its last claim (or of its born-leased INSERT) until a settlement, a
 /// release or a park consumes the token, or another claim replaces it. A lease that has lapsed but was not taken over
@@ -67,11 +68,11 @@ pub const MAX_LOST_LEASES: u32 = 20;
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Leases up to `limit` due rows to the owner, in the order of [`Claim::order`].
     ///
-    /// Each claimed row gets `locked_by`, `locked_at` and the token, its `parked` is cleared, and it is due again when
-    /// the lease ends. No row is leased by two claims at the same time. If the previous lease of a row lapsed while
-    /// *another* owner held it, `lost_leases` is raised, up to [`SUSPECT_LOST_LEASES`]; an owner that takes over its
-    /// own lapsed lease has only lost a reply. A row that cannot be decoded is leased, too, and returned in
-    /// [`Claimed::malformed`]; it never hides other rows. `limit: 0` claims nothing and still returns
+    /// Each claimed row gets `locked_by`, `locked_at`, `lease_until` and the token, its `parked` is cleared, and it can
+    /// be claimed again when the lease ends. No row is leased by two claims at the same time. If the previous lease of
+    /// a row lapsed while *another* owner held it, `lost_leases` is raised, up to [`SUSPECT_LOST_LEASES`]; an owner
+    /// that takes over its own lapsed lease has only lost a reply. A row that cannot be decoded is leased, too, and
+    /// returned in [`Claimed::malformed`]; it never hides other rows. `limit: 0` claims nothing and still returns
     /// [`Claimed::paused`].
     ///
     /// The claim ends before the first row that does not fit into [`Claim::max_bytes`]. Payloads of rows that are not

@@ -54,7 +54,7 @@ fn another_table_is_another_outbox() {
 fn event_is_shown_in_json_and_while_it_waits() {
     let shop = Shop::seeded(StoreKind::Sqlite);
     assert_snapshot!(shop.run("event show d-1 --output json"), @r#"
-    {"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"malformed":null,"topic":null,"content_type":null,"schema_version":null,"headers":{"region":"eu"},"payload":{"json":{"total":1.50,"items":[]}}}
+    {"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"lease_until":null,"malformed":null,"topic":null,"content_type":null,"schema_version":null,"headers":{"region":"eu"},"payload":{"json":{"total":1.50,"items":[]}}}
     --- exit code 0
     "#);
     assert_snapshot!(shop.run("event show n-2"), @"
@@ -116,7 +116,7 @@ fn dead_events_are_listed_page_by_page() {
     ");
     assert_eq!(Shop::empty(StoreKind::Sqlite).run("dead list").stdout, "no DEAD events\n");
     assert_snapshot!(shop.run("dead list --limit 1 --output json"), @r#"
-    {"total":3,"events":[{"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"malformed":null}],"next":3,"groups":[{"aggregate_type":"Order","event_type":"OrderPlaced","reason":"connection refused","count":2,"first":"2020-01-02T03:04:05.000000Z","last":"2020-01-02T03:04:06.000000Z"},{"aggregate_type":"__GLOBAL__","event_type":"MailSent","reason":"no route","count":1,"first":"2020-01-02T03:04:07.000000Z","last":"2020-01-02T03:04:07.000000Z"}]}
+    {"total":3,"events":[{"seq":3,"id":"d-1","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-1","tenant_id":"acme","payload_bytes":28,"status":"DEAD","attempts":10,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2020-01-02T03:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2020-01-02T03:00:00.000000Z","done_at":"2020-01-02T03:04:05.000000Z","last_error":"connection refused","locked_by":null,"locked_at":null,"lease_until":null,"malformed":null}],"next":3,"groups":[{"aggregate_type":"Order","event_type":"OrderPlaced","reason":"connection refused","count":2,"first":"2020-01-02T03:04:05.000000Z","last":"2020-01-02T03:04:06.000000Z"},{"aggregate_type":"__GLOBAL__","event_type":"MailSent","reason":"no route","count":1,"first":"2020-01-02T03:04:07.000000Z","last":"2020-01-02T03:04:07.000000Z"}]}
     --- exit code 0
     "#);
 }
@@ -144,7 +144,7 @@ fn events_of_any_status_are_listed() {
     --- exit code 0
     ");
     assert_snapshot!(shop.run("event list --status retry --output json"), @r#"
-    {"events":[{"seq":2,"id":"n-2","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-8","tenant_id":null,"payload_bytes":2,"status":"RETRY","attempts":3,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2100-01-01T00:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2100-01-01T00:00:00.000000Z","done_at":null,"last_error":"timeout","locked_by":null,"locked_at":null,"malformed":null}],"next":null}
+    {"events":[{"seq":2,"id":"n-2","event_type":"OrderPlaced","aggregate_type":"Order","aggregate_id":"o-8","tenant_id":null,"payload_bytes":2,"status":"RETRY","attempts":3,"deferrals":0,"lost_leases":0,"replays":0,"parked":null,"progress":[],"available_at":"2100-01-01T00:00:00.000000Z","created_at":"2020-01-02T03:00:00.000000Z","inserted_at":"2100-01-01T00:00:00.000000Z","done_at":null,"last_error":"timeout","locked_by":null,"locked_at":null,"lease_until":null,"malformed":null}],"next":null}
     --- exit code 0
     "#);
     assert_snapshot!(shop.run("event list --tenant unknown"), @"

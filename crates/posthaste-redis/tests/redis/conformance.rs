@@ -67,7 +67,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Harness for TestOutbox<C> {
 
     fn capabilities(&self) -> Capabilities {
         // Shards know nothing of each other's order.
-        let capabilities = Capabilities::ALL.without_savepoints();
+        let capabilities = Capabilities::ALL.without_savepoints().without_separate_leases();
         if self.shards == 1 { capabilities } else { capabilities.without_insertion_order() }
     }
 

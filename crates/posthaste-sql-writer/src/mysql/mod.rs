@@ -86,7 +86,7 @@ pub const MAX_KEYS: usize = 512;
 const INSERT: &str =
     "INSERT INTO `{table}` (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic,
   content_type, schema_version, headers, payload, payload_bytes, created_at, available_at, locked_by,
-  lease_token, inserted_at, locked_at) VALUES ";
+  lease_token, lease_until, inserted_at, locked_at) VALUES ";
 
 macro_rules! database_id {
     () => {
@@ -112,8 +112,8 @@ macro_rules! row {
             "(",
             $id,
             ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? MICROSECOND, \
-             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, ?, ?, UTC_TIMESTAMP(6), \
-             IF(locked_by IS NULL, NULL, UTC_TIMESTAMP(6)))"
+             UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, \
+             UTC_TIMESTAMP(6), IF(locked_by IS NULL, NULL, UTC_TIMESTAMP(6)))"
         )
     };
 }

@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS `{table}_archive` (
   last_error     LONGTEXT,
   locked_by      VARCHAR(128),
   locked_at      DATETIME(6),
+  lease_until    DATETIME(6),
   lease_token    BIGINT       NOT NULL,
   archived_at    DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   PRIMARY KEY (seq, archived_at),

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   -- Since when the row has been put off with a limit, and the longest limit since then, in microseconds.
   put_off_since  DATETIME(6),
   put_off_limit  BIGINT,
-  -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.
+  -- When the row is due: immediately, after a delay, or at its next attempt.
   available_at   DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   created_at     DATETIME(6)  NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
   -- When the row was inserted. `created_at` is a time of the producer.
@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS `{table}` (
   last_error     LONGTEXT,
   locked_by      VARCHAR(128),
   locked_at      DATETIME(6),
+  -- When the lease ends. No index contains it or any other column that a claim changes, so a claim writes no index.
+  lease_until    DATETIME(6),
   -- The token of the lease. A settlement with another token changes nothing, unless it reports a delivery.
   lease_token    BIGINT       NOT NULL DEFAULT 0,
   -- A mark of the call that settled the row last, so that a second statement can see which rows the first one settled.
@@ -57,7 +59,7 @@ CREATE TABLE IF NOT EXISTS `{table}` (
       TIMESTAMP'1000-01-01 00:00:00')) STORED,
   PRIMARY KEY (seq),
   UNIQUE KEY `{table}_id` (event_id),
-  -- The order in which a claim reads. Leased, delayed and parked rows have a time after now.
+  -- The order in which a claim reads. Delayed and parked rows have a time after now; a claim steps over leased ones.
   KEY `{table}_due` (phase, phase_at, seq),
   -- For claims of the strict mode, the lag, and lists of pending rows.
   KEY `{table}_phase` (phase, seq),

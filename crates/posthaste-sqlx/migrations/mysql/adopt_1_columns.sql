@@ -27,6 +27,7 @@ ALTER TABLE `{table}`
   ADD COLUMN put_off_since  DATETIME(6),
   ADD COLUMN put_off_limit  BIGINT,
   ADD COLUMN inserted_at    DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
+  ADD COLUMN lease_until    DATETIME(6),
   ADD COLUMN lease_token    BIGINT      NOT NULL DEFAULT 0,
   ADD COLUMN settlement     BIGINT      NOT NULL DEFAULT 0,
   ADD COLUMN size           BIGINT      NOT NULL DEFAULT

@@ -1,4 +1,4 @@
--- The order in which a claim reads. Leased, delayed and parked rows have a time after now.
+-- The order in which a claim reads. Delayed and parked rows have a time after now; a claim steps over leased ones.
 CREATE INDEX "{name}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
 -- For claims of the strict mode, the lag, and lists of pending rows.
 CREATE INDEX "{name}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
@@ -53,6 +53,7 @@ CREATE TABLE "{table}_archive" (
   last_error     text,
   locked_by      varchar(128),
   locked_at      timestamptz,
+  lease_until    timestamptz,
   lease_token    bigint       NOT NULL,
   archived_at    timestamptz  NOT NULL DEFAULT statement_timestamp()
 ) PARTITION BY RANGE (archived_at);

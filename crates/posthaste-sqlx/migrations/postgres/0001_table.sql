@@ -23,7 +23,7 @@ CREATE TABLE "{table}" (
   -- The reason for which the row is parked, and the destinations that have received the event.
   parked         text,
   progress       text[],
-  -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.
+  -- When the row is due: immediately, after a delay, or at its next attempt.
   available_at   timestamptz  NOT NULL DEFAULT clock_timestamp(),
   created_at     timestamptz  NOT NULL DEFAULT clock_timestamp(),
   -- When the row was inserted. `created_at` is a time of the producer.
@@ -35,6 +35,9 @@ CREATE TABLE "{table}" (
   put_off_limit  interval,
   locked_by      varchar(128),
   locked_at      timestamptz,
+  -- When the lease ends. No index contains it or any other column that a claim changes, so a claim is a heap-only
+  -- update: it writes no index entry.
+  lease_until    timestamptz,
   -- The token of the lease. A settlement with another token changes nothing, unless it reports a delivery.
   lease_token    bigint       NOT NULL DEFAULT 0,
   CONSTRAINT "{name}_seq_key" PRIMARY KEY (seq),
@@ -44,7 +47,10 @@ CREATE TABLE "{table}" (
   CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3)),
   CONSTRAINT "payload or payload_bytes, one of them" CHECK (num_nonnulls(payload, payload_bytes) = 1)
 ) WITH (
-  -- Every delivered event leaves two dead row versions. The sooner vacuum removes them, the fewer a claim steps over.
+  -- A heap-only update needs room for the new version on the page of the old one, and a claim updates all rows of a
+  -- page in one statement.
+  fillfactor = 45,
+  -- Every delivered event leaves dead row versions. The sooner vacuum removes them, the fewer a claim steps over.
   autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_cost_delay = 0
 );

@@ -1,7 +1,8 @@
 -- Times without a zone count as UTC.
 SET LOCAL TimeZone = 'UTC';
 
--- Writes every row again.
+-- Writes every row again, with room for claims on each page.
+ALTER TABLE "{table}" SET (fillfactor = 45);
 ALTER TABLE "{table}"
   ALTER COLUMN payload TYPE text USING payload::text,
   ALTER COLUMN payload DROP NOT NULL,
@@ -30,6 +31,7 @@ ALTER TABLE "{table}"
   ADD COLUMN put_off_since  timestamptz,
   ADD COLUMN put_off_limit  interval,
   ADD COLUMN inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+  ADD COLUMN lease_until    timestamptz,
   ADD COLUMN lease_token    bigint      NOT NULL DEFAULT 0;
 
 -- Writes every row a second time. Leases end, because their holders have no token. `inserted_at` stays the time of this

@@ -12,12 +12,12 @@ GRANT SELECT ON "{table}_schema" TO writer, relay, viewer;
 -- Writes events. It can read only their seq and id. (Only tokio-postgres reads xmin.)
 GRANT INSERT (event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type,
     schema_version, headers, payload, payload_bytes, created_at, available_at, inserted_at,
-    locked_by, locked_at, lease_token),
+    locked_by, locked_at, lease_until, lease_token),
   SELECT (seq, event_id, xmin) ON "{table}" TO writer;
 
 -- Only for tokio-postgres: its INSERT may find out that a savepoint is open, which the application can roll back
 -- unnoticed. The Writer then releases the lease that it inserted the row with, so that any engine can claim the row.
-GRANT UPDATE (available_at, locked_by, locked_at, lease_token) ON "{table}" TO writer;
+GRANT UPDATE (locked_by, locked_at, lease_until, lease_token) ON "{table}" TO writer;
 
 -- Claims, settles and purges. Cannot insert events.
 GRANT SELECT, UPDATE, DELETE ON "{table}" TO relay;

@@ -33,7 +33,7 @@ CREATE TABLE "{table}" (
   -- Since when the row has been put off with a limit, and the longest limit since then, in microseconds.
   put_off_since  INTEGER,
   put_off_limit  INTEGER,
-  -- When the row is due: immediately, after a delay, at its next attempt, or when its lease ends.
+  -- When the row is due: immediately, after a delay, or at its next attempt.
   available_at   INTEGER NOT NULL DEFAULT (
     CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000),
   created_at     INTEGER NOT NULL DEFAULT (
@@ -45,11 +45,13 @@ CREATE TABLE "{table}" (
   last_error     TEXT,
   locked_by      TEXT,
   locked_at      INTEGER,
+  -- When the lease ends. No index contains it or any other column that a claim changes, so a claim writes no index.
+  lease_until    INTEGER,
   -- The token of the lease. A settlement with another token changes nothing, unless it reports a delivery.
   lease_token    INTEGER NOT NULL DEFAULT 0
 );
 
--- The order in which a claim reads. Leased, delayed and parked rows have a time after now.
+-- The order in which a claim reads. Delayed and parked rows have a time after now; a claim steps over leased ones.
 CREATE INDEX "{table}_due" ON "{table}" (available_at, seq) WHERE status IN (0, 2);
 -- For claims of the strict mode, the lag, and lists of pending rows.
 CREATE INDEX "{table}_pending" ON "{table}" (seq) WHERE status IN (0, 2);
@@ -106,6 +108,7 @@ CREATE TABLE "{table}_archive" (
   last_error     TEXT,
   locked_by      TEXT,
   locked_at      INTEGER,
+  lease_until    INTEGER,
   lease_token    INTEGER NOT NULL,
   -- The number alone can repeat, after a restore of the file.
   PRIMARY KEY (seq, event_id)

@@ -27,7 +27,8 @@ const GET_ARCHIVED: &str = concat!(
 /// column.
 const REVIVE: &str = "UPDATE `{table}` SET status = 0, available_at = UTC_TIMESTAMP(6), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = LEAST(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
-  parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
+  parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL,
+  lease_until = NULL, lease_token = 0,
   progress = IF(?, NULL, progress)
 WHERE seq IN ({keys}) AND phase = 3";
 

@@ -50,8 +50,8 @@ macro_rules! found {
     };
 }
 
-/// Finds due rows in the order of the index. The join with one row that contains the clock makes all conditions use the
-/// same time.
+/// Finds due rows in the order of the index, and steps over leased ones. The join with one row that contains the clock
+/// makes all conditions use the same time.
 macro_rules! by_due {
     ($lock:literal) => {
         concat!(
@@ -59,11 +59,14 @@ macro_rules! by_due {
             ", 0 AS leased FROM (SELECT ",
             clock!(),
             " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_due`)
-WHERE o.phase = 0 AND o.phase_at <= c.now AND o.phase_at >= ",
+WHERE o.phase = 0 AND o.phase_at <= c.now AND (o.phase_at > ",
             at!(),
-            " AND o.phase_at <= ",
+            " OR o.phase_at = ",
             at!(),
-            " AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND)
+            " AND o.seq > ?) AND o.phase_at <= ",
+            at!(),
+            " AND (o.lease_until IS NULL OR o.lease_until <= c.now)
+  AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND)
 ORDER BY o.phase_at, o.seq LIMIT ?",
             $lock
         )
@@ -79,10 +82,10 @@ macro_rules! by_seq {
     ($lock:literal) => {
         concat!(
             found!(),
-            ", o.available_at > c.now AS leased FROM (SELECT ",
+            ", COALESCE(o.lease_until > c.now, 0) AS leased FROM (SELECT ",
             clock!(),
             " AS now) AS c STRAIGHT_JOIN `{table}` AS o FORCE INDEX (`{table}_phase`)
-WHERE o.phase = 0 AND (o.locked_by IS NOT NULL AND o.available_at > c.now
+WHERE o.phase = 0 AND (o.lease_until > c.now
   OR o.available_at <= c.now AND (? = 0 OR o.inserted_at <= c.now - INTERVAL ? MICROSECOND))
 ORDER BY o.seq LIMIT ?",
             $lock
@@ -110,7 +113,7 @@ pub(super) const LEASE: &str = concat!(
   lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ? AND lost_leases < ?),
   locked_by = ?, locked_at = ",
     at!(),
-    ", lease_token = ?, available_at = ",
+    ", lease_token = ?, lease_until = ",
     at!(),
     ", parked = NULL WHERE seq IN ({keys})"
 );
@@ -201,7 +204,8 @@ impl MySqlStore {
                 let skip_recent = delay(claim.skip_recent);
                 let until = range.until.unwrap_or(Timestamp::from_micros(i64::MAX));
                 let bind = |query: MySqlQuery| {
-                    let query = query.bind(value::now(claim.now)).bind(value::time(range.from.due));
+                    let from = value::time(range.from.due);
+                    let query = query.bind(value::now(claim.now)).bind(from).bind(from).bind(range.from.seq);
                     query.bind(value::time(until)).bind(skip_recent).bind(skip_recent)
                 };
                 let locked = self.lock_rows(connection, claim, &BY_DUE, bind).await?;
@@ -209,8 +213,7 @@ impl MySqlStore {
             });
             taken.await
         };
-        let taken = self.0.state.claim_floor.around(claim, seen_at, take, |taken| taken.last).await;
-        taken.map(|(taken, _)| taken)
+        self.claim_from_floor(claim, seen_at, take, |taken| taken.last).await
     }
 
     /// Finds rows and locks them. `bind` binds everything but the LIMIT.

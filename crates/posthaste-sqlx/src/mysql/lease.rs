@@ -34,7 +34,7 @@ pub(super) const LOCK: &str = concat!(held!(), " FOR UPDATE SKIP LOCKED");
 
 /// Extends leases of locked rows. LEAST keeps the count of lost leases within its column.
 pub(super) const RENEW: &str = concat!(
-    "UPDATE `{table}` SET available_at = ",
+    "UPDATE `{table}` SET lease_until = ",
     clock!(),
     " + INTERVAL ? MICROSECOND, lost_leases = LEAST(lost_leases, 2147483646) + ? WHERE seq IN ({keys})"
 );
@@ -42,14 +42,14 @@ pub(super) const RENEW: &str = concat!(
 pub(super) const RELEASE: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),
-    ", parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0 WHERE seq IN ({keys})"
+    ", parked = NULL, locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0 WHERE seq IN ({keys})"
 );
 
 pub(super) const PARK: &str = concat!(
     "UPDATE `{table}` SET available_at = ",
     clock!(),
     " + INTERVAL ? MICROSECOND, parked = ?, put_off_since = NULL, put_off_limit = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0
 WHERE seq IN ({keys})"
 );
 

@@ -45,7 +45,9 @@ macro_rules! row_columns {
             micros!("o.done_at"),
             " AS done_at, ",
             micros!("o.locked_at"),
-            " AS locked_at"
+            " AS locked_at, ",
+            micros!("o.lease_until"),
+            " AS lease_until"
         )
     };
 }

@@ -25,7 +25,7 @@ pub(super) const DONE: &str = concat!(
     "UPDATE `{table}` SET status = 1, done_at = ",
     clock!(),
     ", last_error = NULL, parked = NULL, put_off_since = NULL, put_off_limit = NULL, locked_by = NULL,
-  locked_at = NULL, lease_token = 0, settlement = ?
+  locked_at = NULL, lease_until = NULL, lease_token = 0, settlement = ?
 WHERE seq IN ({keys}) AND (event_id IN ({keys})) IS TRUE AND status IN (0, 2)"
 );
 
@@ -86,7 +86,7 @@ SET o.settlement = c.mark,
   o.last_error = CASE v.verdict WHEN 'done' THEN NULL WHEN 'deferred' THEN o.last_error ELSE v.error END,
   o.progress = IF(v.names IS NULL, o.progress,
     JSON_MERGE_PRESERVE(IF(JSON_VALID(o.progress), o.progress, '[]'), v.names)),
-  o.locked_by = NULL, o.locked_at = NULL, o.lease_token = 0,
+  o.locked_by = NULL, o.locked_at = NULL, o.lease_until = NULL, o.lease_token = 0,
   o.attempts = IF(v.verdict = 'failed', LEAST(GREATEST(o.attempts, 0), 2147483646) + 1, o.attempts),
   o.put_off_since = IF(v.give_up_after IS NULL, NULL, COALESCE(o.put_off_since, c.now)),
   o.put_off_limit = ",

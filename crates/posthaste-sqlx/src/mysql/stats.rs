@@ -26,10 +26,10 @@ macro_rules! bounded {
 macro_rules! states {
     () => {
         "CAST(COALESCE(SUM(status = 0), 0) AS SIGNED), CAST(COALESCE(SUM(status = 2), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at <= now), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NOT NULL), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NOT NULL), 0) AS SIGNED),
-  CAST(COALESCE(SUM(available_at > now AND locked_by IS NULL AND parked IS NULL), 0) AS SIGNED)"
+  CAST(COALESCE(SUM(available_at <= now AND COALESCE(lease_until <= now, 1)), 0) AS SIGNED),
+  CAST(COALESCE(SUM(lease_until > now), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at > now AND COALESCE(lease_until <= now, 1) AND parked IS NOT NULL), 0) AS SIGNED),
+  CAST(COALESCE(SUM(available_at > now AND COALESCE(lease_until <= now, 1) AND parked IS NULL), 0) AS SIGNED)"
     };
 }
 
@@ -49,7 +49,7 @@ macro_rules! sample {
 
 pub(super) const SAMPLE_OF_PENDING: &str = sample!(
     concat!(", ", states!()),
-    "seq, status, available_at, locked_by, parked, UTC_TIMESTAMP(6) AS now",
+    "seq, status, available_at, lease_until, parked, UTC_TIMESTAMP(6) AS now",
     "`{table}` FORCE INDEX (`{table}_phase`) WHERE phase = 0 AND"
 );
 pub(super) const SAMPLE_OF_DONE: &str =

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connections, Login};
 use super::{MySqlStore, wake_up};
-use crate::claim_floor::ClaimFloor;
 use crate::settle_throttle::SettleThrottle;
 use crate::store::builder::BuilderDialect;
 use crate::store::{Inner, StoreDialect};
@@ -18,7 +17,6 @@ use crate::store::{Inner, StoreDialect};
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) flavour: Flavour,
-    pub(super) claim_floor: ClaimFloor,
     /// True if the next claim may find rows that do not fit together, and so reads their sizes first. Set until a claim
     /// has finished without meeting large rows.
     pub(super) large_rows: AtomicBool,
@@ -27,8 +25,7 @@ pub(crate) struct State {
 
 impl State {
     pub(super) fn new(flavour: Flavour) -> Self {
-        let (claim_floor, settle_throttle) = (ClaimFloor::new(), SettleThrottle::default());
-        Self { flavour, claim_floor, large_rows: AtomicBool::new(true), settle_throttle }
+        Self { flavour, large_rows: AtomicBool::new(true), settle_throttle: SettleThrottle::default() }
     }
 }
 

@@ -27,7 +27,8 @@ const GET_ARCHIVED: &str = concat!(
 /// column.
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = statement_timestamp(), attempts = 0,
   deferrals = 0, lost_leases = 0, replays = least(replays, 2147483646) + 1, last_error = NULL, done_at = NULL,
-  put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0,
+  put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL,
+  lease_until = NULL, lease_token = 0,
   progress = CASE WHEN $2 THEN NULL ELSE progress END
 WHERE seq = ANY ($1) AND status = 3"#;
 

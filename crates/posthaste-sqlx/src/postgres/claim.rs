@@ -1,6 +1,6 @@
 //! Claims on PostgreSQL: one statement finds and leases due rows, in order.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
@@ -33,58 +33,53 @@ SELECT ARRAY(SELECT parked FROM (SELECT parked FROM names LIMIT 1000) AS first W
 // The statements contain these two numbers.
 const _: () = assert!(Claimed::MAX_PARKED_NAMES == 1000 && SUSPECT_LOST_LEASES == 10);
 
-/// The running total of bytes. The length of a value that is stored out of line is known without reading it.
-macro_rules! sizes {
+/// The size of a row. The length of a value that is stored out of line is known without reading it.
+macro_rules! size {
     () => {
-        "coalesce(octet_length(payload), octet_length(payload_bytes), 0) AS payload, \
-         coalesce(octet_length(headers), 0) AS headers"
+        "coalesce(octet_length(payload), octet_length(payload_bytes), 0) + coalesce(octet_length(headers), 0) AS bytes"
     };
 }
 
-/// Leases those rows of `due` that fit, in its order. RETURNING has no order and does not return the old due time. So
-/// one of the rows returns the order of all due rows, and each returns the last due time.
+/// Leases those rows of `due` that fit, in its order: the first one in any case. RETURNING has no order, so
+/// [`read`] sorts the rows.
 ///
 /// The window has no ORDER BY: it takes the rows as they come and needs no sort.
 ///
 /// `= ANY (ARRAY(…))` replaces a join: with a plan made while the table was empty, PostgreSQL may read all of it once
 /// per row of a join.
 macro_rules! lease {
-    ($order:literal) => {
+    () => {
         concat!(
             r#",
 picked AS MATERIALIZED (
-  SELECT seq, available_at FROM (
-    SELECT seq, available_at, row_number() OVER each AS place, sum(payload) OVER each + sum(headers) OVER each AS bytes
-    FROM due WINDOW each AS (ROWS UNBOUNDED PRECEDING)) AS summed
-  WHERE place = 1 OR bytes <= $6)
+  SELECT seq FROM (SELECT seq, bytes, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM due) AS summed
+  WHERE total <= $6 OR total = bytes)
 UPDATE "{table}" AS o SET
   locked_by = $2, locked_at = coalesce($1, statement_timestamp()), lease_token = $3,
-  available_at = coalesce($1, statement_timestamp()) + $4, parked = NULL,
+  lease_until = coalesce($1, statement_timestamp()) + $4, parked = NULL,
   lost_leases = o.lost_leases
     + (o.lost_leases < 10 AND o.locked_by IS NOT NULL AND o.locked_by <> $2)::int
 WHERE o.seq = ANY (ARRAY(SELECT seq FROM picked))
-RETURNING (SELECT max(available_at) FROM picked) AS last_due,
-  CASE WHEN o.seq = (SELECT max(seq) FROM picked)
-    THEN (SELECT array_agg(seq ORDER BY "#,
-            $order,
-            ") FROM due) END AS in_order, o.locked_at, o.lost_leases, ",
+RETURNING (SELECT count(*) FROM due) AS due, o.available_at, o.locked_at, o.lost_leases, "#,
             event_columns!()
         )
     };
 }
 
-/// Claims in the order of the index. MATERIALIZED makes PostgreSQL run the search once. SKIP LOCKED leaves out rows
-/// that another claim or settlement has locked. ($7, $8) is where the range begins, and $9 where it ends.
+/// Claims in the order of the index, and steps over leased rows. MATERIALIZED makes PostgreSQL run the search once.
+/// SKIP LOCKED leaves out rows that another claim or settlement has locked. ($7, $8) is where the range begins, and $9
+/// where it ends.
 pub(super) const BY_DUE: &str = concat!(
     r#"WITH due AS MATERIALIZED (
   SELECT seq, available_at, "#,
-    sizes!(),
+    size!(),
     r#" FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
     AND (available_at, seq) > ($7, $8) AND available_at < $9
+    AND (lease_until IS NULL OR lease_until <= coalesce($1, statement_timestamp()))
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
   ORDER BY available_at, seq LIMIT {limit} FOR UPDATE SKIP LOCKED)"#,
-    lease!("available_at, seq")
+    lease!()
 );
 
 /// Steps over rows that wait for their time. The first leased row ends the search, and it is looked for only before the
@@ -94,20 +89,22 @@ pub(super) const BY_SEQ: &str = concat!(
     r#"WITH fitting AS MATERIALIZED (
   SELECT seq FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
+    AND (lease_until IS NULL OR lease_until <= coalesce($1, statement_timestamp()))
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
   ORDER BY seq LIMIT {limit}),
 due AS MATERIALIZED (
   SELECT seq, available_at, "#,
-    sizes!(),
+    size!(),
     r#" FROM "{table}"
   WHERE status IN (0, 2) AND available_at <= coalesce($1, statement_timestamp())
+    AND (lease_until IS NULL OR lease_until <= coalesce($1, statement_timestamp()))
     AND ($5 = interval '0' OR inserted_at <= coalesce($1, statement_timestamp()) - $5)
     AND seq < coalesce((SELECT seq FROM "{table}"
-      WHERE status IN (0, 2) AND locked_by IS NOT NULL AND available_at > coalesce($1, statement_timestamp())
+      WHERE status IN (0, 2) AND lease_until > coalesce($1, statement_timestamp())
         AND seq < (SELECT max(seq) FROM fitting)
       ORDER BY seq LIMIT 1), 9223372036854775807)
   ORDER BY seq LIMIT {limit} FOR UPDATE)"#,
-    lease!("seq")
+    lease!()
 );
 
 /// Lets one claim of the strict mode run at a time. It is a lock of the transaction and not of the session, because
@@ -173,25 +170,7 @@ impl PgStore {
             });
             taken.await
         };
-        let floor = &self.0.state.claim_floor;
-        let (taken, range) = floor.around(claim, seen_at, take, |taken| taken.last).await?;
-        if range.is_partial() && taken.last.is_none() {
-            self.wake_for_sweep();
-        }
-        Ok(taken)
-    }
-
-    /// Wakes the engine at the next sweep. A commit notifies only once, and the claim that follows does not see its row
-    /// if that row is below the floor.
-    fn wake_for_sweep(&self) {
-        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.state.claim_floor.plan_wake_up())
-        else {
-            return;
-        };
-        tokio::spawn(async move {
-            tokio::time::sleep_until(at.into()).await;
-            wake.notify();
-        });
+        self.claim_from_floor(claim, seen_at, take, |taken| taken.last).await
     }
 }
 
@@ -226,31 +205,31 @@ impl TakenRows {
     }
 }
 
-/// Streams the rows, so that each is in memory only once.
+/// Streams the rows, so that each is in memory only once, and puts them into the order of the claim.
 async fn read(query: PgQuery, connection: &mut PgConnection, claim: &Claim<'_>) -> sqlx::Result<TakenRows> {
-    let (mut rows, mut order, mut last_due) = (Vec::new(), Vec::new(), None);
+    let (mut found, mut due) = (Vec::with_capacity(claim.limit), 0);
     let mut stream = query.fetch(connection);
     while let Some(row) = stream.try_next().await? {
-        order.extend(row.try_get::<Option<Vec<i64>>, _>("in_order")?.unwrap_or_default());
-        last_due = Some(row.try_get::<Time, _>("last_due")?.0);
-        rows.push(leased(&row, claim));
+        due = row.try_get::<i64, _>("due")?;
+        found.push((position(&row)?, leased(&row, claim)));
     }
-    let places: HashMap<i64, usize> = order.iter().enumerate().map(|(at, seq)| (*seq, at)).collect();
-    rows.sort_by_cached_key(|row| places.get(&seq(row)).copied());
-    let may_be_more = order.len() == claim.limit || rows.len() < order.len();
-    let last = rows.last().zip(last_due).map(|(row, due)| IndexPosition { due, seq: seq(row) });
-    Ok(TakenRows { rows, due: order.len(), last: last.filter(|_| may_be_more) })
+    match claim.order {
+        ClaimOrder::Due => found.sort_unstable_by_key(|(position, _)| *position),
+        ClaimOrder::Seq => found.sort_unstable_by_key(|(position, _)| position.seq),
+    }
+    let due = usize::try_from(due).unwrap_or_default();
+    let may_be_more = due == claim.limit || found.len() < due;
+    let last = found.last().map(|(position, _)| *position).filter(|_| may_be_more);
+    Ok(TakenRows { rows: found.into_iter().map(|(_, row)| row).collect(), due, last })
+}
+
+fn position(row: &PgRow) -> sqlx::Result<IndexPosition> {
+    let due: Time = row.try_get("available_at")?;
+    Ok(IndexPosition { due: due.0, seq: row.try_get("seq")? })
 }
 
 fn leased(row: &PgRow, claim: &Claim<'_>) -> ClaimedRow {
     let mut reader = RowReader::new(row);
     let now = reader.time("locked_at").unwrap_or_default();
     reader.leased(claim, now)
-}
-
-fn seq(row: &ClaimedRow) -> i64 {
-    match row {
-        Ok(leased) => leased.lease.seq,
-        Err(malformed) => malformed.lease.seq,
-    }
 }

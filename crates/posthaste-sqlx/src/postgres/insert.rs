@@ -47,7 +47,8 @@ async fn insert_one(
         .bind(row.created_at)
         .bind(row.due_in)
         .bind(row.owner)
-        .bind(row.token);
+        .bind(row.token)
+        .bind(row.lease_for);
     let inserted = bind_database_id(insert, statements).fetch_optional(connection).await?;
     Ok(vec![inserted.map(|row| row.try_get(0)).transpose()?])
 }
@@ -74,7 +75,8 @@ async fn insert_many(
         .bind(columns.created_at)
         .bind(columns.due_in)
         .bind(columns.owner)
-        .bind(columns.token);
+        .bind(columns.token)
+        .bind(columns.lease_for);
     let inserted = bind_database_id(insert, statements).fetch_all(connection).await?;
     let pairs = inserted.iter().map(|row| Ok((row.try_get(1)?, row.try_get(0)?)));
     Ok(seqs_by_id(rows, pairs.collect::<sqlx::Result<_>>()?))

@@ -19,7 +19,7 @@ WHERE o.seq = v.seq AND o.event_id = v.id AND o.lease_token = v.token AND o.lock
 
 /// Extends leases, and returns them with their tokens. `least` keeps the count of lost leases within its column.
 pub(super) const RENEW: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6,
+    r#"UPDATE "{table}" AS o SET lease_until = coalesce($5, statement_timestamp()) + $6,
   lost_leases = least(o.lost_leases, 2147483646) + $7"#,
     held!(),
     " RETURNING o.event_id, o.seq, o.lease_token"
@@ -27,13 +27,13 @@ pub(super) const RENEW: &str = concat!(
 
 pub(super) const RELEASE: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()), parked = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0"#,
     held!()
 );
 
 pub(super) const PARK: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = coalesce($5, statement_timestamp()) + $6, parked = $7,
-  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0"#,
     held!()
 );
 

@@ -34,7 +34,7 @@ macro_rules! archive_columns {
     () => {
         "event_id, event_type, aggregate_type, aggregate_id, tenant_id, topic, content_type, schema_version, \
          payload, payload_bytes, headers, attempts, deferrals, lost_leases, replays, parked, progress, \
-         available_at, created_at, inserted_at, done_at, last_error, locked_by, locked_at, lease_token"
+         available_at, created_at, inserted_at, done_at, last_error, locked_by, locked_at, lease_until, lease_token"
     };
 }
 

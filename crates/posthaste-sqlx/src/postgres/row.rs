@@ -24,7 +24,7 @@ macro_rules! row_columns {
         "o.seq, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.tenant_id, \
          coalesce(octet_length(o.payload), octet_length(o.payload_bytes), 0)::int8 AS payload_size, \
          o.headers, o.status, o.attempts, o.deferrals, o.lost_leases, o.replays, o.parked, o.progress, \
-         o.available_at, o.created_at, o.inserted_at, o.done_at, o.last_error, o.locked_by, o.locked_at"
+         o.available_at, o.created_at, o.inserted_at, o.done_at, o.last_error, o.locked_by, o.locked_at, o.lease_until"
     };
 }
 

@@ -31,7 +31,8 @@ WHERE seq = ANY ($1) AND status NOT IN (1, 3)
 /// The lean statement for deliveries whose rows are kept.
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = coalesce($3, statement_timestamp()), last_error = NULL,
-  put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  put_off_since = NULL, put_off_limit = NULL, parked = NULL, locked_by = NULL, locked_at = NULL,
+  lease_until = NULL, lease_token = 0"#,
     meant!()
 );
 
@@ -79,7 +80,7 @@ pub(super) const GENERAL: &str = concat!(
     r#" THEN v.park END,
   progress = CASE WHEN v.last_name < v.first_name THEN o.progress ELSE (
     SELECT array_agg(DISTINCT name) FROM unnest(o.progress || ($4::text[])[v.first_name:v.last_name]) AS name) END,
-  locked_by = NULL, locked_at = NULL, lease_token = 0
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0
 FROM unnest($5::int8[], $6::text[], $7::int8[], $8::text[], $9::text[], $10::interval[], $11::interval[],
     $12::text[], $13::int8[], $14::int8[], $15::int8[], $16::int4[], $17::int4[])
   AS v (seq, id, token, verdict, error, delay, give_up_after, park, max_attempts, first_delay, last_delay,

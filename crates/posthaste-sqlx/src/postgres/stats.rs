@@ -21,10 +21,12 @@ const IN_ORDER: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmaps
 macro_rules! states {
     () => {
         "count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
-  count(*) FILTER (WHERE available_at <= statement_timestamp()),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NOT NULL),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NOT NULL),
-  count(*) FILTER (WHERE available_at > statement_timestamp() AND locked_by IS NULL AND parked IS NULL)"
+  count(*) FILTER (WHERE greatest(available_at, lease_until) <= statement_timestamp()),
+  count(*) FILTER (WHERE lease_until > statement_timestamp()),
+  count(*) FILTER (WHERE available_at > statement_timestamp() AND (lease_until > statement_timestamp()) IS NOT TRUE
+    AND parked IS NOT NULL),
+  count(*) FILTER (WHERE available_at > statement_timestamp() AND (lease_until > statement_timestamp()) IS NOT TRUE
+    AND parked IS NULL)"
     };
 }
 
@@ -134,7 +136,7 @@ SELECT 'event' || n, 'Tested', '{}', CASE WHEN n % 10 = 0 THEN 2 ELSE 0 END,
 FROM generate_series({first}, {last}) AS n"#,
             done: r#"UPDATE "{table}" SET status = CASE WHEN seq % 5 = 0 THEN 0 ELSE 1 END, done_at = now()"#,
             dead: r#"UPDATE "{table}" SET status = 3"#,
-            archive: r#"INSERT INTO "{table}_archive" ({columns}) SELECT {columns} FROM "{table}""#,
+            archive: r#"INSERT INTO "{table}_archive" ({columns}) SELECT {columns} FROM "{table}" ORDER BY seq"#,
             archive_error: 29_999,
         };
         check(&store, script).await;

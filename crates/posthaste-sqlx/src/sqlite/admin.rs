@@ -29,7 +29,8 @@ const GET_ARCHIVED: &str = concat!(
 /// Makes a DEAD row NEW, as if it had just been inserted, and counts the replay.
 const REVIVE: &str = r#"UPDATE "{table}" SET status = 0, available_at = ?2, attempts = 0, deferrals = 0,
   lost_leases = 0, replays = replays + 1, last_error = NULL, done_at = NULL, parked = NULL,
-  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = 0, progress = iif(?3, NULL, progress)
+  put_off_since = NULL, put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0,
+  progress = iif(?3, NULL, progress)
 WHERE seq IN (SELECT value FROM jsonb_each(?1)) AND status = 3"#;
 
 const PAUSE: &str = r#"INSERT INTO "{table}_control" (route, paused_at, paused_by) VALUES (?1, ?2, ?3)

@@ -14,6 +14,7 @@ use sqlx::{Row as _, Sqlite, SqliteConnection};
 use super::row::event_columns;
 use super::{SqliteStore, value};
 use crate::claim_byte_limit::rows_within_limit;
+use crate::claim_floor::{ClaimRange, IndexPosition};
 use crate::clock_and_pauses::ServerState;
 use crate::row::{ReadValues as _, RowReader};
 use crate::store::claim::ClaimDialect;
@@ -27,10 +28,17 @@ pub(super) const PARKED_NAMES: &str = r#"WITH RECURSIVE names (name) AS (
     WHERE parked IS NOT NULL AND parked > name) FROM names WHERE name IS NOT NULL LIMIT ?1)
 SELECT json_group_array(name) FROM names WHERE typeof(name) = 'text'"#;
 
-/// Tells whether a claim would find anything: one step in the index, without the write lock. An empty poll costs no
-/// more than that.
-pub(super) const ANYTHING_DUE: &str = r#"SELECT EXISTS (
-  SELECT 1 FROM "{table}" INDEXED BY "{table}_due" WHERE status IN (0, 2) AND available_at <= ?1)"#;
+/// The rows of a range that are due and not leased. (?2, ?3) is where the range begins, and ?4 where it ends.
+macro_rules! claimable {
+    () => {
+        r#" FROM "{table}" INDEXED BY "{table}_due"
+WHERE status IN (0, 2) AND available_at <= ?1 AND (available_at, seq) > (?2, ?3) AND available_at < ?4
+  AND (lease_until IS NULL OR lease_until <= ?1)"#
+    };
+}
+
+/// Tells whether a claim would find anything, without the write lock. An empty poll costs no more than that.
+pub(super) const ANYTHING_DUE: &str = concat!("SELECT EXISTS (SELECT 1", claimable!(), ")");
 
 macro_rules! size {
     () => {
@@ -43,9 +51,9 @@ macro_rules! size {
 pub(super) const BY_DUE: &str = concat!(
     "SELECT seq, ",
     size!(),
-    r#" FROM "{table}" INDEXED BY "{table}_due"
-WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
-ORDER BY available_at, seq LIMIT ?3"#
+    ", CAST(available_at AS INTEGER)",
+    claimable!(),
+    " AND (?5 IS NULL OR inserted_at <= ?5) ORDER BY available_at, seq LIMIT ?6"
 );
 
 /// Steps over rows that wait for their time. The first leased row ends the search, and it is looked for only before the
@@ -53,10 +61,10 @@ ORDER BY available_at, seq LIMIT ?3"#
 pub(super) const BY_SEQ: &str = concat!(
     "SELECT seq, ",
     size!(),
-    r#" FROM "{table}" INDEXED BY "{table}_pending"
+    r#", CAST(available_at AS INTEGER) FROM "{table}" INDEXED BY "{table}_pending"
 WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
   AND seq < coalesce((SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
-    WHERE status IN (0, 2) AND locked_by IS NOT NULL AND available_at > ?1
+    WHERE status IN (0, 2) AND lease_until > ?1
       AND seq < (SELECT max(seq) FROM (SELECT seq FROM "{table}" INDEXED BY "{table}_pending"
         WHERE status IN (0, 2) AND available_at <= ?1 AND (?2 IS NULL OR inserted_at <= ?2)
         ORDER BY seq LIMIT ?3))
@@ -67,7 +75,7 @@ ORDER BY seq LIMIT ?3"#
 /// Leases rows. A lease that another owner left without an outcome counts as lost, up to the number at which the engine
 /// suspects the event.
 pub(super) const LEASE: &str = r#"UPDATE "{table}" SET
-  locked_by = ?1, locked_at = ?2, lease_token = ?3, available_at = ?4, parked = NULL,
+  locked_by = ?1, locked_at = ?2, lease_token = ?3, lease_until = ?4, parked = NULL,
   lost_leases = lost_leases + (locked_by IS NOT NULL AND locked_by <> ?1 AND lost_leases < ?6)
 WHERE seq IN (SELECT value FROM jsonb_each(?5))"#;
 
@@ -80,8 +88,12 @@ pub(super) const ROWS: &str = concat!(
 /// The driver's thread reads ahead, so each query is given rows of at most this many bytes.
 const READ_AHEAD_BYTES: usize = 4 << 20;
 
-/// A due row: its `seq` and its size in bytes.
-type DueRow = (i64, i64);
+/// A row that can be claimed.
+struct DueRow {
+    position: IndexPosition,
+    /// In bytes.
+    size: i64,
+}
 
 impl ClaimDialect for Sqlite {
     async fn read_server_state(store: &SqliteStore) -> Result<ServerState, StoreError> {
@@ -101,39 +113,53 @@ impl ClaimDialect for Sqlite {
     async fn take(
         store: &SqliteStore,
         claim: &Claim<'_>,
-        _seen_at: Timestamp,
+        seen_at: Timestamp,
         claimed: &mut Claimed,
     ) -> Result<(), StoreError> {
         let now = claim.now.unwrap_or_else(Timestamp::now);
-        if !store.is_anything_due(now).await? {
-            return Ok(());
-        }
-        let work =
-            async |connection: &mut SqliteConnection| store.take(connection, claim, now, claimed).await;
-        store.connections().engine_in_transaction(work).await
+        let mut take = async |range: ClaimRange| {
+            if !store.is_anything_due(now, range).await? {
+                return Ok(None);
+            }
+            let work = async |connection: &mut SqliteConnection| {
+                store.take(connection, claim, now, range, claimed).await
+            };
+            store.connections().engine_in_transaction(work).await
+        };
+        match claim.order {
+            ClaimOrder::Seq => take(ClaimRange::WHOLE).await?,
+            ClaimOrder::Due => store.claim_from_floor(claim, seen_at, take, |last| *last).await?,
+        };
+        Ok(())
     }
 }
 
 impl SqliteStore {
-    async fn is_anything_due(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let query = self.sql().scalar(ANYTHING_DUE).bind(now.as_micros());
+    async fn is_anything_due(&self, now: Timestamp, range: ClaimRange) -> Result<bool, StoreError> {
+        let (from, until) = bounds(range);
+        let query = self.sql().scalar(ANYTHING_DUE).bind(now.as_micros()).bind(from.due.as_micros());
+        let query = query.bind(from.seq).bind(until.as_micros());
         query.fetch_one(&self.connections().write).await.map_err(|error| self.failed(error))
     }
 
+    /// Leases rows and reads them. Returns the position of the last one; `None` if the claim has seen all that is due
+    /// in its range.
     async fn take(
         &self,
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
+        range: ClaimRange,
         claimed: &mut Claimed,
-    ) -> sqlx::Result<()> {
-        let mut found = self.find(connection, claim, now).await?;
+    ) -> sqlx::Result<Option<IndexPosition>> {
+        let mut found = self.find(connection, claim, now, range).await?;
         let fitting = rows_within_limit(sizes(&found), claim.max_bytes);
         claimed.cut = fitting < found.len();
+        let may_be_more = claimed.cut || found.len() == claim.limit;
         found.truncate(fitting);
-        let seqs: Vec<i64> = found.iter().map(|(seq, _)| *seq).collect();
+        let seqs: Vec<i64> = found.iter().map(|row| row.position.seq).collect();
         if seqs.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         self.sql()
             .query(LEASE)
@@ -153,7 +179,7 @@ impl SqliteStore {
         }
         let place: HashMap<i64, usize> = seqs.into_iter().zip(0..).collect();
         claimed.events.sort_by_key(|leased| place.get(&leased.lease.seq).copied());
-        Ok(())
+        Ok(found.last().map(|row| row.position).filter(|_| may_be_more))
     }
 
     /// Finds due rows, in the order of the claim.
@@ -162,15 +188,19 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         claim: &Claim<'_>,
         now: Timestamp,
+        range: ClaimRange,
     ) -> sqlx::Result<Vec<DueRow>> {
-        let select = match claim.order {
-            ClaimOrder::Due => BY_DUE,
-            ClaimOrder::Seq => BY_SEQ,
-        };
         let inserted_before = (!claim.skip_recent.is_zero()).then(|| (now - claim.skip_recent).as_micros());
-        let query = self.sql().query(select).bind(now.as_micros()).bind(inserted_before);
-        let rows = query.bind(value::limit(claim.limit)).fetch_all(connection).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        let query = match claim.order {
+            ClaimOrder::Due => {
+                let (from, until) = bounds(range);
+                let query = self.sql().query(BY_DUE).bind(now.as_micros()).bind(from.due.as_micros());
+                query.bind(from.seq).bind(until.as_micros())
+            }
+            ClaimOrder::Seq => self.sql().query(BY_SEQ).bind(now.as_micros()),
+        };
+        let rows = query.bind(inserted_before).bind(value::limit(claim.limit)).fetch_all(connection).await?;
+        rows.iter().map(DueRow::read).collect()
     }
 
     /// Streams the rows, so that each is in memory only once.
@@ -182,7 +212,7 @@ impl SqliteStore {
         slice: &[DueRow],
         claimed: &mut Claimed,
     ) -> sqlx::Result<()> {
-        let seqs: Vec<i64> = slice.iter().map(|(seq, _)| *seq).collect();
+        let seqs: Vec<i64> = slice.iter().map(|row| row.position.seq).collect();
         let mut rows = self.sql().query(ROWS).bind(value::seqs(&seqs)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             match RowReader::new(&row).leased(claim, now) {
@@ -194,6 +224,18 @@ impl SqliteStore {
     }
 }
 
+impl DueRow {
+    fn read(row: &SqliteRow) -> sqlx::Result<Self> {
+        let due = Timestamp::from_micros(row.try_get(2)?);
+        Ok(Self { position: IndexPosition { due, seq: row.try_get(0)? }, size: row.try_get(1)? })
+    }
+}
+
+/// The position after which a range begins, and the time before which it ends.
+fn bounds(range: ClaimRange) -> (IndexPosition, Timestamp) {
+    (range.from, range.until.unwrap_or(Timestamp::from_micros(i64::MAX)))
+}
+
 /// A JSON list of names.
 fn names(row: &SqliteRow) -> sqlx::Result<BTreeSet<String>> {
     let names = row.text_at(0)?.unwrap_or_default();
@@ -201,5 +243,5 @@ fn names(row: &SqliteRow) -> sqlx::Result<BTreeSet<String>> {
 }
 
 fn sizes(found: &[DueRow]) -> impl Iterator<Item = i64> + '_ {
-    found.iter().map(|(_, size)| *size)
+    found.iter().map(|row| row.size)
 }

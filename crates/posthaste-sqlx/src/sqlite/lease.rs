@@ -21,20 +21,20 @@ WHERE o.seq = v.seq AND +o.event_id = coalesce(v.id, o.event_id) AND o.lease_tok
 }
 
 pub(super) const RENEW: &str = concat!(
-    r#"UPDATE "{table}" AS o SET available_at = ?3, lost_leases = lost_leases + ?4"#,
+    r#"UPDATE "{table}" AS o SET lease_until = ?3, lost_leases = lost_leases + ?4"#,
     held!(),
     " RETURNING seq, event_id"
 );
 
 pub(super) const RELEASE: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = ?3, parked = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0"#,
     held!()
 );
 
 pub(super) const PARK: &str = concat!(
     r#"UPDATE "{table}" AS o SET available_at = ?3, parked = ?4, put_off_since = NULL, put_off_limit = NULL,
-  locked_by = NULL, locked_at = NULL, lease_token = 0"#,
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0"#,
     held!()
 );
 

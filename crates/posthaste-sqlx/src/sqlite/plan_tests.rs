@@ -35,12 +35,12 @@ const EXPECTED: [Expected<'static>; 24] = [
     by(
         "anything due",
         claim::ANYTHING_DUE,
-        "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)",
+        "SEARCH outbox_event USING INDEX outbox_event_due (available_at>? AND available_at<?)",
     ),
     by(
         "claim by due time",
         claim::BY_DUE,
-        "SEARCH outbox_event USING INDEX outbox_event_due (available_at<?)",
+        "SEARCH outbox_event USING INDEX outbox_event_due (available_at>? AND available_at<?)",
     ),
     by("claim by insertion", claim::BY_SEQ, "SEARCH outbox_event USING INDEX outbox_event_pending (seq<?)"),
     by("lease", claim::LEASE, BY_KEY),

@@ -21,7 +21,8 @@ macro_rules! row_columns {
     () => {
         "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, \
          octet_length(payload) AS payload_size, headers, status, attempts, deferrals, lost_leases, replays, \
-         parked, progress, available_at, created_at, inserted_at, done_at, last_error, locked_by, locked_at"
+         parked, progress, available_at, created_at, inserted_at, done_at, last_error, locked_by, locked_at, \
+         lease_until"
     };
 }
 

@@ -29,7 +29,7 @@ macro_rules! delivered {
 /// A row that is DONE needs no lease token, so the column shows which statement settled the row.
 pub(super) const DONE: &str = concat!(
     r#"UPDATE "{table}" SET status = 1, done_at = ?3, last_error = NULL, parked = NULL, put_off_since = NULL,
-  put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_token = ?4 "#,
+  put_off_limit = NULL, locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = ?4 "#,
     delivered!()
 );
 
@@ -91,7 +91,7 @@ pub(super) const GENERAL: &str = concat!(
     SELECT json_group_array(name) FROM (
       SELECT value AS name FROM json_each(v.delivered)
       UNION SELECT value FROM json_each(iif(json_valid(o.progress), o.progress, '[]')))) END,
-  locked_by = NULL, locked_at = NULL, lease_token = 0
+  locked_by = NULL, locked_at = NULL, lease_until = NULL, lease_token = 0
 FROM (SELECT value ->> 'seq' AS seq, value ->> 'id' AS id, value ->> 'token' AS token, value ->> 'verdict' AS verdict,
     value ->> 'error' AS error, value ->> 'delay' AS delay, value ->> 'park' AS park,
     value ->> 'max_attempts' AS max_attempts, value -> 'delays' AS delays, value ->> 'last_delay' AS last_delay,

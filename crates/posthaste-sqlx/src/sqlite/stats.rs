@@ -14,10 +14,10 @@ use crate::store::stats::{DoneRows, StatsDialect, estimate};
 macro_rules! states {
     () => {
         "count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 2),
-  count(*) FILTER (WHERE available_at <= ?1),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NOT NULL),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NOT NULL),
-  count(*) FILTER (WHERE available_at > ?1 AND locked_by IS NULL AND parked IS NULL)"
+  count(*) FILTER (WHERE available_at <= ?1 AND coalesce(lease_until <= ?1, 1)),
+  count(*) FILTER (WHERE lease_until > ?1),
+  count(*) FILTER (WHERE available_at > ?1 AND coalesce(lease_until <= ?1, 1) AND parked IS NOT NULL),
+  count(*) FILTER (WHERE available_at > ?1 AND coalesce(lease_until <= ?1, 1) AND parked IS NULL)"
     };
 }
 
@@ -37,7 +37,7 @@ macro_rules! sample {
 
 pub(super) const SAMPLE_OF_PENDING: &str = sample!(
     concat!(", ", states!()),
-    "seq, status, available_at, locked_by, parked",
+    "seq, status, available_at, lease_until, parked",
     r#""{table}" INDEXED BY "{table}_pending" WHERE status IN (0, 2) AND"#
 );
 pub(super) const SAMPLE_OF_ALL: &str = sample!("", "seq", r#""{table}" WHERE"#);

@@ -6,6 +6,7 @@ use posthaste::store::{Claim, Claimed};
 use posthaste::{StoreError, Timestamp};
 
 use super::{SqlStore, StoreDialect};
+use crate::claim_floor::{ClaimRange, IndexPosition};
 use crate::clock_and_pauses::ServerState;
 
 /// The SQL of one database for claims.
@@ -38,6 +39,34 @@ impl<D: ClaimDialect> SqlStore<D> {
             D::take(self, claim, state.now, &mut claimed).await?;
         }
         Ok(claimed)
+    }
+
+    /// A claim in the order of due times, over the range whose turn it is. `last` is the position of the last row that
+    /// it leased; `None` if the claim has seen all that is due in its range.
+    pub(crate) async fn claim_from_floor<T>(
+        &self,
+        claim: &Claim<'_>,
+        seen_at: Timestamp,
+        take: impl AsyncFnOnce(ClaimRange) -> Result<T, StoreError>,
+        last: impl Fn(&T) -> Option<IndexPosition>,
+    ) -> Result<T, StoreError> {
+        let (taken, range) = self.0.claim_floor.around(claim, seen_at, take, &last).await?;
+        if range.is_partial() && last(&taken).is_none() {
+            self.wake_for_sweep();
+        }
+        Ok(taken)
+    }
+
+    /// Wakes the engine at the next sweep. A commit notifies only once, and the claim that follows does not see its row
+    /// if that row is below the floor.
+    fn wake_for_sweep(&self) {
+        let (Some(wake), Some(at)) = (self.0.wake.get().cloned(), self.0.claim_floor.plan_wake_up()) else {
+            return;
+        };
+        tokio::spawn(async move {
+            tokio::time::sleep_until(at.into()).await;
+            wake.notify();
+        });
     }
 
     async fn server_state(&self) -> Result<ServerState, StoreError> {

@@ -24,6 +24,7 @@ use posthaste_sql_writer::WriterContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::OpenError;
+use crate::claim_floor::ClaimFloor;
 use crate::clock_and_pauses::ServerStateCache;
 use crate::parked_routes_cache::ParkedNames;
 use crate::sql::Sql;
@@ -105,6 +106,8 @@ pub(crate) struct Inner<D: StoreDialect> {
     pub(crate) server_state: ServerStateCache,
     /// The names for which rows are parked. Every claim reads it; a background task refreshes it.
     pub(crate) parked_names: ParkedNames,
+    /// Where claims begin to read.
+    pub(crate) claim_floor: ClaimFloor,
     /// Notified when there may be rows to claim. Created when an engine first calls `wake`, together with the task that
     /// watches the database.
     pub(crate) wake: OnceLock<Notifier>,
@@ -147,6 +150,7 @@ impl<D: StoreDialect> SqlStore<D> {
             statements: Arc::new(statements),
             server_state: ServerStateCache::default(),
             parked_names: ParkedNames::default(),
+            claim_floor: ClaimFloor::new(),
             wake: OnceLock::new(),
             stop: CancellationToken::new(),
             state,

@@ -85,7 +85,7 @@ impl Fixture {
     pub(crate) async fn assert_delivered_what_is_stored(&self) {
         // Rows of dropped writes are leased to this engine, which does not know them.
         self.db
-            .execute(&format!("UPDATE outbox_event SET available_at = {LONG_AGO_SQL} WHERE status = 0"))
+            .execute(&format!("UPDATE outbox_event SET lease_until = {LONG_AGO_SQL} WHERE status = 0"))
             .await;
         wait_until("everything is delivered", async || {
             self.outbox.idle().await.expect("the store works");

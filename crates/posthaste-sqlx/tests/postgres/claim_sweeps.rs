@@ -7,6 +7,7 @@ use posthaste::store::{Claimed, Owner, Store as _};
 use posthaste_sqlx::PgStore;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
+use crate::cases::leases::find_rows_below_the_floor;
 use crate::support::*;
 
 /// A store with a login of its own, whose reads a row security policy can block.
@@ -134,4 +135,18 @@ async fn claim_after_a_failed_one_finds_rows_that_have_long_been_due() {
     relay.db.execute(&format!("GRANT UPDATE ON outbox_event TO {}", relay.role)).await;
     assert_eq!(ids(&relay.claim(10).await.expect("a claim")), ["old"]);
     relay.close(None).await;
+}
+
+/// While a snapshot is held, the server keeps every version of every row.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask test"]
+async fn rows_below_the_claim_floor_are_found_while_a_snapshot_is_held() {
+    let db = Db::new().await;
+    let mut snapshot = db.connect().await;
+    run(&mut snapshot, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_event")
+        .await
+        .unwrap();
+    find_rows_below_the_floor(&db).await;
+    snapshot.close().await.expect("the end");
+    db.close().await;
 }

@@ -12,6 +12,11 @@ pub(crate) const NOW_SQL: &str = "now()";
 pub(crate) const IN_AN_HOUR_SQL: &str = "now() + interval '1 hour'";
 pub(crate) const NEVER_SQL: &str = "'infinity'";
 
+/// A FROM clause with the numbers from 1 on, as `n`.
+pub(crate) fn numbers_sql(count: u32) -> String {
+    format!("generate_series(1, {count}) AS numbers (n)")
+}
+
 pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = MALFORMED_ON_SERVERS;
 /// Every id can be read here.
 pub(crate) const UNNAMED_ROW_SQL: Option<&str> = None;

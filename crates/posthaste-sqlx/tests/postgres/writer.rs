@@ -37,7 +37,8 @@ async fn born_leased_row_counts_from_its_statement_and_not_from_the_start_of_its
     tx.write(event("single")).await.unwrap();
     tx.write_all(events(&["batch-1", "batch-2"])).await.unwrap();
     let late = "SELECT count(*) FROM outbox_event WHERE locked_by IS NOT NULL
-        AND least(locked_at, inserted_at, available_at - interval '10 seconds') > now() + interval '1.4 seconds'";
+        AND least(locked_at, inserted_at, available_at, lease_until - interval '10 seconds')
+          > now() + interval '1.4 seconds'";
     let late: i64 = sqlx::query_scalar(late).fetch_one(&mut *tx).await.unwrap();
     assert_eq!(late, 3, "all of them, by all their times");
     tx.commit().await.unwrap();

@@ -16,6 +16,12 @@ pub(crate) const NOW_SQL: &str = "datetime('now')";
 pub(crate) const IN_AN_HOUR_SQL: &str = "datetime('now', '+1 hour')";
 pub(crate) const NEVER_SQL: &str = "9000000000000000";
 
+/// A FROM clause with the numbers from 1 on, as `n`.
+pub(crate) fn numbers_sql(count: u32) -> String {
+    let more = format!("SELECT n + 1 FROM numbers WHERE n < {count}");
+    format!("(WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL {more}) SELECT n FROM numbers) AS numbers")
+}
+
 /// Values that the table accepts and that cannot be read: a column, its value, and the reported defect.
 pub(crate) const MALFORMED_COLUMNS: &[(&str, &str, &str)] = &[
     ("headers", "'[\"s3cret\"]'", "headers"),

@@ -127,6 +127,9 @@ macro_rules! store_conformance {
                 closed_route_ends_the_time_of_putting_off
                 any_other_outcome_ends_putting_off
             }
+            lease {
+                row_is_claimable_at_one_instant_whatever_happened_to_it
+            }
             renew {
                 renewing_moves_the_end
                 only_held_leases_are_returned

@@ -143,7 +143,7 @@ pub async fn claim_sets_the_lock(h: &dyn Harness) {
     assert_eq!(leased.lease.seq, row.seq);
     assert_eq!(row.locked_by.as_deref(), Some(k.owner.as_str()));
     assert_eq!(row.locked_at, Some(t));
-    assert_eq!(row.available_at, t + LEASE);
+    assert_eq!(row.lease_until, Some(t + LEASE));
     assert_eq!((row.status, row.lost_leases), (Status::New, 0));
 }
 

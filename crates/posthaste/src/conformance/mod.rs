@@ -18,6 +18,7 @@ pub mod destination;
 pub mod diagnose;
 pub mod give_up_after;
 mod hostile_values;
+pub mod lease;
 pub mod park;
 pub mod purge;
 pub mod receipt;
@@ -126,11 +127,14 @@ pub struct Capabilities {
     /// Rows have a `seq` that grows with each insert, and limits take the oldest rows first. A store that is divided
     /// into shards may mix rows that were inserted at the same moment.
     pub insertion_order: bool,
+    /// The lease of a row is apart from its due time, so that a leased row still shows when it became due.
+    pub separate_leases: bool,
 }
 
 impl Capabilities {
     /// Everything.
-    pub const ALL: Self = Self { savepoints: true, archive: true, insertion_order: true };
+    pub const ALL: Self =
+        Self { savepoints: true, archive: true, insertion_order: true, separate_leases: true };
 
     /// The same without savepoints.
     #[must_use]
@@ -148,6 +152,12 @@ impl Capabilities {
     #[must_use]
     pub const fn without_insertion_order(self) -> Self {
         Self { insertion_order: false, ..self }
+    }
+
+    /// The same with one time per row: its due time, or the end of its lease.
+    #[must_use]
+    pub const fn without_separate_leases(self) -> Self {
+        Self { separate_leases: false, ..self }
     }
 }
 

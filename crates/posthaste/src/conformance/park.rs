@@ -23,7 +23,8 @@ pub async fn parked_row_is_not_claimed(h: &dyn Harness) {
     assert_eq!(k.park(t, std::slice::from_ref(&lease), "mail").await, 1);
     let row = k.row(&lease.id).await;
     assert_eq!((row.parked.as_deref(), row.available_at), (Some("mail"), t + HOUR));
-    assert_eq!((row.locked_by, row.locked_at, row.status), (None, None, Status::New));
+    assert_eq!((row.locked_by, row.locked_at, row.lease_until), (None, None, None));
+    assert_eq!(row.status, Status::New);
     assert!(k.claim(t + HOUR - MICRO, 10).await.events.is_empty());
 }
 
@@ -111,7 +112,7 @@ pub async fn unpark_leaves_claimed_rows_alone(h: &dyn Harness) {
     let t = k.now().await + 2 * HOUR;
     k.take(t).await;
     assert_eq!(k.unpark(t, "mail", 10).await, 0);
-    assert_eq!(k.row(&id).await.available_at, t + LEASE);
+    assert_eq!(k.row(&id).await.lease_until, Some(t + LEASE));
 }
 
 pub async fn unpark_counts_each_row_once(h: &dyn Harness) {

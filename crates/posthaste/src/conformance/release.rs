@@ -17,7 +17,8 @@ pub async fn released_row_is_due_immediately(h: &dyn Harness) {
     let later = t + SECOND;
     assert_eq!(k.release(later, &leases).await, 3);
     let row = k.row(&written[0]).await;
-    assert_eq!((row.available_at, row.locked_by, row.locked_at), (later, None, None));
+    assert_eq!((row.available_at, row.lease_until), (later, None));
+    assert_eq!((row.locked_by, row.locked_at), (None, None));
     assert_eq!(sorted(ids(&StoreFixture::new(h).claim(later, 10).await)), sorted(written));
 }
 
@@ -55,7 +56,7 @@ pub async fn releasing_twice_changes_nothing(h: &dyn Harness) {
     assert_eq!(k.release(t, std::slice::from_ref(&lease)).await, 1);
     let current = StoreFixture::new(h).take(t).await;
     assert_eq!(k.release(t, &[lease]).await, 0);
-    assert_eq!(k.row(&current.id).await.available_at, t + LEASE);
+    assert_eq!(k.row(&current.id).await.lease_until, Some(t + LEASE));
 }
 
 /// The engine releases the rows of a receipt without knowing whether their transaction was rolled back.

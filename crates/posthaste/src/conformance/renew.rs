@@ -15,7 +15,7 @@ pub async fn renewing_moves_the_end(h: &dyn Harness) {
     let lease = k.take(t).await;
     let later = t + 20 * SECOND;
     assert_eq!(k.renew(later, std::slice::from_ref(&lease)).await, [lease]);
-    assert_eq!(k.row(&id).await.available_at, later + LEASE);
+    assert_eq!(k.row(&id).await.lease_until, Some(later + LEASE));
     assert!(k.claim(later + LEASE - MICRO, 10).await.events.is_empty());
     assert_eq!(k.claim(later + LEASE, 10).await.events.len(), 1);
 }
@@ -32,7 +32,7 @@ pub async fn only_held_leases_are_returned(h: &dyn Harness) {
     let held = k.renew(t, &[wrong_token, leases[1].clone(), unknown, leases[2].clone()]).await;
     let held: Vec<EventId> = held.into_iter().map(|lease| lease.id).collect();
     assert_eq!(sorted(held), sorted(vec![leases[1].id.clone(), leases[2].id.clone()]));
-    assert_eq!(k.row(&leases[0].id).await.available_at, before.available_at);
+    assert_eq!(k.row(&leases[0].id).await.lease_until, before.lease_until);
 }
 
 pub async fn lapsed_lease_that_was_not_taken_over_is_renewed(h: &dyn Harness) {
@@ -53,7 +53,7 @@ pub async fn lapsed_lease_that_was_taken_over_is_not_renewed(h: &dyn Harness) {
     let lost = k.take(t).await;
     let current = StoreFixture::new(h).take(t + LEASE).await;
     assert!(k.renew(t + LEASE, &[lost]).await.is_empty());
-    assert_eq!(k.row(&current.id).await.available_at, t + 2 * LEASE);
+    assert_eq!(k.row(&current.id).await.lease_until, Some(t + 2 * LEASE));
 }
 
 pub async fn settled_and_released_rows_are_not_renewed(h: &dyn Harness) {

@@ -241,8 +241,9 @@ pub async fn born_leased_row_is_held_until_its_lease_ends(h: &dyn Harness) {
     let row = k.row(&lease.id).await;
     assert_eq!(row.locked_by.as_deref(), Some(k.owner.as_str()));
     assert!(row.locked_at.is_some());
-    assert!(k.claim(row.available_at - MICRO, 10).await.events.is_empty());
-    let taken = k.take_as_a_stranger(row.available_at).await;
+    let end = row.lease_until.expect("a lease has an end");
+    assert!(k.claim(end - MICRO, 10).await.events.is_empty());
+    let taken = k.take_as_a_stranger(end).await;
     assert_ne!(taken.token, lease.token);
     assert_eq!(k.row(&lease.id).await.lost_leases, 1, "its owner never came back");
 }
@@ -256,7 +257,7 @@ pub async fn born_leased_row_counts_its_lease_from_the_statement(h: &dyn Harness
     let before = h.now().await;
     k.insert(std::slice::from_ref(&new)).await;
     let after = h.now().await;
-    let end = k.row(new.event.id()).await.available_at;
+    let end = k.row(new.event.id()).await.lease_until.expect("a lease has an end");
     assert!((before + 10 * SECOND..=after + 10 * SECOND).contains(&end), "{before} {end} {after}");
 }
 

@@ -227,8 +227,8 @@ fn stats(table: &Table, now: Timestamp) -> Stats {
         let by_status = if row.status() == Status::Retry { &mut stats.retry } else { &mut stats.new };
         *by_status += 1;
         *match row {
-            _ if row.available_at <= now => &mut stats.due,
-            MemoryRow { hold: Some(_), .. } => &mut stats.leased,
+            _ if row.claimable_at() <= now => &mut stats.due,
+            _ if row.is_leased(now) => &mut stats.leased,
             MemoryRow { parked: Some(_), .. } => &mut stats.parked,
             _ => &mut stats.scheduled,
         } += 1;

@@ -196,7 +196,7 @@ impl MemoryConnection {
         let mut claimable = false;
         let mut table = self.store.table();
         for row in transaction.staged {
-            let (seq, free) = (row.seq, row.hold.is_none() && row.available_at <= now);
+            let (seq, free) = (row.seq, row.claimable_at() <= now);
             if table.add(row) {
                 stored.insert(seq);
                 claimable |= free;

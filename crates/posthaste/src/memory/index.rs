@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum IndexPosition {
     /// NEW, RETRY or an unknown code.
-    Pending { due: Timestamp, parked: Option<Arc<str>> },
+    Pending { claimable_at: Timestamp, parked: Option<Arc<str>> },
     /// DONE since this time.
     Done(Timestamp),
     /// DEAD since this time.
@@ -21,8 +21,8 @@ pub(super) enum IndexPosition {
 /// Every index except the primary key. Claims read pending rows only, purges read terminal rows only.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Pending rows in the order of claims.
-    pub(super) due: BTreeSet<(Timestamp, i64)>,
+    /// Pending rows in the order of claims: by the time at which each can be claimed.
+    pub(super) claimable: BTreeSet<(Timestamp, i64)>,
     /// Pending rows by insertion.
     pub(super) pending: BTreeSet<i64>,
     /// Parked rows of each route by insertion.
@@ -38,8 +38,8 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn add(&mut self, seq: i64, position: &IndexPosition) {
         match position {
-            IndexPosition::Pending { due, parked } => {
-                self.due.insert((*due, seq));
+            IndexPosition::Pending { claimable_at, parked } => {
+                self.claimable.insert((*claimable_at, seq));
                 self.pending.insert(seq);
                 self.add_parked(seq, parked.as_ref());
             }
@@ -56,8 +56,8 @@ impl Index {
 
     pub(super) fn remove(&mut self, seq: i64, position: &IndexPosition) {
         match position {
-            IndexPosition::Pending { due, parked } => {
-                self.due.remove(&(*due, seq));
+            IndexPosition::Pending { claimable_at, parked } => {
+                self.claimable.remove(&(*claimable_at, seq));
                 self.pending.remove(&seq);
                 self.remove_parked(seq, parked.as_ref());
             }
@@ -78,17 +78,17 @@ impl Index {
             return;
         }
         let (
-            IndexPosition::Pending { due, parked },
-            IndexPosition::Pending { due: new_due, parked: new_parked },
+            IndexPosition::Pending { claimable_at, parked },
+            IndexPosition::Pending { claimable_at: new_claimable_at, parked: new_parked },
         ) = (from, to)
         else {
             self.remove(seq, from);
             self.add(seq, to);
             return;
         };
-        if due != new_due {
-            self.due.remove(&(*due, seq));
-            self.due.insert((*new_due, seq));
+        if claimable_at != new_claimable_at {
+            self.claimable.remove(&(*claimable_at, seq));
+            self.claimable.insert((*new_claimable_at, seq));
         }
         if parked != new_parked {
             self.remove_parked(seq, parked.as_ref());

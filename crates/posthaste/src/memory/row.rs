@@ -25,6 +25,7 @@ pub(super) struct MemoryRow {
     pub(super) replays: u32,
     pub(super) parked: Option<Arc<str>>,
     pub(super) progress: BTreeSet<String>,
+    /// When the row is due. A leased row keeps the time at which it became due.
     pub(super) available_at: Timestamp,
     /// When its first delay ends. Before that the row does not count for `oldest_pending`.
     pub(super) first_due: Timestamp,
@@ -44,20 +45,25 @@ pub(super) struct PutOff {
     limit: Duration,
 }
 
-/// `locked_by`, `lease_token` and `locked_at`. They are set and cleared together.
+/// `locked_by`, `lease_token`, `locked_at` and `lease_until`. They are set and cleared together.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) owner: Owner,
     pub(super) token: LeaseToken,
     pub(super) since: Timestamp,
+    pub(super) until: Timestamp,
 }
 
 impl MemoryRow {
     /// The row of an INSERT whose statement runs at `now`.
     pub(super) fn new(seq: i64, new: &NewRow, now: Timestamp) -> Self {
         let first_due = now + new.delay.unwrap_or(Duration::ZERO);
-        let lease = new.lease.as_ref();
-        let hold = lease.map(|lease| Hold { owner: lease.owner.clone(), token: lease.token, since: now });
+        let hold = new.lease.as_ref().map(|lease| Hold {
+            owner: lease.owner.clone(),
+            token: lease.token,
+            since: now,
+            until: now + lease.duration,
+        });
         Self {
             seq,
             event: new.event.clone(),
@@ -69,7 +75,7 @@ impl MemoryRow {
             replays: 0,
             parked: None,
             progress: BTreeSet::new(),
-            available_at: lease.map_or(first_due, |lease| now + lease.duration),
+            available_at: first_due,
             first_due,
             inserted_at: now,
             done_at: None,
@@ -127,11 +133,21 @@ impl MemoryRow {
         held && self.is_pending()
     }
 
+    /// Whether an owner has the row on a lease that has not lapsed.
+    pub(super) fn is_leased(&self, now: Timestamp) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.until > now)
+    }
+
+    /// When a claim may take the row: when it is due, or when its lease lapses.
+    pub(super) fn claimable_at(&self) -> Timestamp {
+        self.hold.as_ref().map_or(self.available_at, |hold| hold.until)
+    }
+
     /// The row's position in the indexes.
     pub(super) fn index_position(&self) -> IndexPosition {
         match self.status() {
             Status::New | Status::Retry => {
-                IndexPosition::Pending { due: self.available_at, parked: self.parked.clone() }
+                IndexPosition::Pending { claimable_at: self.claimable_at(), parked: self.parked.clone() }
             }
             Status::Done => IndexPosition::Done(self.done_at.unwrap_or(self.inserted_at)),
             Status::Dead => IndexPosition::Dead(self.done_at.unwrap_or(self.inserted_at)),
@@ -206,6 +222,7 @@ impl MemoryRow {
             parked: self.parked.as_deref().map(str::to_owned),
             progress: self.progress.clone(),
             available_at: self.available_at,
+            lease_until: self.hold.as_ref().map(|hold| hold.until),
             inserted_at: self.inserted_at,
             done_at: self.done_at,
             last_error: self.last_error.clone(),

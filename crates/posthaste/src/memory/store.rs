@@ -58,8 +58,9 @@ impl Store for MemoryStore {
         let mut table = self.table();
         let held = renew.leases.iter().filter_map(|lease| {
             table.update_leased(lease, |row| {
-                row.is_held_by(renew.owner, lease.token).then(|| {
-                    row.available_at = end;
+                let held = row.is_held_by(renew.owner, lease.token);
+                row.hold.as_mut().filter(|_| held).map(|hold| {
+                    hold.until = end;
                     row.lost_leases = row.lost_leases.saturating_add(renew.start.into());
                     lease.clone()
                 })
@@ -170,13 +171,13 @@ fn find_claimable(table: &Table, claim: &Claim<'_>, now: Timestamp) -> Vec<i64> 
     };
     match claim.order {
         ClaimOrder::Due => {
-            let due = table.index.due.range(..=(now, i64::MAX)).map(|&(_, seq)| seq);
+            let due = table.index.claimable.range(..=(now, i64::MAX)).map(|&(_, seq)| seq);
             due.filter(is_settled_in).take(claim.limit).collect()
         }
         ClaimOrder::Seq => {
             let due = |row: &&MemoryRow| row.available_at <= now;
             let pending = table.index.pending.iter().filter_map(|seq| table.rows.get(seq));
-            let free = pending.take_while(|row| row.hold.is_none() || due(row));
+            let free = pending.take_while(|row| !row.is_leased(now));
             free.filter(due).map(|row| row.seq).filter(is_settled_in).take(claim.limit).collect()
         }
     }
@@ -206,8 +207,9 @@ fn take(row: &mut MemoryRow, claim: &Claim<'_>, now: Timestamp) -> Taken {
     if row.hold.as_ref().is_some_and(|hold| hold.owner != *claim.owner) {
         row.lost_leases = (row.lost_leases + 1).min(SUSPECT_LOST_LEASES).max(row.lost_leases);
     }
-    row.let_go(now + claim.lease);
-    row.hold = Some(Hold { owner: claim.owner.clone(), token: claim.token, since: now });
+    row.parked = None;
+    let (owner, until) = (claim.owner.clone(), now + claim.lease);
+    row.hold = Some(Hold { owner, token: claim.token, since: now, until });
     match row.defect() {
         Some(reason) => Taken::Malformed(Malformed::new(row.lease(claim.token), reason)),
         None => Taken::Event(row.leased(claim.token, now)),

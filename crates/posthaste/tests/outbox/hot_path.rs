@@ -48,7 +48,8 @@ async fn rows_are_born_leased_while_the_engine_runs() {
     let owner = born.locked_by.expect("leased");
     let pid = format!(":{}#", std::process::id());
     assert!(owner.starts_with("outbox@") && owner.contains(&pid), "operators see who holds it: {owner}");
-    assert_eq!(born.available_at.since(born.inserted_at), HOT_LEASE_DURATION);
+    let until = born.lease_until.expect("leased");
+    assert_eq!(until.since(born.inserted_at), HOT_LEASE_DURATION);
     assert_eq!(born.lost_leases, 0);
 }
 

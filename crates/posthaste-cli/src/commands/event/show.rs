@@ -100,6 +100,7 @@ fn row_text(row: &EventRow, event: &Event) -> String {
         ("delivered to", (!progress.is_empty()).then(|| progress.join(", "))),
         ("held by", row.locked_by.clone()),
         ("held since", row.locked_at.map(|at| at.to_string())),
+        ("held until", row.lease_until.map(|at| at.to_string())),
         ("happened", Some(row.created_at.to_string())),
         ("inserted", Some(row.inserted_at.to_string())),
         ("due", row.status.is_pending().then(|| row.available_at.to_string())),

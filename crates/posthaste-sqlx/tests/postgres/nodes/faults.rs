@@ -196,7 +196,7 @@ async fn events_that_appear_below_the_claim_floor_are_delivered_within_seconds()
         // They must be locked before they are due, also on a busy machine.
         insert_raw(&mut producer, &db, &prefix, 20, "now() + interval '2 s'").await;
         let claim = format!(
-            r#"BEGIN; UPDATE "{}".outbox_event SET available_at = now() + interval '30 s', locked_by = 'gone'
+            r#"BEGIN; UPDATE "{}".outbox_event SET lease_until = now() + interval '30 s', locked_by = 'gone'
                WHERE event_id LIKE '{prefix}-%'"#,
             db.schema
         );
