@@ -108,7 +108,19 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
 
     /// The id, as far as it can be read.
     pub(crate) fn id(&mut self) -> EventId {
-        EventId::from(self.text("event_id").unwrap_or(UNREADABLE_ID))
+        let id = self.text("event_id").unwrap_or(UNREADABLE_ID);
+        if id.is_empty() {
+            self.note("event_id is empty");
+        }
+        EventId::from(id)
+    }
+
+    fn event_type(&mut self) -> &'r str {
+        let event_type = self.text("event_type").unwrap_or_default();
+        if event_type.is_empty() {
+            self.note("event_type is empty");
+        }
+        event_type
     }
 
     fn progress(&mut self) -> BTreeSet<String> {
@@ -159,7 +171,7 @@ impl<'r, R: ReadColumns + ?Sized> RowReader<'r, R> {
     fn event(&mut self) -> Event {
         Event::from_parts(EventParts {
             id: self.id(),
-            event_type: self.text("event_type").unwrap_or_default().into(),
+            event_type: self.event_type().into(),
             aggregate_type: self.text("aggregate_type").unwrap_or(GLOBAL).into(),
             aggregate_id: self.text("aggregate_id").map(Into::into),
             tenant_id: self.text("tenant_id").map(Into::into),
@@ -197,7 +209,7 @@ pub(crate) fn view<R: ReadColumns + ?Sized>(row: &R) -> EventRow {
     reader.headers();
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let mut view = EventRow::new(reader.seq(), reader.id());
-    view.event_type = owned(reader.text("event_type")).unwrap_or_default();
+    view.event_type = reader.event_type().to_owned();
     view.aggregate_type = reader.text("aggregate_type").unwrap_or(GLOBAL).to_owned();
     view.aggregate_id = owned(reader.text("aggregate_id"));
     view.tenant_id = owned(reader.text("tenant_id"));

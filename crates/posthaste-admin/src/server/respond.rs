@@ -41,7 +41,10 @@ async fn admit_and_handle(state: Arc<ApiState>, endpoint: &'static Endpoint, req
         ApiError::unavailable("the relay has too many requests at the same time", "try again in a second")
     };
     let slow = |_| {
-        ApiError::unavailable("the request took too long", "a change that has begun goes on: see whether it was made before you try again")
+        ApiError::unavailable(
+            "the request took too long",
+            "a change that has begun goes on: see whether it was made before you try again",
+        )
     };
     let (permit, end) =
         (state.requests.clone().try_acquire_owned().map_err(busy)?, Instant::now() + REQUEST_TIMEOUT);

@@ -42,10 +42,9 @@ CREATE TABLE "{table}" (
   lease_token    bigint       NOT NULL DEFAULT 0,
   CONSTRAINT "{name}_seq_key" PRIMARY KEY (seq),
   CONSTRAINT "{name}_id_key" UNIQUE (event_id),
-  CONSTRAINT "event_id is not empty" CHECK (event_id <> ''),
-  CONSTRAINT "event_type is not empty" CHECK (event_type <> ''),
-  CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3)),
-  CONSTRAINT "payload or payload_bytes, one of them" CHECK (num_nonnulls(payload, payload_bytes) = 1)
+  -- A row with another status would never be claimed. All other mistakes are found when the row is claimed, and make it
+  -- DEAD with the reason: each CHECK would cost every INSERT about two microseconds.
+  CONSTRAINT "status is 0 NEW, 1 DONE, 2 RETRY or 3 DEAD" CHECK (status IN (0, 1, 2, 3))
 ) WITH (
   -- A heap-only update needs room for the new version on the page of the old one, and a claim updates all rows of a
   -- page in one statement.

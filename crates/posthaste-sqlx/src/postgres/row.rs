@@ -59,9 +59,10 @@ impl ReadColumns for PgRow {
     }
 
     fn payload(&self) -> Result<Option<&[u8]>, &'static str> {
-        match self.text("payload")? {
-            Some(text) => Ok(Some(text.as_bytes())),
-            None => self.try_get("payload_bytes").map_err(|_| "bytes"),
+        let bytes: Option<&[u8]> = self.try_get("payload_bytes").map_err(|_| "bytes")?;
+        match (self.text("payload")?, bytes) {
+            (Some(_), Some(_)) => Err("alone: payload_bytes is set, too"),
+            (text, bytes) => Ok(text.map(str::as_bytes).or(bytes)),
         }
     }
 }

@@ -94,7 +94,7 @@ pub(crate) async fn clock_skew<D: DiagnoseDialect>(
     Ok(Finding::clock_skew(before, store, Timestamp::now(), tolerance).into_iter().collect())
 }
 
-/// Reads rows whose headers this program checks. Their columns: whether `attempts` is negative (0 or 1), `headers`,
+/// Reads rows whose headers this program checks. Their columns: whether SQL found the row invalid (0 or 1), `headers`,
 /// `event_id`, `lost_leases`.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(crate) async fn read_doubtful<D: DiagnoseDialect>(
@@ -113,8 +113,8 @@ pub(crate) async fn read_doubtful<D: DiagnoseDialect>(
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn is_unreadable<R: ReadValues>(row: &R) -> bool {
-    let is_negative = row.int_at(0).map_or(true, |is_negative| is_negative != 0);
-    is_negative
+    let is_invalid = row.int_at(0).map_or(true, |is_invalid| is_invalid != 0);
+    is_invalid
         || row.text_at(1).map_or(true, |headers| posthaste::decode_headers(headers.as_deref()).is_err())
 }
 

@@ -141,25 +141,16 @@ async fn adoption_that_fails_changes_nothing() {
     old.close().await;
 }
 
-/// A row with an unknown status would never be claimed. A row that violates a constraint of the table could not be
-/// claimed either: every claim that selects it would fail.
+/// A row with an unknown status would never be claimed.
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask test"]
 async fn row_that_cannot_be_adopted_is_not_adopted_silently() {
-    for (values, why) in [
-        ("'a', 'T', '{}', 9", "status is 0 NEW"),
-        ("'a', '', '{}', 0", "event_type is not empty"),
-        ("'', 'T', '{}', 0", "event_id is not empty"),
-    ] {
-        let bad = format!(
-            "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
-             VALUES ({values}, now(), now());"
-        );
-        let old = ClassicTable::new(COLUMN_TYPES[0], &bad).await;
-        let before = old.place.contents().await;
-        let error = old.adopt().await.expect_err(why);
-        assert!(error.to_string().contains(why), "{error}");
-        assert_eq!(old.place.contents().await, before);
-        old.close().await;
-    }
+    let bad = "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at)
+        VALUES ('a', 'T', '{}', 9, now(), now());";
+    let old = ClassicTable::new(COLUMN_TYPES[0], bad).await;
+    let before = old.place.contents().await;
+    let error = old.adopt().await.expect_err("an unknown status");
+    assert!(error.to_string().contains("status is 0 NEW"), "{error}");
+    assert_eq!(old.place.contents().await, before);
+    old.close().await;
 }

@@ -9,10 +9,11 @@ use crate::sql::Sql;
 use crate::store::diagnose::{DiagnoseDialect, read_doubtful};
 
 /// Examines the oldest pending rows only, as a sign that something is wrong and not as a complete count.
-pub(in super::super) const DOUBTFUL: &str = r#"SELECT (attempts < 0)::int::int8, headers, event_id, lost_leases::int8 FROM (
-  SELECT event_id, headers, attempts, lost_leases FROM "{table}" WHERE status IN (0, 2)
-  ORDER BY seq LIMIT 10000) AS oldest
-WHERE attempts < 0 OR lost_leases > 0 OR trim(headers) NOT IN ('', 'null', '{}')"#;
+pub(in super::super) const DOUBTFUL: &str = r#"SELECT (attempts < 0 OR is_invalid)::int::int8, headers, event_id, lost_leases::int8 FROM (
+  SELECT event_id, headers, attempts, lost_leases,
+    event_id = '' OR event_type = '' OR num_nonnulls(payload, payload_bytes) <> 1 AS is_invalid
+  FROM "{table}" WHERE status IN (0, 2) ORDER BY seq LIMIT 10000) AS oldest
+WHERE attempts < 0 OR is_invalid OR lost_leases > 0 OR trim(headers) NOT IN ('', 'null', '{}')"#;
 
 impl DiagnoseDialect for Postgres {
     /// The inner query finds the next route, so that each call reads the rows of one route only.
