@@ -48,8 +48,11 @@ pub(crate) async fn find_rows_below_the_floor(db: &Db) {
     let late = "INSERT INTO outbox_event (event_id, event_type, payload, available_at)";
     db.execute(&format!("{late} VALUES ('late', 'Tested', '{{}}', {LONG_AGO_SQL})")).await;
     arrives(&recorder, "the late event", 4).await;
-    let stats = db.store.stats().await.unwrap();
-    assert_eq!((stats.leased, stats.due), (LIVE_LEASES.into(), 0));
+    wait_until("all but the leased rows are settled", async || {
+        let stats = db.store.stats().await.unwrap();
+        (stats.leased, stats.due) == (LIVE_LEASES.into(), 0)
+    })
+    .await;
     outbox.shutdown().await;
 }
 
