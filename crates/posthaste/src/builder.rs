@@ -46,6 +46,8 @@ impl Outbox {
 #[must_use = "an outbox exists only after `build` or `start`"]
 pub struct Builder<M = Concurrent> {
     config: Config,
+    /// Applied to the retry policy at the end, so that the order of the two setters does not matter.
+    max_attempts: Option<u32>,
     store: Arc<dyn Store>,
     routes: Routes,
     hooks: Vec<Arc<dyn WriterHook>>,
@@ -55,7 +57,8 @@ pub struct Builder<M = Concurrent> {
 
 impl<M> Builder<M> {
     fn new(config: Config, store: Arc<dyn Store>, routes: Routes) -> Self {
-        Self { config, store, routes, hooks: Vec::new(), interceptors: Vec::new(), mode: PhantomData }
+        let (hooks, interceptors) = (Vec::new(), Vec::new());
+        Self { config, max_attempts: None, store, routes, hooks, interceptors, mode: PhantomData }
     }
 
     /// Sets the name of this outbox in metrics and logs. Default: `outbox`.
@@ -76,7 +79,10 @@ impl<M> Builder<M> {
     }
 
     /// Builds the outbox without starting it. The error lists every problem.
-    pub fn build(self) -> Result<Outbox, ConfigError> {
+    pub fn build(mut self) -> Result<Outbox, ConfigError> {
+        if let Some(attempts) = self.max_attempts {
+            self.config.retry.get_or_insert_default().max_attempts = attempts;
+        }
         Outbox::new(self.store, &self.config, self.routes, self.hooks, self.interceptors)
     }
 
@@ -88,8 +94,8 @@ impl<M> Builder<M> {
     }
 
     fn in_mode<N>(self) -> Builder<N> {
-        let Self { config, store, routes, hooks, interceptors, mode: _ } = self;
-        Builder { config, store, routes, hooks, interceptors, mode: PhantomData }
+        let Self { config, max_attempts, store, routes, hooks, interceptors, mode: _ } = self;
+        Builder { config, max_attempts, store, routes, hooks, interceptors, mode: PhantomData }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Config)) -> Self {
@@ -225,12 +231,14 @@ impl<M> Builder<M> {
         self.change(|config| config.retry = Some(retry))
     }
 
-    /// Failed attempts until an event is DEAD; 1 means no retry. Default: 10.
-    pub fn max_attempts(self, attempts: u32) -> Self
+    /// Failed attempts until an event is DEAD; 1 means no retry. It replaces the number in [`retry`](Self::retry),
+    /// whichever comes first. Default: 10.
+    pub fn max_attempts(mut self, attempts: u32) -> Self
     where
         M: TakesSeveral,
     {
-        self.change(|config| config.retry.get_or_insert_default().max_attempts = attempts)
+        self.max_attempts = Some(attempts);
+        self
     }
 
     /// The bounds of the queues. Default: 1000 hot and 1000 cold events, 16 MiB together.

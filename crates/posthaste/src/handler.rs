@@ -24,10 +24,11 @@ use crate::event::TypedEvent;
     label = "expected an async function that takes a `Delivery` and returns `()`, an `Outcome` or a `Result`",
     note = "write `async |event: Delivery| …` or `async |State(state): State<{S}>, event: Delivery| …`, with the \
             types of all arguments; `Routes::with_state` comes before `handle` and `on`",
-    note = "before the `Delivery` it may take the payload as a type with \
+    note = "before the `Delivery`, and after a `State`, it may take the payload as a type with \
             `#[derive(Serialize, Deserialize, posthaste::Event)]`",
     note = "an async closure must not use variables from outside: pass them with `Routes::with_state` or \
-            `handler_with` and take them as `State`"
+            `handler_with` and take them as `State`",
+    note = "its future must be `Send`: drop a `MutexGuard` or an `Rc` before each `.await`"
 )]
 pub trait Handler<S, Args>: Send + Sync + 'static {
     /// Handles one event.

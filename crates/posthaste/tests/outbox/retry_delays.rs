@@ -1,12 +1,9 @@
 //! The delays between the attempts of an event, as its retry policy computes them.
 
-use std::time::Duration;
 
-use posthaste::{Config, RetryPolicy};
+use posthaste::{Config, MemoryStore, Outcome, Recorder, RetryPolicy, Status};
 
-const fn millis(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
+use crate::support::*;
 
 // S4-11, S4-12, S4-13: the fifth failure is the last, so no delay follows it.
 #[test]
@@ -36,4 +33,22 @@ fn default_retry_doubles_from_200_ms_to_a_minute_within_half_and_one_and_a_half(
     let backoff = retry.backoff();
     assert_eq!((backoff.max_attempts, backoff.delays.len()), (10, 9));
     assert!(backoff.after(9).is_some() && backoff.after(10).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn number_of_attempts_applies_whatever_the_order_of_the_setters_is() {
+    let policy = || RetryPolicy::default().with_base_delay(millis(20));
+    for number_first in [true, false] {
+        let (store, failing) = (MemoryStore::new(), Recorder::with(|_| Outcome::retry("no")));
+        insert_foreign(&store, "Made", 1);
+        let builder = single_node(&store, routes_to(&failing));
+        let builder = match number_first {
+            true => builder.max_attempts(2).retry(policy()),
+            false => builder.retry(policy()).max_attempts(2),
+        };
+        let outbox = builder.start().expect("start");
+        eventually(secs(60), || count_in(&store, Status::Dead) == 1).await;
+        assert_eq!(failing.count(), 2, "{number_first}");
+        outbox.shutdown().await;
+    }
 }
