@@ -35,6 +35,9 @@ use proc_macro::TokenStream;
 /// The fields of a struct take the marks `aggregate_id` and `tenant_id`, each on at most one field. The type of a
 /// marked field implements `Display`, or is an `Option` of such a type. The fields of an enum cannot be marked.
 ///
+/// Without a field marked `aggregate_id`, and when that field is `None`, the event has no aggregate id. On Kafka its
+/// message then has no key and goes to any partition, and on Redis Streams it has no field `key`.
+///
 /// # Errors
 ///
 /// An unknown or repeated key, a value that is empty or too long, and a union are compile errors that say what to

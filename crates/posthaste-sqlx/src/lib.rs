@@ -1,6 +1,12 @@
 //! Stores for [Posthaste](posthaste) on [sqlx]. Services whose own driver is diesel, SeaORM, tokio-postgres or rusqlite
 //! need this crate too, for the store; their Writers are in crates of their own.
 //!
+//! No database is on by default, and without one this crate is empty. Name yours in `Cargo.toml`, for example:
+//!
+//! ```toml
+//! posthaste-sqlx = { path = "../posthaste/crates/posthaste-sqlx", features = ["sqlite"] }
+//! ```
+//!
 //! Everything that all databases share is written once, generic over the database: [`SqlStore`] with its
 //! [`StoreBuilder`] and its [`Migrations`], [`Writer`], [`Tx`] and [`Savepoint`]. A trait per file names what differs
 //! between databases, and each database implements it in the file of the same name. There is one module and one feature
