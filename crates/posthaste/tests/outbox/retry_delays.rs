@@ -1,6 +1,5 @@
 //! The delays between the attempts of an event, as its retry policy computes them.
 
-
 use posthaste::{Config, MemoryStore, Outcome, Recorder, RetryPolicy, Status};
 
 use crate::support::*;
