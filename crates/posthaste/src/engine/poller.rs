@@ -240,8 +240,8 @@ impl Answer {
 /// Polls once: claims what fits, places it, and brings parked events of reopened routes back.
 pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
     let _alone = engine.polling.lock().await;
-    match request(engine) {
-        Some(request) => take_in(engine, request.send(engine).await).await,
+    match claim(engine).await {
+        Some(answer) => take_in(engine, answer).await,
         None => Ok(Polled { full: true, ..Polled::default() }),
     }
 }
@@ -249,22 +249,23 @@ pub(crate) async fn poll(engine: &EngineState) -> Result<Polled, StoreError> {
 /// The same, and begins the next claim before it places the events. Takes the claim that was begun by the last call.
 /// The caller holds the lock.
 async fn poll_ahead(engine: &Arc<EngineState>, next: &mut Option<ClaimAhead>) -> Result<Polled, StoreError> {
-    let answer = match (next.take(), request(engine)) {
-        (Some(ahead), _) => ahead.answer().await,
-        (None, Some(request)) => request.send(engine).await,
-        (None, None) => return Ok(Polled { full: true, ..Polled::default() }),
+    let answer = match next.take() {
+        Some(ahead) => Some(ahead.answer().await),
+        None => claim(engine).await,
     };
+    let Some(answer) = answer else { return Ok(Polled { full: true, ..Polled::default() }) };
     *next = ClaimAhead::begin(engine, &answer);
     take_in(engine, answer).await
 }
 
-/// What to claim now. `None` if there is no room, or, in strict mode, if an event is still on its way.
-fn request(engine: &EngineState) -> Option<Request> {
+/// Claims what fits. `None` if there is no room, or, in strict mode, if an event is still on its way.
+async fn claim(engine: &EngineState) -> Option<Answer> {
     if engine.settings.is_strict() && !engine.is_quiet() {
         return None;
     }
     engine.queue.admit_again();
-    Request::for_room(engine, engine.queue.cold_room())
+    let request = Request::for_room(engine, engine.queue.cold_room())?;
+    Some(request.send(engine).await)
 }
 
 /// Places the events of a claim, and brings parked events of reopened routes back.
